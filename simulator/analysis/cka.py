@@ -1,0 +1,78 @@
+"""CKA between the clients of a session, after the fact: from the models in a kept checkpoint."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import checkpoints
+from checkpoints import StoreError, TensorSpec
+from simulator.builder import build
+from simulator.config import Config, merged, with_method
+from simulator.errors import SessionError
+from simulator.metrics import similarity
+from simulator.tensors import Tensors, named, of_module, part
+from simulator.training.client import Workplace
+from simulator.training.flops import FlopBook
+
+
+def of_checkpoint(
+    folder: Path,
+    data_dir: Path,
+    round: int | None = None,
+    *,
+    images: int = similarity.PROBE,
+    layers: Sequence[str] | None = None,
+    debiased: bool = False,
+    device: str | None = None,
+    workers: int | None = None,
+) -> dict[str, Any]:
+    """The clients' CKA after a round (None: the newest kept), as `similarity.measure` gives it, with the round.
+
+    With the run's own settings these are the numbers the run recorded. Nothing is written, no lock is taken, and one
+    client's model per worker is in memory at a time. `device` and `workers` replace the recorded ones. Raises
+    StoreError (round not kept, damaged), ConfigError (no such layer), DataError, or SessionError (other data).
+    """
+    session = checkpoints.Session(folder)
+    runtime = {key: value for key, value in (("device", device), ("workers", workers)) if value is not None}
+    # Only trained models are read: neither the method, perhaps a plugin's, nor published weights need be at hand.
+    patch = {"runtime": runtime, "federation": {"pretrained": False}}
+    raw = merged(session.document["config"], patch)
+    config = Config.read(with_method(raw, "standalone"))
+    data, federation, *_ = build(config, data_dir)
+    if data.fingerprint != session.document["data_fingerprint"]:
+        raise SessionError(
+            f"{folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
+            "made with; point --data-dir at the original data."
+        )
+    chosen = similarity.common_layers(federation, layers)
+    probe = similarity.probe(data, config.seed, images)
+    after = session.manifest(round).round
+
+    def model(client: int) -> Tensors:
+        info = federation.clients[client]
+        tensors = named("model", part(session.load(after, f"client/{client}"), "model"))
+        expected = named("model", of_module(federation.skeleton(info)))
+        if _specs(tensors) != _specs(expected):
+            raise StoreError(f"{folder}, round {after}: the model of {info} is not a {info.architecture}.")
+        return {name: tensor.to(federation.device) for name, tensor in tensors.items()}
+
+    threads = config.runtime.threads_per_client
+    torch.set_num_threads(threads)
+    with ThreadPoolExecutor(config.runtime.workers or max(1, (os.cpu_count() or 1) // threads)) as pool:
+        measured = similarity.measure(
+            Workplace(federation, data, FlopBook()),
+            lambda clients, work: list(pool.map(work, clients)),
+            model,
+            chosen,
+            probe,
+            debiased,
+        )
+    return {"round": after} | measured
+
+
+def _specs(tensors: Tensors) -> dict[str, TensorSpec]:
+    return {name: TensorSpec.of(tensor) for name, tensor in tensors.items()}

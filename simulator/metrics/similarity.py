@@ -1,0 +1,166 @@
+"""How alike the clients' models have become, layer by layer: CKA between all pairs of clients on one probe batch."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simulator import keys
+from simulator.config import nearest
+from simulator.data.federated import FederatedData
+from simulator.errors import ConfigError, DataError
+from simulator.federation import Federation
+from simulator.metrics.cka import FEWEST_IMAGES, all_pairs, centred_gram
+from simulator.training.client import LocalClient, Workplace
+
+PROBE = 256
+"""Images in a probe, unless said otherwise."""
+
+DIGITS = 6
+"""Decimals in the ledger."""
+
+_BATCH = 128
+
+Layers = Mapping[str, Mapping[int, str]]
+"""Layers that can be compared, shallow to deep: layer → client → that client's own name for it."""
+
+Grams = dict[str, Tensor]
+"""One client's centred Gram matrices by layer."""
+
+Each = Callable[[Iterable[int], Callable[[int], Grams]], list[Grams]]
+"""Does a piece of work for every client, side by side or not, and gives the results in the order of the clients."""
+
+
+def probe(data: FederatedData, seed: int, images: int = PROBE) -> Tensor:
+    """Indices of the probe, ascending: so many of all clients' test images, the same in every round of a run.
+
+    Where there are fewer, all of them. Raises DataError when they are too few for CKA.
+    """
+    test: Tensor = torch.cat([client.test for client in data.clients]).unique()
+    if len(test) < FEWEST_IMAGES:
+        raise DataError(
+            f"the clients have {len(test)} test images between them and CKA needs {FEWEST_IMAGES}; "
+            "give the data split a larger test part."
+        )
+    drawn = keys.numpy(seed, "cka/probe").choice(len(test), min(images, len(test)), replace=False)
+    drawn.sort()
+    return test.index_select(0, torch.from_numpy(drawn).to(test.device))
+
+
+def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -> Layers:
+    """The layers that at least two clients have, all of them or the `wanted` ones.
+
+    A layer is the same in two networks when it bears the same name: stage 2 of any ResNet, block 7 of any ViT (InCo
+    Aggregation, appendix E.1). The last one, which the head reads, is the same in all networks; where their names for
+    it differ it is called "features". Raises ConfigError for a wanted layer that no two clients have.
+    """
+    last = {network.layers[-1] for network in federation.skeletons.values()}
+    own = {  # architecture → layer → its own name
+        architecture: {name: name for name in network.layers[:-1]}
+        | {"features" if len(last) > 1 else network.layers[-1]: network.layers[-1]}
+        for architecture, network in federation.skeletons.items()
+    }
+    having = {
+        layer: {
+            client.id: own[client.architecture][layer]
+            for client in federation.clients
+            if layer in own[client.architecture]
+        }
+        for layer in _shallow_to_deep([list(layers) for layers in own.values()])
+    }
+    common = {layer: names for layer, names in having.items() if len(names) > 1}
+    if wanted is None:
+        return common
+    for layer in wanted:
+        if layer in common:
+            continue
+        if layer in having:
+            raise ConfigError(
+                f"cka.layers: only {federation.clients[next(iter(having[layer]))]} has a layer '{layer}', so there is "
+                "nothing to compare it with; leave it out."
+            )
+        raise ConfigError(
+            f"cka.layers: no client has a layer '{layer}'.{nearest(layer, common)} "
+            f"Known here: {', '.join(common) or 'none that two clients have'}."
+        )
+    return {layer: names for layer, names in common.items() if layer in wanted}
+
+
+def measure(
+    workplace: Workplace,
+    each: Each,
+    tensors_of: Callable[[int], Mapping[str, Tensor]],
+    layers: Layers,
+    probe: Tensor,
+    debiased: bool = False,
+) -> dict[str, Any]:
+    """CKA of every pair of clients in every one of `layers`, as the ledger keeps it under "cka".
+
+    `tensors_of` gives a client's state; it is asked once per client, where `each` does that client's work. In the
+    result, "order" is the layers, shallow to deep; "layers" their means over the pairs i < j; "matrix" has a row and a
+    column per client of the federation, null where one has no such layer or CKA is not defined. Whatever `each` does
+    side by side, the bits are the same.
+    """
+
+    def grams_of(client: int) -> Grams:
+        own = {layer: names[client] for layer, names in layers.items() if client in names}
+        local = LocalClient(workplace, workplace.federation.clients[client], 0, tensors_of(client))
+        shown = _outputs(local, own.values(), probe)
+        return {layer: centred_gram(shown.pop(name), debiased) for layer, name in own.items()}
+
+    holders = sorted(set().union(*layers.values()))
+    grams = dict(zip(holders, each(holders, grams_of), strict=True))
+    clients = len(workplace.federation.clients)
+    matrix, means = {}, {}
+    for layer, names in layers.items():
+        alike = all_pairs(torch.stack([grams[client].pop(layer) for client in names])).tolist()
+        matrix[layer] = _spread(alike, list(names), clients)
+        means[layer] = _mean_over_pairs(alike)
+    return {"order": list(layers), "layers": means, "matrix": matrix}
+
+
+@torch.no_grad()
+def _outputs(local: LocalClient, names: Iterable[str], probe: Tensor) -> dict[str, Tensor]:
+    """What the client's model makes of the probe in evaluation mode, by its own names: [n, width] each."""
+    local.nets.eval()
+    parts: dict[str, list[Tensor]] = {name: [] for name in names}
+    for indices in probe.split(_BATCH):
+        shown = local.nets.model.represent(local.batch(indices).x)
+        for name, batches in parts.items():
+            batches.append(shown[name].flatten(1))
+    return {name: torch.cat(parts.pop(name)) for name in list(parts)}
+
+
+def _shallow_to_deep(sequences: Iterable[Sequence[str]]) -> list[str]:
+    """All names in one order that keeps that of the longest; a name it lacks follows the one before it."""
+    order: list[str] = []
+    for names in sorted(sequences, key=len, reverse=True):
+        at = 0
+        for name in names:
+            if name not in order:
+                order.insert(at, name)
+            at = order.index(name) + 1
+    return order
+
+
+def _spread(alike: list[list[float]], holders: list[int], clients: int) -> list[list[float | None]]:
+    """The matrix of those who have the layer among all clients, rounded."""
+    rows: list[list[float | None]] = [[None] * clients for _ in range(clients)]
+    for i, row in zip(holders, alike, strict=True):
+        for j, value in zip(holders, row, strict=True):
+            rows[i][j] = _rounded(value)
+    return rows
+
+
+def _mean_over_pairs(alike: list[list[float]]) -> float | None:
+    """The mean of what is above the diagonal and defined; null when nothing is."""
+    pairs = [alike[i][j] for i, j in itertools.combinations(range(len(alike)), 2)]
+    known = [value for value in pairs if math.isfinite(value)]
+    return _rounded(math.fsum(known) / len(known)) if known else None
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, DIGITS) + 0.0 if math.isfinite(value) else None  # + 0.0: no negative zero

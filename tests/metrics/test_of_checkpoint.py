@@ -1,0 +1,89 @@
+"""CKA from a session on disk, after its run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simulator
+from checkpoints import StoreError
+from simulator.analysis.cka import of_checkpoint
+from simulator.config import Config
+from simulator.errors import ConfigError, SessionError
+from simulator.metrics.similarity import common_layers, measure, probe
+from tests import federations
+from tests.federations import built, config, generated, on_images, workplace
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session of three rounds that keeps the last two."""
+    folder = tmp_path_factory.mktemp("sessions") / "done"
+    with on_images(generated()), simulator.Session.create(settings(), folder, Path()) as session:
+        session.run()
+    return folder
+
+
+def settings() -> Config:
+    return config("fedlora", checkpoint={"keep_last": 2, "keep_best": False})
+
+
+def after(folder: Path, *args: Any, **options: Any) -> dict[str, Any]:
+    with on_images(generated()):
+        return of_checkpoint(folder, Path(), *args, **options)
+
+
+def in_the_run(rounds: int, debiased: bool = False) -> dict[str, Any]:
+    """What the same run measures while its models are in memory."""
+    parts = built(settings())
+    states = federations.run(parts.engine, rounds).clients
+    return measure(
+        workplace(parts),
+        lambda clients, work: [work(client) for client in clients],
+        states.__getitem__,
+        common_layers(parts.federation),
+        probe(parts.data, 7),
+        debiased,
+    )
+
+
+@pytest.mark.parametrize(("round", "debiased", "workers"), [(2, False, 1), (3, True, 2)])
+def test_it_is_what_the_run_would_have_recorded(
+    folder: Path, round: int, debiased: bool, workers: int
+) -> None:
+    expected = {"round": round} | in_the_run(round, debiased)
+    assert after(folder, round, debiased=debiased, workers=workers) == expected
+
+
+def test_without_a_round_it_is_the_newest(folder: Path) -> None:
+    assert after(folder) == after(folder, 3)
+
+
+def test_layers_and_images_can_be_chosen(folder: Path) -> None:
+    chosen = after(folder, layers=["fc1"], images=8)
+    assert chosen["order"] == ["fc1"]
+    assert chosen["layers"]["fc1"] != after(folder)["layers"]["fc1"]
+
+
+def test_it_writes_nothing(folder: Path) -> None:
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+    before = files()
+    after(folder)
+    assert files() == before
+
+
+def test_a_round_that_is_not_kept_is_refused_with_those_that_are(folder: Path) -> None:
+    with pytest.raises(StoreError, match=r"no checkpoint of round 1; kept: 2, 3"):
+        after(folder, 1)
+
+
+def test_a_layer_that_is_not_there_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="no client has a layer 'stage4'"):
+        after(folder, layers=["stage4"])
+
+
+def test_other_data_are_refused(folder: Path) -> None:
+    with on_images(generated(per_class=41)), pytest.raises(SessionError, match="--data-dir"):
+        of_checkpoint(folder, Path())

@@ -1,0 +1,224 @@
+"""Which layers are compared, on which images, and what the ledger is given."""
+
+import json
+import math
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from simulator.builder import Built
+from simulator.data import datasets
+from simulator.engine import State
+from simulator.errors import ConfigError, DataError
+from simulator.metrics.cka import all_pairs, centred_gram
+from simulator.metrics.similarity import Each, common_layers, measure, probe
+from simulator.models import GROUPS
+from simulator.tensors import floating
+from tests import federations
+from tests.federations import built, config, federation, local, pixels, run, workplace
+
+IN_TURN: Each = lambda clients, work: [work(client) for client in clients]  # noqa: E731
+
+
+@pytest.fixture(scope="module")
+def trained() -> tuple[Built, State]:
+    """Four clients after a round: two tiny CNNs (conv1, fc1, fc2) and two tiny MLPs (fc1, fc2), in turn."""
+    parts = built(config())
+    return parts, run(parts.engine, 1)
+
+
+def measured(
+    parts: Built, states: Mapping[int, Mapping[str, Tensor]] | Any, **settings: Any
+) -> dict[str, Any]:
+    wanted = settings.pop("layers", None)
+    return measure(
+        workplace(parts),
+        settings.pop("each", IN_TURN),
+        states.__getitem__,
+        common_layers(parts.federation, wanted),
+        settings.pop("probe", probe(parts.data, 7)),
+        **settings,
+    )
+
+
+def names(*architectures: str, side: int = 32) -> dict[str, list[int]]:
+    """Layer → the clients that are compared in it."""
+    shape = federations.ImageShape(3, side, side)
+    return {layer: list(who) for layer, who in common_layers(federation(architectures, shape=shape)).items()}
+
+
+def test_cnns_are_compared_layer_by_layer() -> None:
+    everyone = [0, 1, 2, 3, 4]
+    assert names(*GROUPS["htm5"]) == dict.fromkeys(["conv1", "conv2", "fc1", "fc2"], everyone)
+
+
+def test_resnets_are_compared_stage_by_stage_whatever_their_depth() -> None:
+    everyone = [0, 1, 2, 3, 4]
+    layers = names(*GROUPS["inco_resnet_narrow"])
+    assert layers == dict.fromkeys(["stage1", "stage2", "stage3", "stage4", "features"], everyone)
+
+
+def test_resnets_that_end_early_are_compared_in_the_stages_they_have() -> None:
+    assert names("resnet4", "resnet6", "resnet8", "resnet10", "resnet10") == {
+        "stage1": [0, 1, 2, 3, 4],
+        "stage2": [1, 2, 3, 4],
+        "stage3": [2, 3, 4],
+        "stage4": [3, 4],
+        "features": [0, 1, 2, 3, 4],
+    }
+
+
+def test_transformers_are_compared_block_by_block_in_order_of_depth() -> None:
+    """Ten blocks before the eleventh: an order by spelling, or by first meeting, would have it otherwise."""
+    layers = names("vit_s8", "vit_s12", "vit_s11")
+    assert list(layers) == [*(f"block{number}" for number in range(1, 12)), "features"]
+    assert layers["block8"] == [0, 1, 2]
+    assert layers["block11"] == [1, 2]
+
+
+def test_different_families_meet_in_the_features_whatever_each_calls_its_last_layer() -> None:
+    """HtFE4's 4-layer CNN calls it fc1; nobody shares its convolutions."""
+    assert names(*GROUPS["htfe4"]) == {
+        "stage1": [1, 2, 3],
+        "stage2": [1, 2, 3],
+        "stage3": [1, 2, 3],
+        "stage4": [1, 2, 3],
+        "features": [0, 1, 2, 3],
+    }
+
+
+def test_layers_can_be_chosen_and_stand_in_order_of_depth() -> None:
+    tiny = federation(("tiny_cnn", "tiny_mlp"))
+    assert list(common_layers(tiny, ["fc2", "fc1"])) == ["fc1", "fc2"]
+
+
+def test_a_layer_nobody_has_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"no client has a layer 'fc3'\. Did you mean 'fc[12]'\?"):
+        common_layers(federation(("tiny_cnn", "tiny_mlp")), ["fc3"])
+
+
+def test_a_layer_of_one_client_alone_is_refused_by_the_clients_name() -> None:
+    with pytest.raises(ConfigError, match=r"only client 0 \(tiny_cnn\) has a layer 'conv1'"):
+        common_layers(federation(("tiny_cnn", "tiny_mlp")), ["conv1"])
+
+
+def test_the_probe_is_of_test_images_without_repeats() -> None:
+    data = built(config()).data
+    test = torch.cat([client.test for client in data.clients])
+    drawn = probe(data, 7, 10)
+    assert len(drawn.unique()) == 10
+    assert torch.isin(drawn, test).all()
+
+
+def test_the_probe_depends_on_the_seed_and_on_nothing_else() -> None:
+    data = built(config()).data
+    assert torch.equal(probe(data, 7, 10), probe(built(config("fedavg", rounds=9)).data, 7, 10))
+    assert not torch.equal(probe(data, 7, 10), probe(data, 8, 10))
+
+
+def test_a_test_set_that_all_clients_share_is_drawn_from_once() -> None:
+    """With the digits' own test set, all four clients hold the same 355 images."""
+    images = datasets.load("digits", Path())
+    data = built(config(data={"split": "global"}), images).data
+    assert len(probe(data, 7, 10_000)) == len(images) - images.test_from == 355
+
+
+def test_where_there_are_fewer_test_images_the_probe_is_all_of_them() -> None:
+    data = built(config()).data
+    everything = torch.cat([client.test for client in data.clients]).sort().values
+    assert torch.equal(probe(data, 7, 10_000), everything)
+
+
+def test_too_few_test_images_are_refused() -> None:
+    data = pixels(torch.zeros(3, 1, 1, 1), torch.zeros(3, dtype=torch.int64), [torch.arange(3)], 1)
+    with pytest.raises(DataError, match="3 test images between them and CKA needs 4"):
+        probe(data, 7)
+
+
+@pytest.mark.parametrize("debiased", [False, True])
+def test_the_matrix_holds_the_cka_of_what_the_models_show(
+    trained: tuple[Built, State], debiased: bool
+) -> None:
+    parts, state = trained
+    indices = probe(parts.data, 7)
+    result = measured(parts, state.clients, debiased=debiased)
+    nets = [local(parts, client, state.clients[client]).nets.eval() for client in range(4)]
+    x, _ = parts.data.batch(indices)
+    with torch.no_grad():
+        shown = [net.model.represent(x)["fc2"] for net in nets]
+    expected = all_pairs(torch.stack([centred_gram(each, debiased) for each in shown]))
+    matrix = result["matrix"]["fc2"]
+    assert torch.tensor(matrix, dtype=torch.float64).sub(expected).abs().max() < 2e-6
+    assert [matrix[i][i] for i in range(4)] == [1.0] * 4
+    six = [matrix[i][j] for i in range(4) for j in range(i + 1, 4)]
+    assert result["layers"]["fc2"] == pytest.approx(sum(six) / 6, abs=1e-6)
+
+
+def test_a_client_without_the_layer_has_a_row_and_a_column_of_nulls(trained: tuple[Built, State]) -> None:
+    parts, state = trained
+    result = measured(parts, state.clients)
+    assert result["order"] == ["conv1", "fc1", "fc2"]
+    conv1 = result["matrix"]["conv1"]
+    assert conv1[1] == conv1[3] == [None] * 4
+    assert conv1[0] == [1.0, None, conv1[2][0], None]
+    assert result["layers"]["conv1"] == conv1[0][2]
+
+
+def test_only_the_chosen_layers_are_measured(trained: tuple[Built, State]) -> None:
+    parts, state = trained
+    result = measured(parts, state.clients, layers=["fc2"])
+    assert list(result["layers"]) == list(result["matrix"]) == result["order"] == ["fc2"]
+    assert result["matrix"]["fc2"] == measured(parts, state.clients)["matrix"]["fc2"]
+
+
+def test_clients_with_the_same_weights_are_wholly_alike(trained: tuple[Built, State]) -> None:
+    parts, state = trained
+    cnn, mlp, *_ = state.clients
+    result = measured(parts, (cnn, mlp, cnn, mlp))
+    assert result["layers"]["conv1"] == result["matrix"]["fc1"][1][3] == 1.0
+
+
+def test_a_broken_client_is_null_and_json_takes_it(trained: tuple[Built, State]) -> None:
+    """Client 1's weights are NaN; the mean is over the three pairs of the other three."""
+    parts, state = trained
+    first, second, *others = state.clients
+    broken = second | {name: torch.full_like(tensor, math.nan) for name, tensor in floating(second).items()}
+    result = measured(parts, (first, broken, *others))
+    fc2 = result["matrix"]["fc2"]
+    assert fc2[1] == [row[1] for row in fc2] == [None] * 4
+    assert result["layers"]["fc2"] == pytest.approx((fc2[0][2] + fc2[0][3] + fc2[2][3]) / 3, abs=1e-6)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+
+
+def test_where_nothing_can_be_compared_the_mean_is_null(trained: tuple[Built, State]) -> None:
+    parts, state = trained
+    dead = [{name: torch.zeros_like(tensor) for name, tensor in tensors.items()} for tensors in state.clients]
+    assert measured(parts, dead)["layers"] == {"conv1": None, "fc1": None, "fc2": None}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_threads_give_the_same_bits_however_many(trained: tuple[Built, State], workers: int) -> None:
+    parts, state = trained
+    with ThreadPoolExecutor(workers) as pool:
+        side_by_side = measured(
+            parts, state.clients, each=lambda clients, work: list(pool.map(work, clients))
+        )
+    assert side_by_side == measured(parts, state.clients)
+
+
+def test_measuring_leaves_the_models_as_they_were(trained: tuple[Built, State]) -> None:
+    """BatchNorm's running statistics would move in training mode."""
+    parts, state = trained
+    before = federations.state_bits(state)
+    measured(parts, state.clients)
+    assert federations.state_bits(state) == before
+
+
+def test_a_client_alone_has_nobody_to_be_like(tmp_path: Path) -> None:
+    parts = built(config(federation={"clients": 1, "participation": 1.0}))
+    assert measured(parts, run(parts.engine, 1).clients) == {"order": [], "layers": {}, "matrix": {}}
