@@ -5,20 +5,26 @@ package does not import torch; only putting and loading tensors does.
 """
 
 from checkpoints.errors import Damaged, Locked, StorageError, StoreError, UnsupportedVersion
+from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
+from checkpoints.partial import Partial
+from checkpoints.pruning import prune
 from checkpoints.reader import Session, sessions
-from checkpoints.retention import Retention
-from checkpoints.store import Pruned, Store, prune
+from checkpoints.retention import Pruned, Retention
+from checkpoints.store import Store
 from checkpoints.tensors import TensorSpec
 from checkpoints.verify import Finding, verify
 
 __all__ = [
+    "Answer",
+    "Command",
     "Damaged",
     "Finding",
     "Locked",
     "Manifest",
     "ObjectRef",
+    "Partial",
     "Pruned",
     "Retention",
     "Session",
@@ -27,6 +33,9 @@ __all__ = [
     "StoreError",
     "TensorSpec",
     "UnsupportedVersion",
+    "answer",
+    "pending",
+    "post",
     "prune",
     "sessions",
     "verify",

@@ -9,7 +9,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from checkpoints.layout import TMP
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_LINK = (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -34,9 +35,14 @@ def make_folders(path: Path) -> None:
         os.makedirs(path, exist_ok=True)  # noqa: PTH103
 
 
-def replace(root: Path, name: str, data: bytes, *, durable: bool = True) -> None:
-    """Put `data` at `root/name` in one step: a reader sees the old file or the new one, never a part."""
-    scratch = _write_scratch(root, data, durable)
+def replace(
+    root: Path, name: str, data: bytes, *, durable: bool = True, scratch_name: str | None = None
+) -> None:
+    """Put `data` at `root/name` in one step: a reader sees the old file or the new one, never a part.
+
+    It is first written at `root/scratch_name`, by default under `tmp/`, which only the owner may use.
+    """
+    scratch = _write_scratch(root, data, durable, scratch_name)
     with storage(root, len(data)), _removed_on_failure(scratch):
         os.replace(scratch, root / name)  # noqa: PTH105
 
@@ -50,6 +56,17 @@ def link_new(root: Path, name: str, data: bytes) -> None:
     finally:
         with suppress(OSError):
             os.unlink(scratch)  # noqa: PTH108
+
+
+def share(source: Path, target: Path) -> bool:
+    """Give a file a second name, a hard link; False where the system or the target's presence forbids it."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise StorageError.of(error, target.parent) from error
+    return True
 
 
 def append(path: Path, data: bytes, *, durable: bool) -> None:
@@ -97,26 +114,24 @@ def read(root: Path, *parts: str, cap: int) -> bytes:
 @contextmanager
 def open_regular(root: Path, *parts: str) -> Iterator[int]:
     """A descriptor to read `root/parts…`, every step of it opened without following links."""
-    where = "/".join(parts)
-    try:
-        folder = os.open(root, _FOLDER)
-        try:
-            for part in parts[:-1]:
-                parent, folder = folder, os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-                os.close(parent)
-            fd = os.open(parts[-1], _READ, dir_fd=folder)
-        finally:
-            os.close(folder)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            raise Damaged(f"{where} is not a plain file; links are not followed.") from error
-        raise StorageError.of(error, root) from error
+    fd = _open_inside(root, parts, _READ)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Damaged(f"{where} is not a plain file; links are not followed.")
+            raise Damaged(f"{'/'.join(parts)} is not a plain file; links are not followed.")
         yield fd
+    finally:
+        os.close(fd)
+
+
+def names(root: Path, folder: str) -> list[str]:
+    """What is in `root/folder`, in no order, reached without following a link.
+
+    Raises FileNotFoundError, Damaged (a link, not a folder) or StorageError.
+    """
+    fd = _open_inside(root, folder.split("/"), _FOLDER | os.O_NOFOLLOW)
+    try:
+        with storage(root):
+            return os.listdir(fd)  # noqa: PTH208
     finally:
         os.close(fd)
 
@@ -132,8 +147,27 @@ def storage(path: Path, needed: int = 0, let_pass: type[OSError] | tuple[()] = (
         raise StorageError.of(error, path, needed) from error
 
 
-def _write_scratch(root: Path, data: bytes, durable: bool) -> Path:
-    scratch = root / TMP / secrets.token_hex(8)
+def _open_inside(root: Path, parts: Sequence[str], flags: int) -> int:
+    try:
+        folder = os.open(root, _FOLDER)
+        try:
+            for part in parts[:-1]:
+                parent, folder = folder, os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(parent)
+            return os.open(parts[-1], flags, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+            kind = "folder" if flags & os.O_DIRECTORY else "file"
+            raise Damaged(f"{'/'.join(parts)} is not a plain {kind}; links are not followed.") from error
+        raise StorageError.of(error, root) from error
+
+
+def _write_scratch(root: Path, data: bytes, durable: bool, name: str | None = None) -> Path:
+    scratch = root / (name or f"{TMP}/{secrets.token_hex(8)}")
     with storage(root, len(data)), _removed_on_failure(scratch), _opened(scratch, _NEW) as fd:
         _write_all(fd, data)
         if durable:

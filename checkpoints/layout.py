@@ -8,11 +8,14 @@ SESSION, OWNER, LOCK = "session.json", "owner.json", "lock"
 LEDGER, EVENTS = "ledger.jsonl", "events.jsonl"
 OBJECTS, MANIFESTS, TMP = "objects", "manifests", "tmp"
 PARTIAL, CONTROL = "partial", "control"
+INBOX, DONE = f"{CONTROL}/inbox", f"{CONTROL}/done"
 
-FOLDERS = (OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, f"{CONTROL}/inbox", f"{CONTROL}/done")
+FOLDERS = (OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, INBOX, DONE)
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 STATE = re.compile(r"server|client/(0|[1-9][0-9]{0,8})")
+PART = re.compile(rf"({STATE.pattern})/[a-z]{{1,32}}")
+"""The name of a tensor file in an unfinished round: client/3/state, client/3/uplink."""
 _MANIFEST = re.compile(r"([0-9]{6}|[1-9][0-9]{6,8})\.json")
 
 JSON_CAP = 64 << 20

@@ -18,17 +18,27 @@ class LedgerWriter:
 
     def __init__(self, root: Path, text: bytes) -> None:
         self._path = root / LEDGER
+        self._last = text[text.rfind(b"\n", 0, -1) + 1 :]
+        self._hash = hashlib.sha256(text[: len(text) - len(self._last)])
+        self._before = Prefix(len(text) - len(self._last), self._hash.hexdigest())
         self._size = len(text)
-        self._hash = hashlib.sha256(text)
+        self._hash.update(self._last)
         self._unsynced = False
 
     @property
     def prefix(self) -> Prefix:
         return Prefix(self._size, self._hash.hexdigest())
 
+    def before_last(self, record: Json) -> Prefix:
+        """What comes before the last line, which must be the record's; raises ValueError."""
+        if _line(record) != self._last:
+            raise ValueError(f"the record of round {record.get('round')} is not the one in the ledger")
+        return self._before
+
     def append(self, record: Json, *, durable: bool) -> None:
-        line = canonical(record) + b"\n"
+        line = _line(record)
         files.append(self._path, line, durable=durable)
+        self._before, self._last = self.prefix, line
         self._unsynced = not durable
         self._size += len(line)
         self._hash.update(line)
@@ -37,6 +47,14 @@ class LedgerWriter:
         if self._unsynced:
             files.sync(self._path)
             self._unsynced = False
+
+
+def check_ledger(text: bytes) -> int:
+    """How many rounds `text` holds, which must be 1, 2, … in whole lines; raises Damaged."""
+    rounds = [record.get("round") for record in records(text)]
+    if rounds != list(range(1, len(rounds) + 1)) or not text.endswith(b"\n" * bool(text)):
+        raise Damaged(f"the {LEDGER} to begin with does not hold the rounds from 1 on, a line for each.")
+    return len(rounds)
 
 
 def read(root: Path) -> bytes:
@@ -85,3 +103,7 @@ def whole_records(tail: bytes) -> list[Json]:
             pass
         break
     return found
+
+
+def _line(record: Json) -> bytes:
+    return canonical(record) + b"\n"

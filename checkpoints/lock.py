@@ -1,13 +1,16 @@
 """One owner per session: a flock held by the living, and a note saying who that is and how far it got.
 
 The kernel frees the flock when its holder dies, so on one machine it decides. The note (`owner.json`) is for
-people, for watchers, and for a folder shared between machines, where a flock may not reach.
+people, for watchers, and for a folder shared between machines, where a flock may not reach. A thread keeps its
+heartbeat moving for as long as the owner lives, whatever the owner is busy with.
 """
 
 import fcntl
 import os
 import socket
+import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -16,15 +19,18 @@ from typing import Any
 import psutil
 
 from checkpoints import files
-from checkpoints.errors import Damaged, Locked
+from checkpoints.errors import Damaged, Locked, StorageError
 from checkpoints.layout import LOCK, OWNER
 from checkpoints.seal import Json, seal, unseal
 
 OWNER_CAP = 1 << 20
 BEAT_SECONDS = 0.5
 """Least time between two notes of mere progress."""
+PULSE_SECONDS = 0.5
+"""How often the thread looks whether a note is due."""
 _PROBES, _PROBE_SECONDS = 5, 0.05
-_STEAL_WATCH_SECONDS = 2.0
+_STEAL_WATCH_SECONDS = 4.0
+"""Several beats, since a shared folder may show them late."""
 
 
 class Ownership:
@@ -36,6 +42,9 @@ class Ownership:
         self._beats = 0
         self._written = float("-inf")
         self._state = ""
+        self._facts: Json = {}
+        self._guard = threading.Lock()
+        self._released = threading.Event()
         self._who: Json = {
             "host": socket.gethostname(),
             "boot_id": _boot_id(),
@@ -63,20 +72,51 @@ class Ownership:
 
     def beat(self, state: str, **facts: Any) -> None:
         """Note `state` and `facts`: at once when the state is new, else at most twice a second."""
-        if state == self._state and time.monotonic() - self._written < BEAT_SECONDS:
-            return
-        self._write(state, closed=False, facts=facts)
+        with self._guard:
+            self._facts = facts
+            if state != self._state or self._is_due():
+                self._write(state, closed=False)
+
+    def keep_beating(self) -> None:
+        """From now until `release`, write a note at least once a second, with the latest facts."""
+        threading.Thread(target=self._pulse, name=f"heartbeat of {self._root}", daemon=True).start()
 
     def release(self, state: str, *, clean: bool, **facts: Any) -> None:
         """Note the final state and let the lock go; `clean` says that nothing was left undone."""
-        try:
-            self._write(state, closed=clean, facts=facts)
-        finally:
-            os.close(self._fd)
+        with self._guard:
+            self._released.set()
+            self._facts = facts
+            try:
+                self._write(state, closed=clean)
+            finally:
+                os.close(self._fd)
 
-    def _write(self, state: str, *, closed: bool, facts: Json) -> None:
+    def _pulse(self) -> None:
+        while not self._released.wait(PULSE_SECONDS):
+            with self._guard:
+                if self._released.is_set():
+                    return
+                # A disk that refuses is found, and said, by the next commit.
+                with suppress(StorageError):
+                    if self._is_due():
+                        self._write(self._state, closed=False)
+
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._written >= BEAT_SECONDS
+
+    def _is_displaced(self) -> bool:
+        """Whether another owner took the session over (`steal`) while this machine slept: the note is its own."""
+        try:
+            note = _note(self._root)
+        except StorageError:
+            return False
+        return note is not None and any(note.get(key) != value for key, value in self._who.items())
+
+    def _write(self, state: str, *, closed: bool) -> None:
+        if self._beats and self._is_displaced():
+            return
         self._beats += 1
-        note = self._who | facts | {"state": state, "closed": closed, "heartbeat": self._beats}
+        note = self._who | self._facts | {"state": state, "closed": closed, "heartbeat": self._beats}
         files.replace(self._root, OWNER, seal(note), durable=False)
         self._state, self._written = state, time.monotonic()
 

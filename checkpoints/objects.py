@@ -3,7 +3,7 @@
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,17 +89,36 @@ class ObjectWriter:
         """Write the tensors as an object, durable but for its folder's entry; raises StorageError."""
         data = encode(tensors)
         ref = ObjectRef(hashlib.sha256(data).hexdigest(), len(data))
+        self._place(ref, lambda: files.replace(self._root, ref.name, data))
+        return ref
+
+    def take(self, source: Path, ref: ObjectRef) -> None:
+        """Share another session's object, or copy it where files cannot have two names; like `put`.
+
+        Raises Damaged, naming the other session's file, and StorageError.
+        """
+        try:
+            data = read(source, ref)
+        except Damaged as error:
+            raise Damaged(f"{source}: {error}") from error
+
+        def share() -> None:
+            if not files.share(source / ref.name, self._root / ref.name):
+                files.replace(self._root, ref.name, data)
+
+        self._place(ref, share)
+
+    def _place(self, ref: ObjectRef, write: Callable[[], None]) -> None:
         # Pending first, looked for second: `discard` can then not remove it in between.
         with self._guard:
             self._pending.add(ref.sha256)
         path = self._root / ref.name
         if _size(path) != ref.size:
             files.make_folder(path.parent)
-            files.replace(self._root, ref.name, data)
+            write()
         # Also when it was there: another thread may have put it a moment ago.
         with self._guard:
             self._unsynced |= {path.parent, path.parent.parent}
-        return ref
 
     def sync(self) -> None:
         """Make the names of all objects put so far durable: the first step of a commit."""

@@ -5,11 +5,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpoints import events, files, ledger, lock, manifests, objects
+from checkpoints import events, files, ledger, lock, manifests, objects, partial
 from checkpoints.errors import Damaged, StoreError, UnsupportedVersion
 from checkpoints.layout import FORMAT, JSON_CAP, SESSION
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
+from checkpoints.partial import Partial
 from checkpoints.seal import Json, unseal
 from checkpoints.tensors import TensorSpec
 
@@ -24,6 +25,12 @@ class Session:
         """Raises StoreError (no session there), Damaged, UnsupportedVersion or StorageError."""
         self.folder = folder
         self.document: Json = read_document(folder)
+
+    @property
+    def parent(self) -> Json | None:
+        """What session.json says of the session this one was forked from."""
+        parent: Json | None = self.document.get("parent")
+        return parent
 
     def rounds(self) -> list[int]:
         """The rounds with a checkpoint, in order."""
@@ -80,6 +87,12 @@ class Session:
         older = self._older(self.rounds(), manifest.round, name, ref)
         return f"{self.folder}, round {manifest.round}, {name}: {what} {older}"
 
+    def partial(self) -> Partial | None:
+        """What is saved of the round after the newest checkpoint; None if nothing, or nothing usable, is."""
+        with suppress(FileNotFoundError, Damaged):
+            return partial.read(self.folder, max([0, *self.rounds()]) + 1)
+        return None
+
     def records(self) -> list[Json]:
         """The ledger's records, in order of round; a torn last line is completed from its checkpoint."""
         for attempt in range(3):
@@ -119,6 +132,16 @@ class Session:
         if note.get("closed") is True or lock.is_elsewhere(note) or lock.is_held(self.folder):
             return str(note.get("state"))
         return "interrupted"
+
+    def alive(self) -> bool:
+        """Whether an owner lives: a process here, or one on another machine that has not closed its note."""
+        if lock.is_held(self.folder):
+            return True
+        try:
+            note = self.owner()
+        except Damaged:
+            return False
+        return note is not None and lock.is_elsewhere(note) and note.get("closed") is not True
 
     def _older(
         self, kept: list[int], round: int, name: str | None = None, ref: ObjectRef | None = None

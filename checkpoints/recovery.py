@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkpoints import events, files, ledger, lock, objects
+from checkpoints import events, files, ledger, lock, objects, partial
 from checkpoints.errors import Damaged, StoreError
 from checkpoints.layout import EVENTS, FOLDERS, LEDGER, TMP
 from checkpoints.manifests import Manifest
+from checkpoints.partial import Partial
 from checkpoints.reader import Session
 
 
@@ -24,12 +25,17 @@ def recover(folder: Path) -> list[str]:
         thorough = not _ended_cleanly(folder)
         for name in kept[-1].states:
             session.check(kept[-1], name, thorough=thorough)
+    elif session.document.get("inherited"):
+        raise StoreError(
+            f"{folder} is a fork that was interrupted while it was made. Remove the folder, then fork again."
+        )
     try:
         mended = [*_mend_ledger(folder, kept), *_mend_events(folder)]
     except Damaged as error:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
-    _sweep(folder, kept)
-    return mended
+    usable, lost = _unfinished(folder, kept[-1].round if kept else 0)
+    _sweep(folder, kept, usable)
+    return mended + lost
 
 
 def _refuse_links(folder: Path) -> None:
@@ -72,13 +78,38 @@ def _mend_events(folder: Path) -> Iterator[str]:
         yield f"{EVENTS} was torn; its whole lines were kept."
 
 
-def _sweep(folder: Path, kept: list[Manifest]) -> None:
+def _unfinished(folder: Path, newest: int) -> tuple[list[Partial], list[str]]:
+    """The unfinished round after the newest checkpoint's, if it is whole; all others are removed."""
+    usable, lost = [], []
+    for round in partial.rounds(folder):
+        try:
+            found = partial.read(folder, round)
+            if round == newest + 1:
+                for ref in found.states.values():
+                    objects.read(folder, ref)
+                usable.append(found)
+                continue
+            reason = f"{partial.path(round)} does not follow round {newest}, the newest checkpoint's"
+        except Damaged as error:
+            reason = str(error).removesuffix(".")
+        _remove(folder / partial.path(round))
+        if round > newest:  # else the round was finished, and only this was left to do
+            lost.append(f"{reason}; the finished clients of round {round} are computed again.")
+    return usable, lost
+
+
+def _sweep(folder: Path, kept: list[Manifest], usable: list[Partial]) -> None:
     """Remove what belongs to no commit; objects only if a manifest shows that those are not lost."""
     for path in (folder / TMP).iterdir():
-        if path.is_dir() and not path.is_symlink():
-            raise StoreError(f"{path} is a folder the store did not make. Move it away.")
-        files.remove(path)
-    used = {ref.sha256 for manifest in kept for ref in manifest.states.values()}
+        _remove(path)
+    named: list[Manifest | Partial] = [*kept, *usable]
+    used = {ref.sha256 for each in named for ref in each.states.values()}
     for ref in objects.present(folder) if kept else ():
         if ref.sha256 not in used:
             files.remove(folder / ref.name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        raise StoreError(f"{path} is a folder the store did not make. Move it away.")
+    files.remove(path)

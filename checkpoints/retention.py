@@ -1,10 +1,12 @@
 """Which checkpoints are kept, and which objects nobody needs once one goes."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 
+from checkpoints import manifests
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.seal import Json
@@ -36,6 +38,19 @@ class Retention:
             value = value.get(key) if isinstance(value, dict) else None
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if number and isfinite(value) else None  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The checkpoints removed (or to be removed), and the bytes of the objects only they needed."""
+
+    rounds: list[int]
+    bytes: int
+
+
+def kept_manifests(folder: Path) -> Iterator[Manifest]:
+    """The session's manifests, in order of round; raises Damaged."""
+    return (manifests.read(folder, round) for round in manifests.rounds(folder))
 
 
 class Kept:

@@ -1,16 +1,16 @@
 """The owner's side of a session: create or open it, put states, commit rounds, retire old ones."""
 
+import re
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from checkpoints import events, files, ledger, lock, manifests
-from checkpoints.errors import Locked, StorageError, StoreError
+from checkpoints import events, files, lock, manifests, objects
+from checkpoints.errors import Damaged, Locked, StorageError, StoreError
 from checkpoints.layout import (
     EVENTS,
     FOLDERS,
@@ -19,26 +19,24 @@ from checkpoints.layout import (
     LOCK,
     MANIFESTS,
     OWNER,
+    PART,
     SESSION,
     STATE,
 )
-from checkpoints.manifests import Manifest
+from checkpoints.ledger import LedgerWriter, check_ledger
+from checkpoints.ledger import read as read_ledger
+from checkpoints.mailbox import Command, Inbox, Outcome, reply
+from checkpoints.manifests import Manifest, Prefix
 from checkpoints.objects import ObjectRef, ObjectWriter
+from checkpoints.partial import Partial, Partials
 from checkpoints.reader import Session
 from checkpoints.recovery import recover
-from checkpoints.retention import Kept, Retention
+from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
 from checkpoints.seal import Json, seal
+from checkpoints.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """The checkpoints removed (or to be removed), and the bytes of the objects only they needed."""
-
-    rounds: list[int]
-    bytes: int
 
 
 class Store:
@@ -48,30 +46,38 @@ class Store:
     again is what finds out how things stand.
     """
 
-    def __init__(self, folder: Path, owner: lock.Ownership, retention: Retention) -> None:
+    def __init__(self, folder: Path, owner: lock.Ownership, retention: Retention, inherited: int = 0) -> None:
         """Takes over a session whose lock is held and whose ledger is whole; see `create` and `open`."""
         self.folder = folder
         self.session = Session(folder)
         self._owner = owner
         self._retention = retention
-        kept = [manifests.read(folder, round) for round in manifests.rounds(folder)]
+        kept = list(kept_manifests(folder))
         self._kept = Kept(retention, kept)
-        self._round = kept[-1].round if kept else -1
+        self._committed = kept[-1].round if kept else -1
+        self._round = inherited or self._committed
         self._objects = ObjectWriter(folder)
-        self._ledger = ledger.LedgerWriter(folder, ledger.read(folder))
+        self._partials = Partials(folder)
+        self._inbox = Inbox(folder, lambda message: self.event("warning", message=message))
+        self._ledger = LedgerWriter(folder, read_ledger(folder))
         self._guard = threading.RLock()
         self._state = "running"
         self._progress: Json = {}
         self._failed = False
         self._closed = False
+        owner.keep_beating()
 
     @classmethod
-    def create(cls, folder: Path, session: Json, retention: Retention | None = None) -> "Store":
+    def create(
+        cls, folder: Path, session: Json, retention: Retention | None = None, ledger: bytes = b""
+    ) -> "Store":
         """Make a session in a folder that is not there, or empty, and own it.
 
-        `session` is what session.json keeps besides format, id and time. Raises StoreError when the name is
-        taken, StorageError when the folder cannot be written.
+        `session` is what session.json keeps besides format, id and time. A fork begins with `ledger`, its
+        parent's lines of rounds 1, 2, …; until its first commit it counts as half made. Raises StoreError when the
+        name is taken, Damaged for another ledger, StorageError when the folder cannot be written.
         """
+        rounds = check_ledger(ledger)
         with files.storage(folder):
             _refuse_taken(folder)
         files.make_folders(folder)
@@ -86,21 +92,24 @@ class Store:
             _refuse_taken(folder)
             for name in FOLDERS:
                 files.make_folder(folder / name)
-            for name in (LEDGER, EVENTS):
-                files.replace(folder, name, b"")
+            files.replace(folder, LEDGER, ledger)
+            files.replace(folder, EVENTS, b"")
             owner.beat("running", progress={})
             document = {"format": FORMAT, "id": uuid.uuid4().hex, "created": lock.now(), **session}
+            if rounds:
+                document["inherited"] = rounds
             files.link_new(folder, SESSION, seal(document))
             for path in (folder / "control", folder, folder.parent):
                 files.sync_folder(path)
-            return cls(folder, owner, retention or Retention())
+            return cls(folder, owner, retention or Retention(), rounds)
 
     @classmethod
     def open(cls, folder: Path, *, retention: Retention | None = None, steal: bool = False) -> "Store":
         """Own a session that is there, cleared of what a crash left.
 
-        Raises StoreError when there is none, Locked, Damaged, UnsupportedVersion, or StorageError when it
-        cannot be written. `steal` takes it over from a machine that is known to be dead.
+        Commands that the newest checkpoint has applied already are answered. `steal` takes the session over from
+        a machine that is known to be dead. Raises StoreError when there is none, Locked, Damaged,
+        UnsupportedVersion, or StorageError when it cannot be written.
         """
         Session(folder)
         owner = lock.Ownership.acquire(folder, steal=steal)
@@ -110,6 +119,7 @@ class Store:
             store = cls(folder, owner, retention or Retention())
             for warning in warnings:
                 store.event("warning", message=warning)
+            store._settle()
             return store
 
     @property
@@ -123,6 +133,15 @@ class Store:
         with self._failing():
             return self._objects.put(tensors)
 
+    def import_object(self, source: Path, ref: ObjectRef) -> None:
+        """Put an object of the session at `source`, shared with it by a hard link where the system allows that.
+
+        Raises Damaged, naming that session's file, or StorageError.
+        """
+        self._refuse_ended()
+        with self._failing():
+            self._objects.take(source, ref)
+
     def commit(
         self,
         round: int,
@@ -135,13 +154,14 @@ class Store:
 
         `states` names every state ("server", "client/3"), changed or not; `record` is the round's ledger
         record (None only for round 0, the initial state); `history` is the method and switch history,
-        `applied` the ids of the commands applied so far. Raises StorageError, leaving the previous checkpoint
-        or this one, whole, and StoreError when another program wrote this round's manifest.
+        `applied` the ids of the commands applied so far. A round that was appended may get its checkpoint
+        afterwards, as long as it is the last one and the record is the same. Raises StorageError, leaving the
+        previous checkpoint or this one, whole, and StoreError when another program wrote this round's manifest.
         """
         with self._writing():
-            self._check_round(round, record)
-            self._check_states(states)
-            manifest = Manifest(round, history, dict(states), record, self._ledger.prefix, applied)
+            before = self._before(round, record)
+            self._check_states(states, STATE)
+            manifest = Manifest(round, history, dict(states), record, before, applied)
             self._objects.sync()
             self._ledger.sync()
             try:
@@ -152,11 +172,12 @@ class Store:
                     f"{self.folder}: round {round} was written by another program. Stop it, then resume."
                 ) from None
             files.sync_folder(self.folder / MANIFESTS)
-            self._round = round
+            if record is not None and round > self._round:
+                self._ledger.append(record, durable=True)
+            self._round = self._committed = round
             self._kept.add(manifest)
             self._objects.committed(states.values())
-            if record is not None:
-                self._ledger.append(record, durable=True)
+            self._discard(self._partials.drop(round))
             self._retire(self._kept)
 
     def append(self, record: Json) -> None:
@@ -168,6 +189,53 @@ class Store:
             self._check_round(round, record)
             self._ledger.append(record, durable=False)
             self._round = round
+
+    def save_partial(self, round: int, note: Json, states: Mapping[str, ObjectRef]) -> None:
+        """Make what is done of the next round durable, in place of what was saved of it before.
+
+        `states` names objects ("client/3/state", "client/3/uplink"); `note` is the caller's. The commit of the
+        round removes it. Raises StorageError.
+        """
+        with self._writing():
+            if round != max(self._round, 0) + 1:
+                raise ValueError(f"round {round} is not the one after round {max(self._round, 0)}")
+            self._check_states(states, PART)
+            self._objects.sync()
+            unnamed = self._partials.save(Partial(round, note, dict(states)))
+            self._objects.committed(states.values())
+            self._discard(unnamed)
+
+    def partial(self) -> Partial | None:
+        """What was saved of the next round, checked when the session was opened; None if nothing was."""
+        return self._partials.get(max(self._round, 0) + 1)
+
+    def load_partial(
+        self, partial: Partial, name: str, expected: Mapping[str, TensorSpec] | None = None
+    ) -> dict[str, "Tensor"]:
+        """The tensors of one of its objects; with `expected`, exactly those names, shapes and dtypes.
+
+        Raises StoreError when it has none of that name, Damaged when the bytes are not what was written.
+        """
+        if name not in partial.states:
+            raise StoreError(f"{self.folder}: the unfinished round {partial.round} holds no {name}.")
+        try:
+            return objects.get(self.folder, partial.states[name], expected)
+        except Damaged as error:
+            raise Damaged(f"{self.folder}, unfinished round {partial.round}, {name}: {error}") from error
+
+    def commands(self) -> list[Command]:
+        """The commands that came since the last call, in order of id; one listing of a folder when none did.
+
+        What others left there that is no command is refused and said in a `warning` event. Raises StorageError
+        when that cannot be written.
+        """
+        with self._writing():
+            return self._inbox.new()
+
+    def answer(self, command: Command, outcome: Outcome, message: str = "", round: int | None = None) -> None:
+        """Say durably what became of a command, and in which round; it will not be handed out again."""
+        with self._writing():
+            self._inbox.answer(reply(command, outcome, message, round))
 
     def event(self, kind: str, **fields: Any) -> None:
         """Add an operator event ("started", "paused", "switched", "warning" …)."""
@@ -184,8 +252,8 @@ class Store:
     def prune(self, retention: Retention) -> Pruned:
         """Remove the checkpoints `retention` does not keep, and the objects only they need."""
         with self._writing():
-            pruned = self._retire(Kept(retention, _manifests(self.folder)))
-            self._kept = Kept(self._retention, _manifests(self.folder))
+            pruned = self._retire(Kept(retention, kept_manifests(self.folder)))
+            self._kept = Kept(self._retention, kept_manifests(self.folder))
             return pruned
 
     def close(self, state: str = "stopped") -> None:
@@ -225,8 +293,26 @@ class Store:
             files.remove(self.folder / manifests.path(round))
             unused += kept.drop(round)
         files.sync_folder(self.folder / MANIFESTS)
+        unused = [ref for ref in unused if ref not in self._partials]
         self._objects.discard(unused)
         return Pruned(rounds, sum(ref.size for ref in unused))
+
+    def _discard(self, unnamed: list[ObjectRef]) -> None:
+        """Remove what no unfinished round names any more, unless a checkpoint does."""
+        self._objects.discard(ref for ref in unnamed if ref not in self._kept)
+
+    def _settle(self) -> None:
+        """Answer the commands whose effect was committed by an owner that died before it could say so."""
+        with self._writing():
+            applied = self.session.manifest().applied if self._committed >= 0 else []
+            self._inbox.settle(applied, self._committed)
+
+    def _before(self, round: int, record: Json | None) -> Prefix:
+        """The ledger before a round's line, whether that is still to be written or is there already."""
+        if record is not None and round == self._round > self._committed:
+            return self._ledger.before_last(record)
+        self._check_round(round, record)
+        return self._ledger.prefix
 
     def _check_round(self, round: int, record: Json | None) -> None:
         if round <= self._round:
@@ -234,11 +320,11 @@ class Store:
         if (record is None) != (round == 0) or (record is not None and record.get("round") != round):
             raise ValueError(f"round {round} needs its own record, and round 0 has none")
 
-    def _check_states(self, states: Mapping[str, ObjectRef]) -> None:
+    def _check_states(self, states: Mapping[str, ObjectRef], names: re.Pattern[str]) -> None:
         for name, ref in states.items():
-            if not STATE.fullmatch(name):
+            if not names.fullmatch(name):
                 raise ValueError(f"{name!r} is not the name of a state: server, client/0, client/1 …")
-            if ref not in self._kept and not self._objects.is_pending(ref):
+            if not (ref in self._kept or ref in self._partials or self._objects.is_pending(ref)):
                 raise ValueError(f"the object of {name} was not put into this session")
 
     def _refuse_ended(self) -> None:
@@ -263,24 +349,6 @@ class Store:
         except BaseException:
             self._failed = True
             raise
-
-
-def prune(folder: Path, retention: Retention, *, dry_run: bool = False, steal: bool = False) -> Pruned:
-    """Remove the checkpoints of a stopped session that `retention` does not keep, or only say which."""
-    if dry_run:
-        Session(folder)
-        kept = Kept(retention, _manifests(folder))
-        rounds = kept.surplus()
-        return Pruned(rounds, sum(ref.size for round in rounds for ref in kept.drop(round)))
-    before = Session(folder).owner()
-    with Store.open(folder, retention=Retention(last=1 << 62), steal=steal) as store:
-        pruned = store.prune(retention)
-        store.close(str(before["state"]) if before and before.get("closed") else "stopped")
-    return pruned
-
-
-def _manifests(folder: Path) -> Iterator[Manifest]:
-    return (manifests.read(folder, round) for round in manifests.rounds(folder))
 
 
 def _refuse_taken(folder: Path) -> None:

@@ -1,0 +1,243 @@
+"""Commands to a session, from any process: one sealed file each, answered by the session's owner.
+
+A command waits in `control/inbox` until the owner, now or when the session is next opened, has acted on it; the
+answer lies in `control/done` under the same id. An id is applied at most once.
+"""
+
+import getpass
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from checkpoints import files
+from checkpoints.errors import Damaged, StorageError
+from checkpoints.layout import CONTROL, DONE, INBOX
+from checkpoints.lock import now
+from checkpoints.reader import read_document
+from checkpoints.seal import Json, seal, unseal
+
+CAP = 64 << 10
+"""Largest command or answer in bytes."""
+ANSWERS_KEPT = 200
+_MESSAGE_CAP = 4_000
+_ABANDONED_SECONDS = 60.0
+
+_FILE = re.compile(r"([0-9]{20}-[0-9a-f]{8})\.(json|tmp)")
+_KIND = re.compile(r"[a-z][a-z-]{0,31}")
+
+Outcome = Literal["applied", "refused"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """What somebody asks of a session; `by` is "user@host pid"."""
+
+    id: str
+    kind: str
+    arguments: Json
+    at: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a command, and the round at whose end it took hold; `kind` is "" if it was unreadable."""
+
+    id: str
+    kind: str
+    outcome: Outcome
+    message: str
+    round: int | None
+    at: str
+
+
+def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
+    """Leave a command for the session's owner, durable when this returns; needs no lock.
+
+    Raises StoreError when there is no session, StorageError when it cannot be written there, ValueError for a
+    kind that is no lower-case word or arguments that are not JSON or over 64 KB.
+    """
+    read_document(folder)
+    id = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
+    command = Command(id, kind, arguments or {}, now(), f"{_user()}@{socket.gethostname()} {os.getpid()}")
+    data = seal(asdict(command))
+    if not _KIND.fullmatch(kind) or len(data) > CAP:
+        raise ValueError(f"a command is a word and at most {CAP:,} bytes; {kind!r} has {len(data):,}")
+    for name in (CONTROL, INBOX):
+        files.make_folder(folder / name)
+    files.names(folder, INBOX)  # refuses an inbox that is a link to somewhere else
+    files.replace(folder, f"{INBOX}/{id}.json", data, scratch_name=f"{INBOX}/{id}.tmp")
+    files.sync_folder(folder / INBOX)
+    return command
+
+
+def answer(folder: Path, id: str) -> Answer | None:
+    """What became of a command; None: not answered yet, or 200 answers ago. Raises Damaged, StorageError."""
+    if file_id(f"{id}.json") is None:
+        raise ValueError(f"{id!r} is not the id of a command")
+    try:
+        return read_answer(folder, id)
+    except FileNotFoundError:
+        return None
+
+
+def pending(folder: Path) -> list[Command]:
+    """The readable commands that wait for an answer, in order of id; needs no lock."""
+    found = []
+    with suppress(FileNotFoundError, Damaged):
+        for name in sorted(files.names(folder, INBOX)):
+            if (id := file_id(name)) is not None:
+                with suppress(FileNotFoundError, Damaged, StorageError):
+                    found.append(read_command(folder, id))
+    return found
+
+
+def file_id(name: str, ending: str = "json") -> str | None:
+    """The id a file name stands for, or None when it is no such name."""
+    match = _FILE.fullmatch(name)
+    return match[1] if match and match[2] == ending else None
+
+
+def read_command(root: Path, id: str) -> Command:
+    """A command in the inbox; raises FileNotFoundError, Damaged or StorageError."""
+    where = f"{INBOX}/{id}.json"
+    match unseal(files.read(root, *where.split("/"), cap=CAP), where):
+        case {
+            "id": str(own),
+            "kind": str(kind),
+            "arguments": dict(arguments),
+            "at": str(at),
+            "by": str(by),
+            **rest,
+        }:
+            # Printable, because all of this is shown in terminals.
+            if not rest and own == id and _KIND.fullmatch(kind) and (at + by).isprintable():
+                return Command(id, kind, arguments, at, by)
+    raise Damaged(f"{where} is not a command.")
+
+
+def read_answer(root: Path, id: str) -> Answer:
+    """An answer; raises FileNotFoundError, Damaged or StorageError."""
+    where = f"{DONE}/{id}.json"
+    match unseal(files.read(root, *where.split("/"), cap=CAP), where):
+        case {
+            "id": str(own),
+            "kind": str(kind),
+            "outcome": "applied" | "refused" as outcome,
+            "message": str(message),
+            "round": int() | None as round,
+            "at": str(at),
+            **rest,
+        }:
+            if not rest and own == id:
+                return Answer(id, kind, outcome, message, round, at)
+    raise Damaged(f"{where} is not an answer to a command.")
+
+
+class Inbox:
+    """The owner's side: hands out each command once, and answers it."""
+
+    def __init__(self, root: Path, warn: Callable[[str], None]) -> None:
+        """`warn` is told, in a sentence, of what is in the inbox and is no command."""
+        self._root = root
+        self._warn = warn
+        self._seen: set[str] = set()
+        self._readable = True
+
+    def settle(self, applied: Collection[str], round: int) -> None:
+        """When a session is opened: answer what its checkpoint of `round` had applied; clear up after posters."""
+        answered = files.names(self._root, DONE)
+        for name in sorted(files.names(self._root, INBOX)):
+            if (id := file_id(name)) in applied and id is not None and name not in answered:
+                kind = ""
+                with suppress(FileNotFoundError, Damaged, StorageError):
+                    kind = read_command(self._root, id).kind
+                self.answer(Answer(id, kind, "applied", "", round, now()))
+            elif file_id(name, "tmp") and self._is_abandoned(name):
+                self._remove(name)
+
+    def new(self) -> list[Command]:
+        """The commands not handed out yet, in order of id. What is no command is refused and removed.
+
+        Never fails for what others put there; raises StorageError when an answer cannot be written.
+        """
+        names = self._names()
+        self._seen.intersection_update(names)
+        fresh = sorted(name for name in names if name not in self._seen and not name.startswith("."))
+        answered = set(files.names(self._root, DONE)) if fresh else set()
+        commands = []
+        for name in fresh:
+            if file_id(name, "tmp"):
+                continue  # being written
+            self._seen.add(name)
+            if name in answered:
+                self._remove(name)
+            elif command := self._read(name):
+                commands.append(command)
+        return commands
+
+    def answer(self, answer: Answer) -> None:
+        """Make the answer durable, then take the command out of the inbox; keeps the newest answers only."""
+        name = f"{answer.id}.json"
+        files.replace(self._root, f"{DONE}/{name}", seal(asdict(answer)))
+        files.sync_folder(self._root / DONE)
+        self._remove(name)
+        files.sync_folder(self._root / INBOX)
+        others = sorted(other for other in files.names(self._root, DONE) if file_id(other) and other != name)
+        for surplus in others[: 1 - ANSWERS_KEPT]:
+            files.remove(self._root / DONE / surplus)
+
+    def _names(self) -> list[str]:
+        try:
+            names = files.names(self._root, INBOX)
+        except (FileNotFoundError, Damaged, StorageError) as error:
+            if self._readable:
+                self._warn(f"No commands can be received: {error}")
+            self._readable = False
+            return []
+        self._readable = True
+        return names
+
+    def _read(self, name: str) -> Command | None:
+        id = file_id(name)
+        if id is None:
+            self._warn(f"{INBOX}/{ascii(name)[1:-1]} is not a command; it was left alone.")
+            return None
+        try:
+            return read_command(self._root, id)
+        except FileNotFoundError:
+            return None
+        except (Damaged, StorageError) as error:
+            self._warn(f"A command was refused: {error}")
+            self.answer(Answer(id, "", "refused", str(error)[:_MESSAGE_CAP], None, now()))
+            return None
+
+    def _remove(self, name: str) -> None:
+        path = self._root / INBOX / name
+        if path.is_symlink() or not path.is_dir():  # a stranger's folder stays
+            files.remove(path)
+
+    def _is_abandoned(self, name: str) -> bool:
+        try:
+            return time.time() - (self._root / INBOX / name).lstat().st_mtime > _ABANDONED_SECONDS
+        except FileNotFoundError:
+            return False
+
+
+def reply(command: Command, outcome: Outcome, message: str, round: int | None) -> Answer:
+    """The answer to a command, as of now."""
+    return Answer(command.id, command.kind, outcome, message[:_MESSAGE_CAP], round, now())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        return str(os.getuid())

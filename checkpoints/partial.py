@@ -1,0 +1,94 @@
+"""Unfinished rounds: what their finished clients made, kept so that a stop between two clients loses none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpoints import files
+from checkpoints.errors import Damaged
+from checkpoints.layout import JSON_CAP, PART, PARTIAL, manifest_name, manifest_round
+from checkpoints.objects import ObjectRef
+from checkpoints.seal import Json, seal, unseal
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The part of a round that is done: the caller's note, and objects ("client/3/state", "client/3/uplink")."""
+
+    round: int
+    note: Json
+    states: Mapping[str, ObjectRef]
+
+    def to_bytes(self) -> bytes:
+        states = {name: ref.to_json() for name, ref in self.states.items()}
+        return seal({"round": self.round, "note": self.note, "states": states})
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, where: str) -> "Partial":
+        """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed unfinished round."""
+        match unseal(raw, where):
+            case {"round": int(round), "note": dict(note), "states": dict(states), **rest} if not rest:
+                if type(round) is int and all(map(PART.fullmatch, states)):
+                    try:
+                        refs = {name: ObjectRef.from_json(ref) for name, ref in states.items()}
+                    except (ValueError, TypeError) as error:
+                        raise Damaged(f"{where} is not an unfinished round: {error}.") from error
+                    return cls(round, note, refs)
+        raise Damaged(f"{where} is not an unfinished round.")
+
+
+def path(round: int) -> str:
+    """An unfinished round's path inside the session directory."""
+    return f"{PARTIAL}/{manifest_name(round)}"
+
+
+def rounds(root: Path) -> list[int]:
+    """The rounds that have such a file, in order."""
+    try:
+        names = files.names(root, PARTIAL)
+    except FileNotFoundError:
+        return []
+    return sorted(round for name in names if (round := manifest_round(name)) is not None)
+
+
+def read(root: Path, round: int) -> Partial:
+    """The finished part of a round; raises FileNotFoundError or Damaged."""
+    partial = Partial.from_bytes(files.read(root, PARTIAL, manifest_name(round), cap=JSON_CAP), path(round))
+    if partial.round != round:
+        raise Damaged(f"{path(round)} is of round {partial.round}, not {round}.")
+    return partial
+
+
+class Partials:
+    """The unfinished rounds of a session that is owned and in order."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._saved = {round: read(root, round) for round in rounds(root)}
+
+    def __contains__(self, ref: ObjectRef) -> bool:
+        return any(ref in partial.states.values() for partial in self._saved.values())
+
+    def get(self, round: int) -> Partial | None:
+        return self._saved.get(round)
+
+    def save(self, partial: Partial) -> list[ObjectRef]:
+        """Make it durable in place of an earlier one of its round; the objects no longer named."""
+        files.replace(self._root, path(partial.round), partial.to_bytes())
+        files.sync_folder(self._root / PARTIAL)
+        before = self._saved.get(partial.round)
+        self._saved[partial.round] = partial
+        return self._unnamed(before)
+
+    def drop(self, newest: int) -> list[ObjectRef]:
+        """Remove those of rounds up to `newest`, which are finished; the objects no longer named."""
+        gone = [self._saved.pop(round) for round in sorted(self._saved) if round <= newest]
+        for partial in gone:
+            files.remove(self._root / path(partial.round))
+        if gone:
+            files.sync_folder(self._root / PARTIAL)
+        return self._unnamed(*gone)
+
+    def _unnamed(self, *gone: Partial | None) -> list[ObjectRef]:
+        refs = {ref for partial in gone if partial for ref in partial.states.values()}
+        return sorted((ref for ref in refs if ref not in self), key=lambda ref: ref.sha256)
