@@ -13,7 +13,7 @@ from typing import Any
 import checkpoints
 import simulator
 from simulator.config import Config, Raw, merged, with_method
-from simulator.control import StopSignals
+from simulator.control import Signals
 
 SEEDS = (0, 1, 2)
 
@@ -86,7 +86,7 @@ def config(study: Study, method: str, seed: int, workers: int | None) -> Config:
     return Config.read(merged(raw, {"seed": seed, "runtime": {"device": "cpu", "workers": workers}}))
 
 
-def run(study: Study, seeds: Iterable[int], workers: int | None, folder: Path, signals: StopSignals) -> None:
+def run(study: Study, seeds: Iterable[int], workers: int | None, folder: Path, signals: Signals) -> None:
     """Run what of the study has not been run; returns early when a signal asks for it."""
     for seed in seeds:
         for method in study.rows:
@@ -101,10 +101,10 @@ def run(study: Study, seeds: Iterable[int], workers: int | None, folder: Path, s
                 )
             )
             with owner:
-                owner.run(stop=lambda: signals.requested)
+                owner.run(stop=lambda: signals.stop)
                 accuracy = owner.record["accuracy"] if owner.record else {}
             print(f"{session.name:<16} round {owner.round:>3}  {accuracy.get('mean', 0):.4f}", flush=True)
-            if signals.requested:
+            if signals.stop:
                 return
 
 
@@ -148,9 +148,9 @@ def main() -> None:
     parser.add_argument("--sessions", type=Path, default=Path("sessions/results"))
     arguments = parser.parse_args()
     study = STUDIES[arguments.study]
-    with StopSignals() as signals:
+    with Signals() as signals:
         run(study, arguments.seeds, arguments.workers, arguments.sessions, signals)
-    if signals.requested:
+    if signals.stop:
         raise SystemExit(signals.exit_code)
     if set(arguments.seeds) == set(SEEDS):
         print(f"\n### {study.title}\n\n{table(study, arguments.sessions)}")

@@ -16,30 +16,35 @@ if TYPE_CHECKING:
     from simulator.config import Config
     from simulator.data.datasets import data_folder
     from simulator.errors import ConfigError, DataError, HtflError, SessionError
+    from simulator.forking import Fork, fork
     from simulator.session import Outcome, Session
 
 _HOMES = {
     "Config": "simulator.config",
     "ConfigError": "simulator.errors",
     "DataError": "simulator.errors",
+    "Fork": "simulator.forking",
     "HtflError": "simulator.errors",
     "Outcome": "simulator.session",
     "Session": "simulator.session",
     "SessionError": "simulator.errors",
     "build": "simulator.builder",
     "data_folder": "simulator.data.datasets",
+    "fork": "simulator.forking",
 }
 
 __all__ = [
     "Config",
     "ConfigError",
     "DataError",
+    "Fork",
     "HtflError",
     "Outcome",
     "Session",
     "SessionError",
     "build",
     "data_folder",
+    "fork",
 ]
 
 

@@ -34,16 +34,29 @@ def build(config: Config, data_dir: Path) -> Built:
     device = select_device(config.runtime.device)
     architectures = models.assign(config.federation.group, config.federation.clients)
     images = datasets.load(config.data.dataset, data_dir)
-    data = FederatedData.build(config.data, config.federation.clients, config.seed, images, device)
+    seed = config.seed if config.data.seed is None else config.data.seed
+    data = FederatedData.build(config.data, config.federation.clients, seed, images, device)
+    clients = tuple(
+        ClientInfo(number, architecture, client.num_train, client.classes)
+        for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
+    )
+    return _assembled(config, data, clients, device)
+
+
+def rebuild(built: Built, config: Config) -> Built:
+    """The same data and models under other settings, or another method; raises ConfigError for unmet needs."""
+    return _assembled(config, built.data, built.federation.clients, built.federation.device)
+
+
+def _assembled(
+    config: Config, data: FederatedData, clients: tuple[ClientInfo, ...], device: torch.device
+) -> Built:
     federation = Federation(
         seed=config.seed,
         rounds=config.rounds,
         num_classes=data.num_classes,
         shape=ImageShape(*data.image_shape),
-        clients=tuple(
-            ClientInfo(number, architecture, client.num_train, client.classes)
-            for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
-        ),
+        clients=clients,
         training=config.training,
         device=device,
         pretrained=config.federation.pretrained,

@@ -54,6 +54,7 @@ class DataConfig(Section):
         None, ge=1, description="side in pixels to which images are scaled, square; default: as they are"
     )
     rgb: bool = Field(False, description="give grey images three equal channels")
+    seed: int | None = Field(None, ge=0, lt=2**63, description="of the partition; default: the run's seed")
 
     @field_validator("split")
     @classmethod

@@ -1,4 +1,4 @@
-"""Stopping a run from outside: a signal sets a flag, and the run stops at its next safe point."""
+"""Steering a run by signals: a signal sets a flag, and the run heeds it at its next safe point."""
 
 import os
 import signal
@@ -7,28 +7,40 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class StopSignals:
-    """While this context lasts, SIGINT and SIGTERM ask for a stop; a second SIGINT leaves at once."""
+class Signals:
+    """While this context lasts, SIGINT, SIGTERM and SIGHUP ask for a stop, SIGUSR1 for a checkpoint.
+
+    A second SIGINT leaves at once. A signal that was ignored before, as SIGHUP is under `nohup`, stays ignored.
+    """
 
     def __init__(self) -> None:
         self._received: signal.Signals | None = None
+        self._checkpoint = False
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
 
     @property
-    def requested(self) -> str | None:
-        """The signal that asked for a stop ('SIGINT', 'SIGTERM'), if one has."""
+    def stop(self) -> str | None:
+        """The signal that asked for a stop ('SIGINT', 'SIGTERM', 'SIGHUP'), if one has."""
         return self._received.name if self._received else None
+
+    def take_checkpoint(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        asked, self._checkpoint = self._checkpoint, False
+        return asked
 
     @property
     def exit_code(self) -> int:
-        """128 and the signal's number, as shells have it: 130 or 143; 0 when nobody asked."""
+        """128 and the signal's number, as shells have it: 129, 130 or 143; 0 when nobody asked for a stop."""
         return 128 + self._received if self._received else 0
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        for number in (*STOPPING, signal.SIGUSR1):
+            if (before := signal.getsignal(number)) is not signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._ask_checkpoint if number is signal.SIGUSR1 else self._ask_stop)
         return self
 
     def __exit__(
@@ -37,11 +49,14 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _ask_stop(self, number: int, frame: FrameType | None) -> None:
         if self._received is signal.SIGINT and number == signal.SIGINT:
-            # Training threads would keep an ordinary exit waiting for the rest of the round.
+            # Training threads would keep an ordinary exit waiting for their clients.
             os.write(
                 sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nleft at once: this round is lost.\n"
             )
             os._exit(128 + number)
         self._received = signal.Signals(number)
+
+    def _ask_checkpoint(self, number: int, frame: FrameType | None) -> None:
+        self._checkpoint = True

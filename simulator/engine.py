@@ -5,9 +5,10 @@ One direction, no room entered twice; the old state is left as it was.
 """
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from simulator.tensors import Tensors, named, of_module
 from simulator.training.client import Workplace
 from simulator.training.flops import FlopBook, counting_flops
 from simulator.training.local import LocalUpdate
-from simulator.training.runner import Runner
+from simulator.training.runner import Gate, Left, Runner, Verdict, unguarded
 from simulator.wire import Wire
 
 
@@ -62,8 +63,40 @@ class Engine:
             clients.append(self._on_device(named("model", model) | self._method.start_client(client)))
         return State(0, self._on_device(self._method.start_server()), tuple(clients), None)
 
-    def round(self, state: State, observe: Observer) -> State:
-        """Round t = state.round + 1. Same state, same bits, whatever the number of workers."""
+    def take_over(self, state: State, before: Method) -> tuple[State, str]:
+        """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
+
+        Client models stay. What the method keeps beside them stays if it kept the same before; else the server takes
+        what `Method.adopt` says and the rest starts as before round 1. Also returns what became of it, as a sentence.
+        """
+        self._set_threads()
+        server = self._on_device(self._method.start_server())
+        own = [self._on_device(self._method.start_client(client)) for client in self._federation.clients]
+        kept = [
+            {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
+            for tensors in state.clients
+        ]
+        if before.name == self._method.name and _alike([server, *own], [state.server, *kept]):
+            return state, "what it keeps stays as it is"
+        adopted = self._method.adopt(state.server)
+        clients = tuple(
+            {name: tensor for name, tensor in tensors.items() if name.startswith("model/")} | fresh
+            for tensors, fresh in zip(state.clients, own, strict=True)
+        )
+        return replace(state, server=server | adopted, clients=clients), _adoption(server, adopted)
+
+    def round(
+        self,
+        state: State,
+        observe: Observer,
+        gate: Gate = unguarded,
+        finished: Mapping[int, LocalUpdate] = MappingProxyType({}),
+    ) -> State:
+        """Round t = state.round + 1. Same state, same bits, whatever the number of workers.
+
+        `gate` is asked between clients; `finished` are updates that an earlier attempt at this round brought out, which
+        are not computed again. Raises Left, with all finished updates, when the gate ends the round early.
+        """
         began = time.perf_counter()
         self._set_threads()
         t = state.round + 1
@@ -71,7 +104,7 @@ class Engine:
         observe(RoundStarted(t, self._config.rounds, participants))
 
         wire = Wire(len(state.clients), self._config.wire, self._config.seed, t)
-        updates = self._train(t, state, participants, wire, observe)
+        updates, held = self._train(t, state, participants, wire, observe, gate, finished)
         sound = [update for update in updates if not update.diverged]
         dropped = [update.client.id for update in sound if wire.loses(update.client.id)]
         uplinks = [
@@ -103,8 +136,8 @@ class Engine:
             "cka": None,
             "method_metrics": _phase_metrics(sound) | metrics,
             "timing": {
-                "seconds": evaluated - began,
-                "train": trained - began,
+                "seconds": evaluated - began - held,
+                "train": trained - began - held,
                 "evaluate": evaluated - trained,
                 "checkpoint": 0.0,
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -122,24 +155,53 @@ class Engine:
         draw = keys.numpy(self._config.seed, "participants", round).choice(total, wanted, replace=False)
         return tuple(sorted(int(client) for client in draw))
 
+    def close(self) -> None:
+        """Let the training threads go."""
+        self._runner.close()
+
     def _train(
-        self, t: int, state: State, participants: tuple[int, ...], wire: Wire, observe: Observer
-    ) -> list[LocalUpdate]:
+        self,
+        t: int,
+        state: State,
+        participants: tuple[int, ...],
+        wire: Wire,
+        observe: Observer,
+        gate: Gate,
+        finished: Mapping[int, LocalUpdate],
+    ) -> tuple[list[LocalUpdate], float]:
+        """The participants' updates in client order, and the seconds for which the gate held all of them back."""
         clients = self._federation.clients
         jobs = {
             k: (state.clients[k], wire.down(k, self._method.downlink(t, state.server, clients[k])))
             for k in participants
         }
-        finished: list[int] = []
+        done = len(finished)
+        held, since = 0.0, None
 
-        def done(update: LocalUpdate) -> None:
-            finished.append(update.client.id)
+        def tell(update: LocalUpdate) -> None:
+            nonlocal done
+            done += 1
             loss = next(iter(update.losses.values()), None)
-            observe(ClientTrained(t, update.client.id, len(finished), len(participants), loss))
+            observe(ClientTrained(t, update.client.id, done, len(participants), loss))
             if (phase := update.diverged) is not None:
                 observe(ClientDiverged(t, update.client.id, phase))
 
-        return self._runner.update(self._method, t, jobs, done)
+        def guarded(updates: Sequence[LocalUpdate], running: int) -> Verdict:
+            nonlocal held, since
+            verdict = gate([*finished.values(), *updates], running)
+            if verdict == "hold" and not running:
+                since = since or time.perf_counter()
+            elif since is not None:
+                held, since = held + time.perf_counter() - since, None
+            return verdict
+
+        left_to_do = {client: job for client, job in jobs.items() if client not in finished}
+        try:
+            updates = self._runner.update(self._method, t, left_to_do, tell, guarded)
+        except Left as left:
+            raise Left([*finished.values(), *left.updates]) from None
+        by_client = dict(finished) | {update.client.id: update for update in updates}
+        return [by_client[client] for client in participants], held
 
     def _evaluate(
         self,
@@ -176,6 +238,25 @@ class Engine:
 
     def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
         return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
+
+
+def _alike(before: Sequence[Tensors], after: Sequence[Tensors]) -> bool:
+    """Whether the states have the same tensors by name and shape."""
+    return [{name: t.shape for name, t in state.items()} for state in before] == [
+        {name: t.shape for name, t in state.items()} for state in after
+    ]
+
+
+def _adoption(server: Tensors, adopted: Tensors) -> str:
+    """What a method's server took over at a switch, in words."""
+    taken = dict.fromkeys(name.split("/")[0] for name in adopted)
+    missing = [name for name in server if name not in adopted]
+    # Of a part taken over in part, what is missing by its full name: head/bias.
+    fresh = dict.fromkeys(name if name.split("/")[0] in taken else name.split("/")[0] for name in missing)
+    said = [f"takes over {', '.join(taken)}"] * bool(taken) + [f"starts {', '.join(fresh)} afresh"] * bool(
+        fresh
+    )
+    return " and ".join(said) or "has nothing to take over"
 
 
 def _losses(updates: list[LocalUpdate], clients: int) -> dict[str, Any]:

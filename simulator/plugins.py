@@ -86,12 +86,11 @@ def recorded(method: str) -> dict[str, str] | None:
     return asdict(plugin) if plugin else None
 
 
-def check(folder: Path, document: Mapping[str, Any]) -> None:
-    """Raise SessionError unless the plugin the session was made with, if any, is loaded and byte for byte the same."""
-    made_with = document.get("plugin")
+def check(folder: Path, method: str, made_with: Mapping[str, Any] | None) -> None:
+    """Raise SessionError unless the plugin a session had the method from, if any, is loaded and the same bytes."""
     if not made_with:
         return
-    present = origin(document["config"]["method"]["name"])
+    present = origin(method)
     name, sha256 = str(made_with["name"]), str(made_with["sha256"])
     if present is None:
         raise SessionError(

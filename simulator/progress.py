@@ -43,13 +43,40 @@ class EvaluationStarted:
 
 
 @dataclass(frozen=True)
+class StateChanged:
+    """The run is 'running', 'pausing', 'paused' or 'stopping' from now on; `round` is the last one finished."""
+
+    state: str
+    round: int
+
+
+@dataclass(frozen=True)
+class Switched:
+    """From this round on the method, or the settings, are others; `adopted` says what became of the server's state."""
+
+    from_round: int
+    method: str
+    before: str
+    changes: tuple[str, ...]
+    adopted: str
+
+
+@dataclass(frozen=True)
 class RoundFinished:
     """The round's ledger record, as committed."""
 
     record: dict[str, Any]
 
 
-Event = RoundStarted | ClientTrained | ClientDiverged | EvaluationStarted | RoundFinished
+Event = (
+    RoundStarted
+    | ClientTrained
+    | ClientDiverged
+    | EvaluationStarted
+    | StateChanged
+    | Switched
+    | RoundFinished
+)
 Observer = Callable[[Event], None]
 
 

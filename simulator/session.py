@@ -1,19 +1,17 @@
-"""A run and its session directory: the engine's rounds, committed to the store one after the other."""
+"""A run and its session directory: the engine's rounds, committed to the store one after the other, and steered."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from torch import Tensor
-
 import checkpoints
-from checkpoints import ObjectRef, Retention, Store, TensorSpec
-from simulator import plugins
-from simulator.builder import Built, build
-from simulator.config import Config, merged
+from checkpoints import Command, ObjectRef, Retention, Store
+from simulator import partial, plugins, states, switching
+from simulator.builder import Built, build, rebuild
+from simulator.config import Config, Raw, merged
 from simulator.engine import State
 from simulator.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
@@ -25,8 +23,13 @@ from simulator.progress import (
     Observer,
     RoundFinished,
     RoundStarted,
+    StateChanged,
+    Switched,
     unobserved,
 )
+from simulator.steering import Steering
+from simulator.training.local import LocalUpdate
+from simulator.training.runner import POLL_SECONDS, Left, Verdict
 
 
 @dataclass(frozen=True)
@@ -38,21 +41,35 @@ class Outcome:
     reason: str | None = None
 
 
-def never() -> str | None:
+def never() -> None:
     """A `stop` that nobody calls for."""
-    return None
+
+
+def unasked() -> bool:
+    """A `checkpoint` that nobody asks for."""
+    return False
 
 
 class Session:
-    """The owner of a session directory: runs rounds and commits each before the next begins."""
+    """The owner of a session directory: runs rounds, commits each before the next begins, and answers commands."""
 
-    def __init__(self, config: Config, folder: Path, built: Built, store: Store, state: State) -> None:
+    def __init__(
+        self, config: Config, folder: Path, built: Built, store: Store, state: State, history: list[Raw]
+    ) -> None:
         self.config = config
         self.folder = folder
         self._built = built
         self._store = store
         self._state = state
+        self._history = history
+        self._steering = Steering(store, self._checked)
+        self._committed = state.round
         self._refs: dict[str, ObjectRef] = {}
+        self._applied: list[Command] = []
+        """Switches in force that no checkpoint says yet."""
+        self._phase = "running"
+        self._progress: dict[str, Any] = {}
+        self._observe: Observer = unobserved
 
     @classmethod
     def create(cls, config: Config, folder: Path, data_dir: Path) -> "Session":
@@ -64,18 +81,10 @@ class Session:
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
-        runtime = {"runtime": {"device": built.federation.device.type}}  # what "auto" came to
-        config = Config.read(merged(config.to_json(), runtime))
-        document = {
-            "config": config.to_json(),
-            "parent": None,
-            "environment": environment(built.federation.device, config.runtime.threads_per_client),
-            "data_fingerprint": built.data.fingerprint,
-            "plugin": plugins.recorded(config.method.name),
-        }
-        store = Store.create(folder, document, _retention(config))
+        config = on_device(config, built)
+        store = Store.create(folder, document(config, built, parent=None), retention(config))
         store.event("started", method=config.method.name, round=0)
-        return cls(config, folder, built, store, built.engine.start())
+        return cls(config, folder, built, store, built.engine.start(), [switching.entry(config, 1)])
 
     @classmethod
     def resume(
@@ -94,29 +103,25 @@ class Session:
         not the same, or when the result would no longer be bit-identical and `allow_inexact` does not permit that;
         StoreError when the session is locked, damaged or of another version.
         """
-        document = checkpoints.Session(folder).document
-        plugins.check(folder, document)
+        reader = checkpoints.Session(folder)
         runtime = {
             key: value for key, value in (("workers", workers), ("device", device)) if value is not None
         }
-        config = Config.read(merged(document["config"], {"runtime": runtime}))
+        config, history = current(reader, runtime)
         built = build(config, data_dir)
-        if built.data.fingerprint != document["data_fingerprint"]:
-            raise SessionError(
-                f"{folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
-                "made with; point --data-dir at the original data."
-            )
+        check_data(reader, config, built)
         present = environment(built.federation.device, config.runtime.threads_per_client)
-        changes = inexact(document["environment"], present)
+        changes = inexact(reader.document["environment"], present)
         if changes and not allow_inexact:
             raise SessionError(
                 f"{folder}: resumed here the result would no longer be bit-identical ({'; '.join(changes)}). "
                 "Use --allow-inexact to go on all the same; the session will record it."
             )
-        store = Store.open(folder, retention=_retention(config), steal=steal)
+        store = Store.open(folder, retention=retention(config, reader.document["parent"]), steal=steal)
         try:
-            session = cls(config, folder, built, store, built.engine.start())
+            session = cls(config, folder, built, store, built.engine.start(), history)
             session._restore()
+            session._steering.refuse_stale()
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
         except BaseException:
             store.close("stopped")
@@ -125,33 +130,51 @@ class Session:
 
     @property
     def round(self) -> int:
-        """The last committed round; 0 before the first."""
+        """The last finished round; 0 before the first."""
         return self._state.round
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds have been run."""
-        return self.round >= self.config.rounds
+        """Whether all rounds have been run, as far as is asked for now."""
+        changes = self._steering.changes
+        return self.round >= (changes[-1][1] if changes else self.config).rounds
 
     @property
     def record(self) -> dict[str, Any] | None:
         """The ledger's record of the last round."""
         return self._state.record
 
-    def run(self, observe: Observer = unobserved, stop: Callable[[], str | None] = never) -> Outcome:
-        """Run rounds until the last one or until `stop` gives a reason, asked after each round."""
-        while not self.finished:
-            reason = self._round(observe, stop)
-            if reason is not None and not self.finished:
-                self._store.event("stopped", round=self.round, reason=reason)
-                self._store.close("stopped")
-                return Outcome("stopped", self.round, reason)
-        self._store.event("stopped", round=self.round, reason="finished")
-        self._store.close("finished")
-        return Outcome("finished", self.round)
+    def run(
+        self,
+        observe: Observer = unobserved,
+        stop: Callable[[], str | None] = never,
+        checkpoint: Callable[[], bool] = unasked,
+    ) -> Outcome:
+        """Run rounds until the last one or a stop.
+
+        A stop is a reason that `stop` gives, asked between clients and between rounds, or the command; the finished
+        clients of a round it cuts short are kept for the next `resume`. `checkpoint` is asked as often, and true wants
+        one now.
+        """
+        self._observe = observe
+        self._steering.heed(stop, checkpoint)
+        opened = True
+        while True:
+            self._between_rounds()
+            if self.finished:
+                return self._end("finished", "finished")
+            if (reason := self._steering.stop_reason) is not None:
+                return self._end("stopped", reason)
+            kept = self._kept() if opened else {}
+            opened = False
+            try:
+                self._round(kept)
+            except Left as left:
+                self._keep(left.updates)
 
     def close(self) -> None:
         """Let go of the session directory."""
+        self._built.engine.close()
         self._store.close("finished" if self.finished else "stopped")
 
     def __enter__(self) -> Self:
@@ -162,86 +185,217 @@ class Session:
     ) -> None:
         self.close()
 
-    def _round(self, observe: Observer, stop: Callable[[], str | None]) -> str | None:
-        """One round, committed if it is due or the last one before a stop; the reason for the stop, if any."""
-
-        def watched(event: Event) -> None:
-            self._note(event)
-            observe(event)
-
-        self._state = self._built.engine.round(self._state, watched)
-        record = self._state.record
-        assert record is not None
-        reason = stop()
-        if self.round % self.config.checkpoint.every == 0 or self.finished or reason is not None:
-            self._commit(record)
-        else:
-            self._store.append(record)
-        observe(RoundFinished(record))
-        return reason
-
-    def _commit(self, record: dict[str, Any]) -> None:
-        began = time.perf_counter()
-        states = _named_states(self._state)
-        for name in self._changed(record) if self._refs else states:
-            self._refs[name] = self._store.put(states[name])
-        record["timing"]["checkpoint"] = time.perf_counter() - began
-        history = [{"from_round": 1, "method": self.config.method.model_dump(mode="json")}]
-        self._store.commit(self.round, self._refs, record, history, applied=[])
-        self._store.event("checkpoint", round=self.round)
-
-    def _changed(self, record: Mapping[str, Any]) -> list[str]:
-        """States that may differ from their last checkpoint's."""
-        if self.config.checkpoint.every > 1:
-            return list(_named_states(self._state))
-        return ["server", *(f"client/{client}" for client in record["participants"])]
-
     def _restore(self) -> None:
         """Take the newest checkpoint's tensors in place of the initial ones; none yet means from the beginning."""
         reader = self._store.session
         if not reader.rounds():
             return
         manifest = reader.manifest()
-        expected = {name: _specs(tensors) for name, tensors in _named_states(self._state).items()}
-        device = self._built.federation.device
-        loaded = {
-            name: {key: value.to(device) for key, value in reader.load(manifest.round, name, specs).items()}
-            for name, specs in expected.items()
-        }
-        clients = tuple(loaded[f"client/{client}"] for client in range(len(self._state.clients)))
-        self._refs = dict(manifest.states)
-        self._state = State(manifest.round, loaded["server"], clients, manifest.record)
+        if manifest.history != self._history:
+            raise SessionError(f"{self.folder} was changed by another program just now; resume it again.")
+        self._state = states.restore(reader, manifest, self._state, self._built.federation.device)
+        self._refs, self._committed = dict(manifest.states), manifest.round
 
-    def _note(self, event: Event) -> None:
-        """Tell the store's watchers how far the round has got."""
+    def _round(self, kept: dict[int, LocalUpdate]) -> None:
+        """One round, with a checkpoint if it is due, else only a line in the ledger."""
+        self._state = self._built.engine.round(self._state, self._watch, self._between_clients, kept)
+        record = self._state.record
+        assert record is not None
+        if self.round % self.config.checkpoint.every == 0 or self.finished or self._applied:
+            self._commit()
+        else:
+            self._store.append(record)
+        self._observe(RoundFinished(record))
+
+    def _between_rounds(self) -> None:
+        """Heed what is asked for, and wait here while the run is paused."""
+        while True:
+            self._heed(())
+            for command, config in self._steering.take_changes():
+                self._switch(command, config)
+            held = self._steering.paused and not self.finished and self._steering.stop_reason is None
+            self._enter("paused" if held else "running")
+            if not held:
+                return
+            time.sleep(POLL_SECONDS)
+
+    def _between_clients(self, updates: Sequence[LocalUpdate], running: int) -> Verdict:
+        """Heed what is asked for: whether the next client may start."""
+        self._heed(updates)
+        if self._steering.stop_reason is not None:
+            self._enter("stopping")
+            return "leave"
+        if self._steering.paused:
+            self._enter("pausing" if running else "paused")
+            return "hold"
+        self._enter("running")
+        return "go"
+
+    def _heed(self, updates: Sequence[LocalUpdate]) -> None:
+        """Take in commands and signals; write a checkpoint if one is wanted, with the round's finished clients."""
+        self._steering.read()
+        if not self._steering.save:
+            return
+        self._checkpoint()
+        if updates:
+            self._keep(updates)
+        kept = f"round {self.round}" + (f" and {len(updates)} clients of the next" if updates else "")
+        self._steering.answer(self._steering.saving, f"kept: {kept}", self.round)
+        self._steering.save = False
+
+    def _enter(self, phase: str) -> None:
+        """Say, once, that the run is in another phase."""
+        if phase == self._phase:
+            return
+        before, self._phase = self._phase, phase
+        if phase == "paused":
+            self._store.event("paused", round=self.round)
+            self._steering.answer(self._steering.pausing, "no client trains", self.round)
+        elif before == "paused":
+            self._store.event("continued", round=self.round)
+        self._store.heartbeat(phase, **self._progress)
+        self._observe(StateChanged(phase, self.round))
+
+    def _checked(self, command: Command) -> Config:
+        """What a switch asks for, checked against the models; raises ConfigError."""
+        changes = self._steering.changes
+        before = changes[-1][1] if changes else self.config
+        config = switching.asked(before, command.arguments)
+        if config.rounds <= self.round:
+            raise ConfigError(
+                f"round {self.round} is done and would be the last; ask for more, as --set rounds={self.round + 10}."
+            )
+        rebuild(self._built, config).engine.close()
+        return config
+
+    def _switch(self, command: Command, config: Config) -> None:
+        """Go on under other settings, from a checkpoint of exactly this round."""
+        self._checkpoint()
+        before, built = self.config, rebuild(self._built, config)
+        self._state, adopted = built.engine.take_over(self._state, self._built.method)
+        self._built.engine.close()
+        self._built, self.config, self._refs = built, config, {}
+        about = {
+            "before": before.method.name,
+            "changes": switching.differences(before, config),
+            "adopted": adopted,
+            "command": command.id,
+        }
+        plugin = plugins.recorded(config.method.name)
+        self._history.append(switching.entry(config, self.round + 1, plugin=plugin, **about))
+        self._applied.append(command)
+        self._store.event("switched", round=self.round, method=config.method.name, **about)
+        self._observe(
+            Switched(self.round + 1, config.method.name, before.method.name, tuple(about["changes"]), adopted)
+        )
+
+    def _checkpoint(self) -> None:
+        """Make a checkpoint of the last finished round, unless there is one."""
+        if self.round > self._committed:
+            self._commit()
+
+    def _commit(self) -> None:
+        record, refs = self._state.record, dict(self._refs)
+        assert record is not None
+        began = time.perf_counter()
+        named = states.by_name(self._state)
+        for name in self._changed(record) if refs else named:
+            refs[name] = self._store.put(named[name])
+        if self._store.round != self.round:  # the ledger has no line of it yet
+            record["timing"]["checkpoint"] = time.perf_counter() - began
+        applied = [command.id for command in self._applied]
+        self._store.commit(self.round, refs, record, self._history, applied)
+        self._store.event("checkpoint", round=self.round)
+        self._refs, self._committed = refs, self.round
+        self._steering.answer(self._applied, f"in force since round {self.round}", self.round)
+
+    def _changed(self, record: Raw) -> list[str]:
+        """States that may differ from their last checkpoint's."""
+        if self._committed < self.round - 1:
+            return list(states.by_name(self._state))
+        return ["server", *(f"client/{client}" for client in record["participants"])]
+
+    def _kept(self) -> dict[int, LocalUpdate]:
+        return partial.load(self._store, self._history, self._state, self._built.federation)
+
+    def _keep(self, updates: Sequence[LocalUpdate]) -> None:
+        """Keep the finished clients of the round under way; the state they started from has a checkpoint."""
+        self._checkpoint()
+        if updates:
+            partial.save(self._store, self.round + 1, self._history, updates)
+
+    def _end(self, how: Literal["finished", "stopped"], reason: str) -> Outcome:
+        self._checkpoint()
+        self._steering.end(f"the run has {how}", self.round)
+        self._store.event("stopped", round=self.round, reason=reason)
+        self._built.engine.close()
+        self._store.close(how)
+        return Outcome(how, self.round, reason if how == "stopped" else None)
+
+    def _watch(self, event: Event) -> None:
+        """Tell the store's watchers how far the round has got, and whoever observes the run."""
         match event:
             case RoundStarted(round, rounds, participants):
-                self._heartbeat(round, rounds, "train", 0, len(participants))
+                self._beat(round, rounds, "train", 0, len(participants))
             case ClientTrained(round, _, done, participants, _):
-                self._heartbeat(round, self.config.rounds, "train", done, participants)
+                self._beat(round, self.config.rounds, "train", done, participants)
             case EvaluationStarted(round, clients):
-                self._heartbeat(round, self.config.rounds, "evaluate", 0, clients)
+                self._beat(round, self.config.rounds, "evaluate", 0, clients)
             case ClientDiverged(round, client, phase):
                 self._store.event(
                     "warning", round=round, client=client, message=f"loss of phase '{phase}' is not finite"
                 )
+        self._observe(event)
 
-    def _heartbeat(self, round: int, rounds: int, phase: str, done: int, clients: int) -> None:
-        self._store.heartbeat(round=round, rounds=rounds, phase=phase, done=done, clients=clients)
-
-
-def _named_states(state: State) -> dict[str, dict[str, Tensor]]:
-    return {"server": state.server} | {f"client/{k}": tensors for k, tensors in enumerate(state.clients)}
+    def _beat(self, round: int, rounds: int, phase: str, done: int, clients: int) -> None:
+        self._progress = {"round": round, "rounds": rounds, "phase": phase, "done": done, "clients": clients}
+        self._store.heartbeat(**self._progress)
 
 
-def _specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
-    return {name: TensorSpec.of(tensor) for name, tensor in tensors.items()}
+def current(session: checkpoints.Session, runtime: Raw) -> tuple[Config, list[Raw]]:
+    """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
+
+    Raises SessionError when the plugin of its method is not loaded or not the same.
+    """
+    history = session.manifest().history if session.rounds() else []
+    plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
+    raw = switching.in_force(session.document, history)
+    plugins.check(session.folder, str(raw["method"]["name"]), plugin)
+    config = Config.read(merged(raw, {"runtime": runtime}))
+    return config, history or [switching.entry(config, 1)]
 
 
-def _retention(config: Config) -> Retention:
+def check_data(session: checkpoints.Session, config: Config, built: Built) -> None:
+    """Raise SessionError unless the data and their partition are those the session was made with."""
+    if built.data.fingerprint != session.document["data_fingerprint"]:
+        raise SessionError(
+            f"{session.folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
+            "made with; point --data-dir at the original data."
+        )
+
+
+def document(config: Config, built: Built, parent: Raw | None) -> Raw:
+    """What session.json says of a new session."""
+    return {
+        "config": config.to_json(),
+        "parent": parent,
+        "environment": environment(built.federation.device, config.runtime.threads_per_client),
+        "data_fingerprint": built.data.fingerprint,
+        "plugin": plugins.recorded(config.method.name),
+    }
+
+
+def on_device(config: Config, built: Built) -> Config:
+    """The configuration with the device that 'auto' came to."""
+    return Config.read(merged(config.to_json(), {"runtime": {"device": built.federation.device.type}}))
+
+
+def retention(config: Config, parent: Raw | None = None) -> Retention:
+    """Which checkpoints the configuration keeps; of a fork also its first, from which its rounds can be run again."""
     settings = config.checkpoint
     return Retention(
         last=settings.keep_last,
         every=settings.keep_every,
         best="accuracy.mean" if settings.keep_best else None,
+        pinned=frozenset({parent["round"]} if parent else ()),
     )

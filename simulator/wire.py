@@ -83,7 +83,8 @@ class Wire:
             self._bytes[direction][client] += size
             self._by_part[f"{direction}/{name.partition('/')[0]}"] += size
             self._params[direction] += tensor.numel() if tensor.is_floating_point() else 0
-        return {name: tensor.detach().clone() for name, tensor in payload.items()}
+        contiguous = torch.contiguous_format  # as a payload is that was kept in a file meanwhile
+        return {name: tensor.detach().clone(memory_format=contiguous) for name, tensor in payload.items()}
 
     def traffic(self, before: Mapping[str, Any] | None) -> dict[str, Any]:
         """The ledger's `bytes`, its totals continued from those of the round before."""

@@ -1,7 +1,7 @@
 """A run and its directory: made, stopped, resumed, refused."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,22 @@ def config(**sections: Any) -> Config:
     return federations.config("lg_fedavg", rounds=6, **sections)
 
 
-def after(rounds: int) -> Callable[[], str | None]:
-    """A `stop` that gives its reason after so many rounds."""
-    asked = iter(range(1, rounds + 1))
-    return lambda: "SIGTERM" if next(asked) == rounds else None
+class After:
+    """Asks for a stop once so many rounds have finished: an observer, and the `stop` that goes with it."""
+
+    def __init__(self, rounds: int) -> None:
+        self.left = rounds
+
+    def observe(self, event: Event) -> None:
+        self.left -= isinstance(event, RoundFinished)
+
+    def stop(self) -> str | None:
+        return "SIGTERM" if self.left <= 0 else None
+
+
+def run_for(rounds: int, session: Session) -> Outcome:
+    after = After(rounds)
+    return session.run(after.observe, after.stop)
 
 
 def alone(tmp_path: Path, config: Config) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -67,7 +79,7 @@ def test_the_observer_hears_of_a_round_after_it_is_committed(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("rounds", [1, 3, 5])
 def test_a_run_stopped_and_resumed_is_the_run_left_alone(tmp_path: Path, rounds: int) -> None:
-    stopped = Session.create(config(), tmp_path / "s", tmp_path).run(stop=after(rounds))
+    stopped = run_for(rounds, Session.create(config(), tmp_path / "s", tmp_path))
     assert stopped == Outcome("stopped", rounds, "SIGTERM")
     resumed = Session.resume(tmp_path / "s", tmp_path)
     assert (resumed.round, resumed.finished) == (rounds, False)
@@ -76,9 +88,9 @@ def test_a_run_stopped_and_resumed_is_the_run_left_alone(tmp_path: Path, rounds:
 
 
 def test_a_run_resumed_after_every_round_is_the_run_left_alone(tmp_path: Path) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).run(stop=after(1))
+    run_for(1, Session.create(config(), tmp_path / "s", tmp_path))
     for _ in range(5):
-        Session.resume(tmp_path / "s", tmp_path).run(stop=after(1))
+        run_for(1, Session.resume(tmp_path / "s", tmp_path))
     assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
 
 
@@ -94,7 +106,7 @@ def test_a_session_made_and_left_before_its_first_round_begins_there(tmp_path: P
 def test_a_stop_between_checkpoints_writes_one(tmp_path: Path, rounds: int) -> None:
     """With a checkpoint every second round."""
     sparse = config(checkpoint={"every": 2})
-    Session.create(sparse, tmp_path / "s", tmp_path).run(stop=after(rounds))
+    run_for(rounds, Session.create(sparse, tmp_path / "s", tmp_path))
     assert checkpoints.Session(tmp_path / "s").manifest().round == rounds
     Session.resume(tmp_path / "s", tmp_path).run()
     assert federations.committed(tmp_path / "s") == alone(tmp_path, sparse)
@@ -138,7 +150,7 @@ def test_a_finished_session_resumed_has_nothing_left_to_do(tmp_path: Path) -> No
 
 
 def test_the_number_of_workers_may_change_on_resume(tmp_path: Path) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).run(stop=after(2))
+    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
     Session.resume(tmp_path / "s", tmp_path, workers=2).run()
     assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
 
@@ -180,7 +192,7 @@ def test_a_second_owner_is_refused(tmp_path: Path) -> None:
 
 
 def test_other_data_are_refused(tmp_path: Path) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).run(stop=after(2))
+    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
     before = federations.committed(tmp_path / "s")
     with (
         federations.on_images(federations.generated(per_class=41)),
@@ -206,7 +218,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
 def test_an_environment_that_would_change_bits_is_refused_unless_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
 ) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).run(stop=after(2))
+    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
     elsewhere(monkeypatch, **facts)
     with pytest.raises(SessionError, match=r"no longer be bit-identical .* Use --allow-inexact"):
         Session.resume(tmp_path / "s", tmp_path)
@@ -217,7 +229,7 @@ def test_an_environment_that_would_change_bits_is_refused_unless_allowed(
 
 
 def test_another_python_is_no_reason_to_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Session.create(config(), tmp_path / "s", tmp_path).run(stop=after(2))
+    run_for(2, Session.create(config(), tmp_path / "s", tmp_path))
     elsewhere(monkeypatch, python="3.99", safetensors="9.0")
     with Session.resume(tmp_path / "s", tmp_path) as session:
         assert session.round == 2

@@ -4,7 +4,7 @@ A method object is its configuration and the facts of the federation, nothing th
 state and payloads are flat named tensors that it is handed and hands back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from simulator.config import MethodConfig
 from simulator.errors import ConfigError
 from simulator.federation import ClientInfo, Federation
-from simulator.tensors import Tensors
+from simulator.tensors import Tensors, named, part
 from simulator.training.client import LocalClient
 from simulator.training.nets import Batch, Nets, Phase
 
@@ -79,6 +79,23 @@ class Method:
     def start_client(self, client: ClientInfo) -> Tensors:
         """What the client keeps beside its model, before round 1. Names must not begin with 'model/'."""
         return {}
+
+    def adopts(self) -> Collection[str]:
+        """The parts of another method's server state that mean the same here, such as 'head'."""
+        return ()
+
+    def adopt(self, server: Mapping[str, Tensor]) -> Tensors:
+        """What it takes over of another method's server state at a switch; the rest starts as before round 1.
+
+        Of every part that `adopts` names: its tensors that this method keeps too, if their shapes are equal.
+        """
+        own = {name: tensor.shape for name, tensor in self.start_server().items()}
+        adopted: Tensors = {}
+        for name in self.adopts():
+            both = {key: server[f"{name}/{key}"] for key in part(server, name) if f"{name}/{key}" in own}
+            if all(tensor.shape == own[f"{name}/{key}"] for key, tensor in both.items()):
+                adopted |= named(name, both)
+        return adopted
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """What the server sends a participant."""

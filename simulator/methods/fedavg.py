@@ -5,7 +5,7 @@ Clients of several architectures average within the group that shares one (InCo 
 Server state: `ARCHITECTURE/…`, one model w per group. Client state: none beside the model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -60,6 +60,9 @@ class FedAvg(Method):
             stream = self.federation.stream(f"server/{architecture}")
             server |= named(architecture, of_module(self.federation.build(architecture, stream)))
         return server
+
+    def adopts(self) -> Collection[str]:
+        return self.server_models()
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         model = part(server, self.server_model(client))

@@ -5,7 +5,7 @@ Heterogeneous Neural Networks", ICPP 2022; its contrastive term is Khosla et al.
 Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Client state: none beside the model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from pydantic import Field
@@ -53,6 +53,9 @@ class FedClassAvg(Method):
 
     def start_server(self) -> Tensors:
         return named("head", of_module(self.federation.shared_head()))
+
+    def adopts(self) -> Collection[str]:
+        return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         return dict(server)

@@ -4,7 +4,7 @@ Server state: `head/weight` [C, K], the global header θ. It carries no bias, as
 (Table 3); each client's bias stays its own. Client state: none beside the model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from pydantic import Field
@@ -47,6 +47,9 @@ class FedGH(Method):
 
     def start_server(self) -> Tensors:
         return {"head/weight": self.federation.shared_head().weight.detach()}
+
+    def adopts(self) -> Collection[str]:
+        return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         return {"head/weight": server["head/weight"]}

@@ -8,7 +8,7 @@ out × (in·h·w). Server state: `meme/…`, the global meme, and of its matrice
 wire: of each matrix the first r factors, where they are smaller than the matrix; all else as `meme/…`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from pydantic import Field, model_validator
@@ -71,6 +71,13 @@ class FedKD(Method):
     def start_server(self) -> Tensors:
         meme = of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))
         return named("meme", meme) | decomposed(meme)
+
+    def adopts(self) -> Collection[str]:
+        return ("meme",)
+
+    def adopt(self, server: Mapping[str, Tensor]) -> Tensors:
+        adopted = super().adopt(server)
+        return adopted | decomposed(part(adopted, "meme"))  # which go with the meme
 
     def start_client(self, client: ClientInfo) -> Tensors:
         with drawing_from(self.federation.stream("client/projection", client=client.id)):

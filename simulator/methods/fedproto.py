@@ -6,7 +6,7 @@ A prototype is the mean feature [K] of a class. Server state: `prototypes/mean` 
 of which only the client's own classes are ever known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -60,6 +60,9 @@ class FedProto(Method):
 
     def start_client(self, client: ClientInfo) -> Tensors:
         return self._prototypes(torch.device("cpu"))
+
+    def adopts(self) -> Collection[str]:
+        return ("prototypes",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         seen = torch.tensor(client.classes, device=server["prototypes/known"].device)

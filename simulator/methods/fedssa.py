@@ -7,7 +7,7 @@ that no labels need to travel.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -54,6 +54,9 @@ class FedSSA(Method):
 
     def start_server(self) -> Tensors:
         return named("head", of_module(self.federation.shared_head()))
+
+    def adopts(self) -> Collection[str]:
+        return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         return {name: rows[self._rows(client)] for name, rows in server.items()}

@@ -5,7 +5,7 @@ global meme. Client state: none beside the model; a participant's meme is replac
 model alone answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import Field
 from torch import Tensor
@@ -58,6 +58,9 @@ class FML(Method):
         return named(
             "meme", of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))
         )
+
+    def adopts(self) -> Collection[str]:
+        return ("meme",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         return floating(server)

@@ -4,7 +4,7 @@ Representations", 2020.
 Server state: `head/weight` [C, K], `head/bias` [C]. Client state: none beside the model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from torch import Tensor
 
@@ -34,6 +34,9 @@ class LGFedAvg(Method):
 
     def start_server(self) -> Tensors:
         return named("head", of_module(self.federation.shared_head()))
+
+    def adopts(self) -> Collection[str]:
+        return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         return dict(server)

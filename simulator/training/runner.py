@@ -1,9 +1,11 @@
 """Many clients at once: a pool of threads, each with one client at a time."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +16,27 @@ from simulator.training.client import Workplace
 from simulator.training.local import LocalUpdate, device_stream, evaluate, update
 
 Result = TypeVar("Result")
+
+Verdict = Literal["go", "hold", "leave"]
+"""Whether the next client may start: yes; not now, ask again; no more in this round."""
+Gate = Callable[[Sequence[LocalUpdate], int], Verdict]
+"""Asked between clients, with the updates finished so far and the number of clients at work."""
+
+POLL_SECONDS = 0.1
+"""How long the gate goes unasked while no client finishes."""
+
+
+class Left(Exception):
+    """The gate ended a round before all its clients had trained; `updates` are those that had."""
+
+    def __init__(self, updates: Sequence[LocalUpdate]) -> None:
+        super().__init__(f"left after {len(updates)} clients")
+        self.updates = updates
+
+
+def unguarded(finished: object, running: int) -> Verdict:
+    """A gate that is always open."""
+    return "go"
 
 
 class Runner:
@@ -36,17 +59,22 @@ class Runner:
         round: int,
         jobs: Mapping[int, tuple[Mapping[str, Tensor], Mapping[str, Tensor]]],
         done: Callable[[LocalUpdate], None],
+        gate: Gate = unguarded,
     ) -> list[LocalUpdate]:
         """Local updates of the clients in `jobs` (id → state, payload), in client order.
 
-        `done` hears of each on the calling thread as it is ready.
+        `done` hears of each, and `gate` is asked before each, on the calling thread. Raises Left when the gate says so
+        before all have started.
         """
 
         def work(client: int) -> LocalUpdate:
             tensors, payload = jobs[client]
             return update(method, self.workplace, self._info(client), round, tensors, payload)
 
-        return self._each(jobs, work, done)
+        updates = self._each(jobs, work, done, gate)
+        if len(updates) < len(jobs):
+            raise Left(updates)
+        return updates
 
     def evaluate(
         self,
@@ -61,15 +89,26 @@ class Runner:
             tensors, payload = jobs[client]
             return evaluate(method, self.workplace, self._info(client), round, tensors, payload, batch_size)
 
-        return dict(zip(jobs, self._each(jobs, work, lambda _: None), strict=True))
+        return dict(zip(jobs, self._each(jobs, work, lambda _: None, unguarded), strict=True))
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._pool.shutdown()
 
     def _info(self, client: int) -> ClientInfo:
         return self.workplace.federation.clients[client]
 
     def _each(
-        self, clients: Iterable[int], work: Callable[[int], Result], done: Callable[[Result], None]
+        self,
+        clients: Iterable[int],
+        work: Callable[[int], Result],
+        done: Callable[[Result], None],
+        gate: Callable[[Sequence[Result], int], Verdict],
     ) -> list[Result]:
-        """`work` for every client, longest first so that no worker is left with a long one at the end."""
+        """`work` for the clients the gate lets in, longest first so that no worker is left with a long one at the end.
+
+        A client is handed to the pool only when a worker is free for it: what has not begun can still be held back.
+        """
 
         def on_stream(client: int) -> Result:
             with device_stream(self.workplace.federation.device):
@@ -77,17 +116,32 @@ class Runner:
 
         torch.set_num_threads(self._threads)
         clients = list(clients)
-        futures = {client: self._pool.submit(on_stream, client) for client in sorted(clients, key=self._cost)}
+        waiting = deque(sorted(clients, key=self._cost))
+        running: dict[Future[Result], int] = {}
+        results: dict[int, Result] = {}
+        unheard: list[Result] = []
         try:
-            for future in as_completed(futures.values()):
-                done(future.result())
-        except BaseException:
-            for future in futures.values():
-                future.cancel()
-            raise
+            while waiting or running or unheard:
+                verdict = gate([results[client] for client in sorted(results)], len(running))
+                if verdict == "leave":
+                    waiting.clear()
+                while verdict == "go" and waiting and len(running) < self.workers:
+                    client = waiting.popleft()
+                    running[self._pool.submit(on_stream, client)] = client
+                while unheard:  # told while the next client already trains
+                    done(unheard.pop(0))
+                if waiting and not running:
+                    time.sleep(POLL_SECONDS)
+                ready = wait(running, POLL_SECONDS, FIRST_COMPLETED).done
+                for future in [future for future in running if future in ready]:
+                    client = running.pop(future)
+                    results[client] = future.result()
+                    unheard.append(results[client])
+        finally:
+            wait(running)  # of a round that failed, nobody works on when its tensors are let go
         if self.workplace.federation.device.type == "cuda":
             torch.cuda.synchronize(self.workplace.federation.device)
-        return [futures[client].result() for client in clients]
+        return [results[client] for client in clients if client in results]
 
     def _cost(self, client: int) -> tuple[int, int]:
         """Sort key, longest first: samples times parameters stands for a client's time."""

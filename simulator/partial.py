@@ -1,0 +1,66 @@
+"""The finished clients of an unfinished round, as they are kept in the session and taken up again."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from checkpoints import Partial, Store, TensorSpec
+from simulator.engine import State
+from simulator.federation import Federation
+from simulator.training.local import LocalUpdate
+
+
+def save(
+    store: Store, round: int, history: Sequence[Mapping[str, Any]], updates: Sequence[LocalUpdate]
+) -> None:
+    """Keep these updates of a round; whoever diverged is trained again. Raises StorageError."""
+    states, notes = {}, {}
+    for update in updates:
+        if update.diverged is None:
+            client = update.client.id
+            states[f"client/{client}/state"] = store.put(update.tensors)
+            states[f"client/{client}/uplink"] = store.put(update.uplink)
+            losses = list(
+                map(list, update.losses.items())
+            )  # in order: sealed JSON sorts the keys of an object
+            notes[str(client)] = {"losses": losses, "flops": update.flops}
+    store.save_partial(round, {"history": list(history), "clients": notes}, states)
+
+
+def load(
+    store: Store, history: Sequence[Mapping[str, Any]], state: State, federation: Federation
+) -> dict[int, LocalUpdate]:
+    """The kept updates of the round after `state`, by client; none if the round is begun with other settings.
+
+    Raises Damaged when they are not what was written.
+    """
+    partial = store.partial()
+    if partial is None or partial.round != state.round + 1 or partial.note["history"] != list(history):
+        return {}
+    return {
+        client: _update(store, partial, client, note, state, federation)
+        for client, note in ((int(number), note) for number, note in partial.note["clients"].items())
+    }
+
+
+def _update(
+    store: Store,
+    partial: Partial,
+    client: int,
+    note: Mapping[str, Any],
+    state: State,
+    federation: Federation,
+) -> LocalUpdate:
+    expected = {name: TensorSpec.of(tensor) for name, tensor in state.clients[client].items()}
+    tensors = store.load_partial(partial, f"client/{client}/state", expected)
+    uplink = store.load_partial(partial, f"client/{client}/uplink")
+    device: torch.device = federation.device
+    return LocalUpdate(
+        client=federation.clients[client],
+        tensors={name: tensor.to(device) for name, tensor in tensors.items()},
+        uplink={name: tensor.to(device) for name, tensor in uplink.items()},
+        losses=dict(note["losses"]),
+        finite=True,
+        flops=note["flops"],
+    )

@@ -1,0 +1,105 @@
+"""Steering a run by its mailbox and by signals: what is asked for, until the session carries it out."""
+
+from collections.abc import Callable
+
+from checkpoints import Command, Store
+from simulator.config import Config
+from simulator.errors import ConfigError
+
+Change = tuple[Command, Config]
+
+
+class Steering:
+    """What operators want of a running session.
+
+    `read` takes new commands out of the mailbox. It answers at once what cannot be done, and what is done by being
+    noted; the rest waits here for the session, at a client or a round boundary, and is answered when it has taken hold.
+    """
+
+    def __init__(self, store: Store, check: Callable[[Command], Config]) -> None:
+        """`check` turns a switch into the configuration it asks for, or raises ConfigError."""
+        self._store = store
+        self._check = check
+        self._stop: Callable[[], str | None] = lambda: None
+        self._checkpoint: Callable[[], bool] = lambda: False
+        self.changes: list[Change] = []
+        """Switches that wait for the end of the round, in order."""
+        self.paused = False
+        """Whether no further client is to start."""
+        self.pausing: list[Command] = []
+        self.save = False
+        """Whether a checkpoint is wanted at the next client boundary."""
+        self.saving: list[Command] = []
+        self.stopping: list[Command] = []
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the run is to stop: a signal's name, or 'stop' for the command; None while it is not."""
+        return self._stop() or ("stop" if self.stopping else None)
+
+    def heed(self, stop: Callable[[], str | None], checkpoint: Callable[[], bool]) -> None:
+        """Ask these, too, whether a stop or a checkpoint is wanted."""
+        self._stop, self._checkpoint = stop, checkpoint
+
+    def refuse_stale(self) -> None:
+        """Answer what was asked of an earlier owner and makes no sense any more; a switch still does."""
+        for command in self._store.commands():
+            if command.kind == "switch":
+                self._receive(command)
+            else:
+                self._refuse(command, "the run it was meant for had ended")
+
+    def read(self) -> None:
+        """Take in what has been asked for since the last call."""
+        for command in self._store.commands():
+            self._receive(command)
+        self.save = self._checkpoint() or self.save
+
+    def take_changes(self) -> list[Change]:
+        """The switches that wait, to be carried out now."""
+        changes, self.changes = self.changes, []
+        return changes
+
+    def answer(self, commands: list[Command], message: str, round: int) -> None:
+        """Answer commands that have taken hold, and forget them."""
+        for command in commands:
+            self._store.answer(command, "applied", message, round)
+        commands.clear()
+
+    def end(self, why: str, round: int) -> None:
+        """Answer what is left when the run ends. Switches stay in the mailbox for the next resume."""
+        self.answer(self.stopping, why, round)
+        for command in self.pausing:
+            self._refuse(command, why)
+
+    def _receive(self, command: Command) -> None:
+        match command.kind:
+            case "pause" if self.paused and not self.pausing:
+                self._refuse(command, "it is paused already")
+            case "pause":
+                self.paused = True
+                self.pausing.append(command)
+            case "resume" if not self.paused:
+                self._refuse(command, "it is not paused")
+            case "resume":
+                self.paused = False
+                for pause in self.pausing:
+                    self._refuse(pause, "a resume came before it took hold")
+                self.pausing.clear()
+                self._store.answer(command, "applied", "training goes on")
+            case "checkpoint":
+                self.save = True
+                self.saving.append(command)
+            case "stop":
+                self.stopping.append(command)
+            case "switch":
+                try:
+                    self.changes.append((command, self._check(command)))
+                except ConfigError as error:
+                    self._refuse(command, str(error))
+            case _:
+                self._refuse(command, f"there is no command '{command.kind}'")
+
+    def _refuse(self, command: Command, why: str) -> None:
+        self._store.answer(command, "refused", why)
+        self._store.event("refused", command=command.kind, id=command.id, reason=why)

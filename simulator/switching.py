@@ -1,0 +1,90 @@
+"""Changing a run at a round boundary: which settings may change, and the history that says when they did."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simulator.config import Config, Raw, merged, with_method, with_overrides
+from simulator.errors import ConfigError
+
+SETTINGS = ("rounds", "training", "evaluation", "wire", "checkpoint")
+"""What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""
+
+
+def changed(
+    config: Config, method: str | None, assignments: Sequence[str], may_change: Sequence[str] = SETTINGS
+) -> Config:
+    """`config` with another method, or other settings, from `key=value` assignments as `--set` takes them.
+
+    The hyper-parameters of a method that is replaced do not carry over. Raises ConfigError for settings that are not
+    valid or that a run under way cannot change.
+    """
+    raw = config.to_json()
+    new = Config.read(with_overrides(with_method(raw, method) if method else raw, assignments))
+    after = new.to_json()
+    fixed = [key for key in raw if key not in ("method", *may_change) and raw[key] != after[key]]
+    if fixed:
+        raise ConfigError(
+            f"'{fixed[0]}' cannot change within a run: it is what the session was made with. "
+            "What can: method, " + ", ".join(may_change) + "."
+        )
+    return new
+
+
+def asked(config: Config, arguments: Mapping[str, Any]) -> Config:
+    """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …]}.
+
+    Raises ConfigError for arguments that are none, settings that are not valid, and for a switch that changes nothing.
+    """
+    method, assignments = arguments.get("method"), arguments.get("set", [])
+    if not isinstance(method, str | None) or not _are_texts(assignments):
+        raise ConfigError("a switch names a method, or settings as key=value, or both.")
+    new = changed(config, method, assignments)
+    if new == config:
+        raise ConfigError(f"nothing would change: '{config.method.name}' runs with these settings already.")
+    return new
+
+
+def entry(config: Config, from_round: int, **about: Any) -> Raw:
+    """An entry of the history: the method and the settings in force from a round on."""
+    settings = config.to_json()
+    return {
+        "from_round": from_round,
+        "method": settings["method"],
+        "settings": {key: settings[key] for key in SETTINGS},
+        **about,
+    }
+
+
+def in_force(document: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Raw:
+    """A session's configuration as its history left it, from session.json and the history's last entry."""
+    raw = merged(document["config"], {})
+    if history:
+        raw |= {"method": history[-1]["method"], **history[-1]["settings"]}
+    return raw
+
+
+def differences(before: Config, after: Config) -> list[str]:
+    """What differs, as 'method fedlora → fedssa' and 'training.lr 0.01 → 0.005', settings of the method first."""
+    old, new = (_flat(config.to_json()) for config in (before, after))
+    names = [config.method.name for config in (before, after)]
+    replaced = names[0] != names[1]
+    return [f"method {names[0]} → {names[1]}"] * replaced + [
+        f"{key} {_text(old.get(key))} → {_text(new.get(key))}"
+        for key in dict.fromkeys([*old, *new])
+        if old.get(key) != new.get(key) and not (replaced and key.startswith("method."))
+    ]
+
+
+def _flat(raw: Mapping[str, Any], prefix: str = "") -> Raw:
+    flat: Raw = {}
+    for key, value in raw.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

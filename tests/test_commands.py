@@ -1,0 +1,364 @@
+"""A live session and its mailbox: pause, resume, stop, checkpoint and switch take hold where they should."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+from checkpoints import Command
+from simulator.config import Config
+from simulator.progress import (
+    ClientTrained,
+    Event,
+    RoundFinished,
+    RoundStarted,
+    StateChanged,
+    Switched,
+)
+from simulator.session import Outcome, Session
+from tests import federations
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def config(**sections: Any) -> Config:
+    return federations.config("lg_fedavg", rounds=4, **sections)
+
+
+class Operator:
+    """Posts commands when things happen: `script` maps an event's test to the command it sets off, once each."""
+
+    def __init__(self, folder: Path, *script: tuple[Callable[[Event], bool], str, dict[str, Any]]) -> None:
+        self.folder = folder
+        self.script = list(script)
+        self.posted: list[Command] = []
+        self.seen: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        self.seen.append(event)
+        for step in list(self.script):
+            happens, kind, arguments = step
+            if happens(event):
+                self.script.remove(step)
+                self.posted.append(checkpoints.post(self.folder, kind, arguments))
+
+    def answers(self) -> list[tuple[str, str, int | None]]:
+        found = [checkpoints.answer(self.folder, command.id) for command in self.posted]
+        return [(each.kind, each.outcome, each.round) for each in found if each]
+
+    def phases(self) -> list[tuple[str, int]]:
+        return [(event.state, event.round) for event in self.seen if isinstance(event, StateChanged)]
+
+
+def trained(round: int, done: int) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, ClientTrained) and (event.round, event.done) == (round, done)
+
+
+def finished(round: int) -> Callable[[Event], bool]:
+    return lambda event: isinstance(event, RoundFinished) and event.record["round"] == round
+
+
+def alone(tmp_path: Path, config: Config) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    Session.create(config, tmp_path / "alone", tmp_path).run()
+    return federations.committed(tmp_path / "alone")
+
+
+def kinds(folder: Path) -> list[str]:
+    return [
+        event["event"] for event in checkpoints.Session(folder).events() if event["event"] != "checkpoint"
+    ]
+
+
+# Pause and resume
+
+
+def test_a_pause_within_a_round_holds_the_next_client_back_until_a_resume(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(
+        folder,
+        (trained(2, 1), "pause", {}),
+        (lambda event: event == StateChanged("paused", 1), "resume", {}),
+    )
+    Session.create(config(), folder, tmp_path).run(operator)
+    paused = operator.seen.index(StateChanged("paused", 1))
+    trained_before = [e for e in operator.seen[:paused] if isinstance(e, ClientTrained) and e.round == 2]
+    assert len(trained_before) < 3
+    assert operator.phases() == [("paused", 1), ("running", 1)]
+    assert operator.answers() == [("pause", "applied", 1), ("resume", "applied", None)]
+    assert kinds(folder) == ["started", "paused", "continued", "stopped"]
+    assert federations.committed(folder) == alone(tmp_path, config())
+
+
+def test_no_client_trains_while_paused(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(2, 1), "pause", {}))
+    session = Session.create(config(), folder, tmp_path)
+    running = threading.Thread(target=session.run, args=(operator,))
+    running.start()
+    wait_until(lambda: ("paused", 1) in operator.phases())
+    before = len(operator.seen)
+    time.sleep(0.5)
+    assert len(operator.seen) == before
+    assert checkpoints.Session(folder).state() == "paused"
+    checkpoints.post(folder, "resume")
+    running.join(timeout=30)
+    assert federations.committed(folder) == alone(tmp_path, config())
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_time_a_round_is_paused_is_not_counted_as_training(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(2, 1), "pause", {}))
+    session = Session.create(config(), folder, tmp_path)
+    running = threading.Thread(target=session.run, args=(operator,))
+    running.start()
+    wait_until(lambda: ("paused", 1) in operator.phases())
+    time.sleep(1.5)
+    checkpoints.post(folder, "resume")
+    running.join(timeout=30)
+    assert checkpoints.Session(folder).records()[1]["timing"]["seconds"] < 1.5
+
+
+def test_a_resume_of_a_run_that_is_not_paused_is_refused(tmp_path: Path) -> None:
+    operator = Operator(tmp_path / "s", (finished(1), "resume", {}))
+    Session.create(config(), tmp_path / "s", tmp_path).run(operator)
+    assert operator.answers() == [("resume", "refused", None)]
+
+
+# Stop
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_within_a_round_keeps_its_finished_clients(tmp_path: Path, workers: int) -> None:
+    folder = tmp_path / "s"
+    settings = config(federation={"clients": 6, "participation": 1.0}, runtime={"workers": workers})
+    operator = Operator(folder, (trained(2, 2), "stop", {}))
+    assert Session.create(settings, folder, tmp_path).run(operator) == Outcome("stopped", 1, "stop")
+    assert operator.answers() == [("stop", "applied", 1)]
+    before = {e.client for e in operator.seen if isinstance(e, ClientTrained) and e.round == 2}
+    partial = checkpoints.Session(folder).partial()
+    assert partial is not None
+    assert {int(client) for client in partial.note["clients"]} == before
+    assert 2 <= len(before) < 6
+
+    resumed: list[Event] = []
+    Session.resume(folder, tmp_path).run(resumed.append)
+    again = {e.client for e in resumed if isinstance(e, ClientTrained) and e.round == 2}
+    assert again == set(range(6)) - before
+    assert federations.committed(folder) == alone(tmp_path, settings)
+    assert list((folder / "partial").iterdir()) == []
+    assert checkpoints.verify(folder) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["fedlora", "fedgh", "fedproto", "fd", "fedl2g_f", "fml", "fedkd", "scaffold"]
+)
+def test_a_stop_after_every_client_changes_no_bit(tmp_path: Path, name: str) -> None:
+    """Every kind of uplink goes through the session's files."""
+    settings = federations.config(name, rounds=2)
+    folder = tmp_path / "s"
+    step = (lambda event: isinstance(event, ClientTrained), "stop", {})
+    Session.create(settings, folder, tmp_path).run(Operator(folder, step))
+    for _ in range(5):
+        Session.resume(folder, tmp_path).run(Operator(folder, step))
+    Session.resume(folder, tmp_path).run()
+    assert federations.committed(folder) == alone(tmp_path, settings)
+    assert checkpoints.verify(folder) == []
+
+
+def test_a_stop_within_a_round_between_checkpoints_writes_the_one_before(tmp_path: Path) -> None:
+    sparse = config(checkpoint={"every": 10})
+    folder = tmp_path / "s"
+    Session.create(sparse, folder, tmp_path).run(Operator(folder, (trained(4, 1), "stop", {})))
+    assert checkpoints.Session(folder).rounds() == [3]
+    Session.resume(folder, tmp_path).run()
+    assert federations.committed(folder) == alone(tmp_path, sparse)
+
+
+def test_a_stop_of_a_paused_run_takes_hold(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(
+        folder,
+        (trained(2, 1), "pause", {}),
+        (lambda event: event == StateChanged("paused", 1), "stop", {}),
+    )
+    assert Session.create(config(), folder, tmp_path).run(operator).state == "stopped"
+    Session.resume(folder, tmp_path).run()
+    assert federations.committed(folder) == alone(tmp_path, config())
+
+
+# Checkpoint
+
+
+def test_a_checkpoint_within_a_round_keeps_it_and_its_finished_clients(tmp_path: Path) -> None:
+    class Killed(BaseException):
+        pass
+
+    folder = tmp_path / "s"
+    sparse = config(checkpoint={"every": 10}, federation={"participation": 1.0})
+    operator = Operator(folder, (trained(3, 2), "checkpoint", {}))
+
+    def kill_late(event: Event) -> None:
+        operator(event)
+        if trained(3, 4)(event):
+            raise Killed
+
+    session = Session.create(sparse, folder, tmp_path)
+    with pytest.raises(Killed):
+        session.run(kill_late)
+    session.close()
+    assert operator.answers() == [("checkpoint", "applied", 2)]
+    resumed: list[Event] = []
+    Session.resume(folder, tmp_path).run(resumed.append)
+    assert sum(isinstance(event, ClientTrained) and event.round == 3 for event in resumed) <= 2
+    assert federations.committed(folder) == alone(tmp_path, sparse)
+
+
+def test_a_checkpoint_asked_for_between_checkpoints_leaves_the_same_ledger(tmp_path: Path) -> None:
+    sparse = config(checkpoint={"every": 10, "keep_last": 10})
+    asked = iter([False] * 6 + [True])
+    folder = tmp_path / "s"
+    Session.create(sparse, folder, tmp_path).run(checkpoint=lambda: next(asked, False))
+    assert len(checkpoints.Session(folder).rounds()) == 2
+    assert federations.committed(folder) == alone(tmp_path, sparse)
+
+
+# Switch
+
+
+def test_a_switch_takes_hold_in_the_next_round_and_is_answered_with_its_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(2, 1), "switch", {"method": "fedssa", "set": ["training.lr=0.05"]}))
+    Session.create(config(), folder, tmp_path).run(operator)
+    reader = checkpoints.Session(folder)
+    assert [record["method"] for record in reader.records()] == ["lg_fedavg"] * 2 + ["fedssa"] * 2
+    assert operator.answers() == [("switch", "applied", 3)]
+    (event,) = [event for event in reader.events() if event["event"] == "switched"]
+    assert (event["round"], event["before"], event["method"]) == (2, "lg_fedavg", "fedssa")
+    assert (event["changes"], event["adopted"]) == (
+        ["method lg_fedavg → fedssa", "training.lr 0.1 → 0.05"],
+        "takes over head",
+    )
+    history = reader.manifest().history
+    assert [(entry["from_round"], entry["method"]["name"]) for entry in history] == [
+        (1, "lg_fedavg"),
+        (3, "fedssa"),
+    ]
+    assert reader.manifest(3).applied == [operator.posted[0].id]
+    assert any(isinstance(event, Switched) and event.from_round == 3 for event in operator.seen)
+
+
+def test_switches_killed_and_resumed_give_the_run_left_alone(tmp_path: Path) -> None:
+    """A kill once the switch's boundary is reached: it waits in the mailbox until a checkpoint says it is in force."""
+
+    class Killed(BaseException):
+        pass
+
+    switch = ("switch", {"method": "fedssa", "set": []})
+    undisturbed = tmp_path / "undisturbed"
+    Session.create(config(), undisturbed, tmp_path).run(Operator(undisturbed, (trained(2, 1), *switch)))
+
+    for number, moment in enumerate([finished(2), trained(3, 1), trained(3, 3), finished(3), trained(4, 1)]):
+        folder = tmp_path / f"killed {number}"
+        operator = Operator(folder, (trained(2, 1), *switch))
+
+        def kill(event: Event, operator: Operator = operator, moment: Any = moment) -> None:
+            operator(event)
+            if moment(event):
+                raise Killed
+
+        session = Session.create(config(), folder, tmp_path)
+        with pytest.raises(Killed):
+            session.run(kill)
+        session.close()
+        Session.resume(folder, tmp_path).run()
+        assert federations.committed(folder) == federations.committed(undisturbed)
+        assert list((folder / "control" / "inbox").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"method": "nosuch"}, "nosuch"),
+        ({"method": "fedavg", "set": ["method.nosuch=1"]}, "unknown key"),
+        ({"method": None, "set": ["data.alpha=0.1"]}, "cannot change within a run"),
+        ({"method": "lg_fedavg", "set": []}, "nothing would change"),
+        ({"method": None, "set": ["rounds=1"]}, "round 1 is done"),
+        ({"method": "heteroavg"}, "needs nested architectures"),
+    ],
+    ids=["unknown", "key", "data", "nothing", "rounds", "needs"],
+)
+def test_a_switch_that_cannot_be_is_refused_with_the_reason(
+    tmp_path: Path, arguments: dict[str, Any], why: str
+) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(2, 1), "switch", arguments))
+    Session.create(config(), folder, tmp_path).run(operator)
+    assert operator.answers() == [("switch", "refused", None)]
+    answer = checkpoints.answer(folder, operator.posted[0].id)
+    assert answer is not None
+    assert why in answer.message
+    assert len(checkpoints.Session(folder).manifest().history) == 1
+    assert federations.committed(folder) == alone(tmp_path, config())
+
+
+def test_a_stop_within_the_first_round_after_a_switch_keeps_its_clients(tmp_path: Path) -> None:
+    switch = ("switch", {"method": "fedssa", "set": []})
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "s"
+    Session.create(config(), undisturbed, tmp_path).run(Operator(undisturbed, (finished(1), *switch)))
+    operator = Operator(folder, (finished(1), *switch), (trained(2, 1), "stop", {}))
+    Session.create(config(), folder, tmp_path).run(operator)
+    resumed: list[Event] = []
+    Session.resume(folder, tmp_path).run(resumed.append)
+    assert sum(isinstance(event, ClientTrained) and event.round == 2 for event in resumed) < 3
+    assert federations.committed(folder) == federations.committed(undisturbed)
+
+
+def test_a_finished_session_is_extended_by_more_rounds(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    Session.create(config(), folder, tmp_path).run()
+    checkpoints.post(folder, "switch", {"method": None, "set": ["rounds=6"]})
+    session = Session.resume(folder, tmp_path)
+    assert not session.finished
+    assert session.run() == Outcome("finished", 6)
+    longer = Session.create(Config.read(config().to_json() | {"rounds": 6}), tmp_path / "longer", tmp_path)
+    longer.run()
+    assert federations.committed(folder) == federations.committed(tmp_path / "longer")
+
+
+def test_what_was_asked_of_an_earlier_run_is_not_done_by_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    Session.create(config(), folder, tmp_path).run(Operator(folder, (finished(1), "stop", {})))
+    stale = checkpoints.post(folder, "pause")
+    assert Session.resume(folder, tmp_path).run() == Outcome("finished", 4)
+    answer = checkpoints.answer(folder, stale.id)
+    assert answer is not None
+    assert (answer.outcome, answer.message) == ("refused", "the run it was meant for had ended")
+
+
+def test_an_unknown_command_is_refused_by_name(tmp_path: Path) -> None:
+    operator = Operator(tmp_path / "s", (finished(1), "dance", {}))
+    Session.create(config(), tmp_path / "s", tmp_path).run(operator)
+    assert operator.answers() == [("dance", "refused", None)]
+
+
+def test_the_observer_hears_the_rounds_of_a_new_total(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (finished(1), "switch", {"method": None, "set": ["rounds=5"]}))
+    Session.create(config(), folder, tmp_path).run(operator)
+    totals = [event.rounds for event in operator.seen if isinstance(event, RoundStarted)]
+    assert totals == [4, 5, 5, 5, 5]

@@ -1,0 +1,232 @@
+"""Forks: a new session from any round of another, bit-identical when nothing is changed."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+import simulator
+from simulator import forking
+from simulator.config import Config
+from simulator.errors import ConfigError, SessionError
+from simulator.progress import Event, RoundStarted
+from simulator.session import Session
+from tests import federations
+from tests.test_commands import Operator, finished
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def config(**sections: Any) -> Config:
+    return federations.config("lg_fedavg", rounds=6, **{"checkpoint": {"keep_last": 2}, **sections})
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    """Six rounds, of which the checkpoints of the last two and of the best are kept."""
+    folder = tmp_path / "parent"
+    Session.create(config(), folder, tmp_path).run()
+    return folder
+
+
+def forked(parent: Path, at_round: int, name: str = "child", **settings: Any) -> Path:
+    folder = parent.parent / name
+    simulator.fork(parent, folder, parent.parent, at_round, **settings)
+    return folder
+
+
+def finish(folder: Path) -> Path:
+    Session.resume(folder, folder.parent).run()
+    assert checkpoints.verify(folder) == []
+    return folder
+
+
+# Nothing changed
+
+
+@pytest.mark.parametrize("at_round", [0, 1, 2, 3, 4, 5])
+def test_an_unchanged_fork_of_any_round_ends_as_its_parent_did(parent: Path, at_round: int) -> None:
+    child = finish(forked(parent, at_round))
+    assert federations.committed(child) == federations.committed(parent)
+
+
+def test_the_ledger_of_a_fork_begins_with_its_parents_lines(parent: Path) -> None:
+    child = forked(parent, 4)
+    lines = (parent / "ledger.jsonl").read_bytes().splitlines()
+    assert (child / "ledger.jsonl").read_bytes().splitlines() == lines[:4]
+
+
+def test_a_kept_round_is_shared_and_not_computed_again(parent: Path) -> None:
+    seen: list[Event] = []
+    child = forked(parent, 5, observe=seen.append)
+    assert seen == []
+    for name, ref in checkpoints.Session(child).manifest().states.items():
+        assert (child / ref.name).samefile(parent / ref.name), name
+
+
+def test_a_round_that_is_not_kept_is_computed_again_from_the_nearest_before(tmp_path: Path) -> None:
+    Session.create(
+        config(checkpoint={"keep_last": 1, "keep_every": 2, "keep_best": False}), tmp_path / "p", tmp_path
+    ).run()
+    seen: list[Event] = []
+    fork = simulator.fork(tmp_path / "p", tmp_path / "c", tmp_path, 5, observe=seen.append)
+    assert [event.round for event in seen if isinstance(event, RoundStarted)] == [5]
+    assert fork.replayed == 1
+    assert federations.committed(finish(tmp_path / "c")) == federations.committed(tmp_path / "p")
+
+
+def test_a_fork_outlives_its_parent(parent: Path, tmp_path: Path) -> None:
+    child = forked(parent, 5)
+    expected = federations.committed(parent)
+    shutil.rmtree(parent)
+    assert federations.committed(finish(child)) == expected
+
+
+def test_a_live_session_can_be_forked(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+
+    def fork_after_round_3(event: Event) -> None:
+        if finished(3)(event):
+            simulator.fork(folder, tmp_path / "c", tmp_path, 3)
+
+    Session.create(config(), folder, tmp_path).run(fork_after_round_3)
+    assert federations.committed(finish(tmp_path / "c")) == federations.committed(folder)
+
+
+def test_a_fork_of_a_fork_knows_its_parent(parent: Path, tmp_path: Path) -> None:
+    child = finish(forked(parent, 4))
+    grandchild = finish(forked(child, 5, "grandchild"))
+    document = checkpoints.Session(grandchild).document
+    assert document["parent"] == {
+        "id": checkpoints.Session(child).document["id"],
+        "name": "child",
+        "round": 5,
+    }
+    assert federations.committed(grandchild) == federations.committed(parent)
+
+
+def test_a_fork_keeps_its_first_checkpoint_to_compute_from(parent: Path) -> None:
+    child = finish(forked(parent, 1, assignments=["rounds=12"]))
+    assert 1 in checkpoints.Session(child).rounds()
+    again = forked(child, 3, "again")
+    assert checkpoints.Session(again).manifest().round == 3
+
+
+# Something changed
+
+
+def test_a_fork_with_another_method_switches_there(parent: Path) -> None:
+    child = forked(parent, 4, method="fedssa", assignments=["method.mu_0=0.3"])
+    reader = checkpoints.Session(child)
+    assert reader.document["config"]["method"]["name"] == "fedssa"
+    history = reader.manifest().history
+    assert [(entry["from_round"], entry["method"]["name"]) for entry in history] == [
+        (1, "lg_fedavg"),
+        (5, "fedssa"),
+    ]
+    assert history[-1]["adopted"] == "takes over head"
+    finish(child)
+    assert [record["method"] for record in reader.records()] == ["lg_fedavg"] * 4 + ["fedssa"] * 2
+
+
+def test_a_fork_with_another_method_is_the_parent_switched_there(tmp_path: Path) -> None:
+    switched, plain = tmp_path / "switched", tmp_path / "plain"
+    operator = Operator(switched, (finished(3), "switch", {"method": "fedgh", "set": []}))
+    Session.create(config(), switched, tmp_path).run(operator)
+    Session.create(config(), plain, tmp_path).run()
+    child = finish(forked(plain, 3, method="fedgh"))
+    assert federations.committed(child) == federations.committed(switched)
+
+
+@pytest.mark.parametrize("at_round", [2, 3, 4, 5])
+def test_a_switched_run_can_be_forked_before_and_after_its_switch(tmp_path: Path, at_round: int) -> None:
+    """A fork before the switch goes on without it, one after it has it; rounds run again switch as the parent did."""
+    plain, switched = tmp_path / "plain", tmp_path / "switched"
+    settings = config(checkpoint={"keep_last": 1, "keep_best": False})
+    operator = Operator(switched, (finished(3), "switch", {"method": "fedssa", "set": []}))
+    Session.create(settings, switched, tmp_path).run(operator)
+    Session.create(settings, plain, tmp_path).run()
+    child = finish(forked(switched, at_round))
+    assert federations.committed(child) == federations.committed(plain if at_round <= 3 else switched)
+
+
+def test_a_fork_with_another_seed_keeps_the_partition_and_what_went_before(parent: Path) -> None:
+    child = finish(forked(parent, 3, assignments=["seed=99"]))
+    before, after = (checkpoints.Session(folder) for folder in (parent, child))
+    assert before.document["data_fingerprint"] == after.document["data_fingerprint"]
+    records = [[federations.untimed(record) for record in reader.records()] for reader in (before, after)]
+    assert records[0][:3] == records[1][:3]
+    assert all(ours != theirs for ours, theirs in zip(records[0][3:], records[1][3:], strict=True))
+
+
+def test_a_fork_with_more_rounds_is_the_longer_run(parent: Path, tmp_path: Path) -> None:
+    child = finish(forked(parent, 6, assignments=["rounds=8"]))
+    longer = tmp_path / "longer"
+    Session.create(Config.read(config().to_json() | {"rounds": 8}), longer, tmp_path).run()
+    assert federations.committed(child) == federations.committed(longer)
+
+
+def test_a_fork_with_another_learning_rate_says_what_changed(parent: Path) -> None:
+    fork = simulator.fork(parent, parent.parent / "child", parent.parent, 5, assignments=["training.lr=0.01"])
+    assert (fork.changes, fork.adopted, fork.replayed) == (("training.lr 0.1 → 0.01",), None, 0)
+
+
+# Refused, with nothing left behind
+
+
+@pytest.mark.parametrize(
+    ("at_round", "settings", "why"),
+    [
+        (7, {}, "has no round 7; it has rounds 0 to 6"),
+        (-1, {}, "has no round -1"),
+        (3, {"method": "nosuch"}, "nosuch"),
+        (3, {"method": "heteroavg"}, "needs nested architectures"),
+        (3, {"assignments": ["data.alpha=0.3"]}, "'data' cannot change"),
+        (3, {"assignments": ["federation.clients=9"]}, "'federation' cannot change"),
+        (3, {"assignments": ["rounds=3"]}, "would be the fork's last"),
+        (6, {}, "would be the fork's last"),
+    ],
+)
+def test_what_cannot_be_is_refused(parent: Path, at_round: int, settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        forked(parent, at_round, **settings)
+    assert not (parent.parent / "child").exists()
+
+
+def test_a_name_that_is_taken_is_refused(parent: Path) -> None:
+    with pytest.raises(ConfigError, match="exists already"):
+        forked(parent, 3, "parent")
+
+
+def test_another_environment_is_refused_where_rounds_must_be_run_again(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = forking.environment
+    monkeypatch.setattr(forking, "environment", lambda *about: real(*about) | {"torch": "1.0"})
+    kept = checkpoints.Session(parent).rounds()
+    lost = next(round for round in range(1, 6) if round not in kept)
+    with pytest.raises(SessionError, match="would not be bit-identical"):
+        forked(parent, lost)
+    forked(parent, kept[-1] if kept[-1] < 6 else kept[-2])
+
+
+def test_rounds_that_give_other_results_are_refused(parent: Path) -> None:
+    """As on a machine whose arithmetic differs in a way that no version number tells."""
+    kept = checkpoints.Session(parent).rounds()
+    lost = next(round for round in range(1, 6) if round not in kept)
+    with pytest.MonkeyPatch.context() as patch:
+        real = checkpoints.Session.records
+
+        def altered(self: checkpoints.Session) -> list[dict[str, Any]]:
+            return [record | {"loss": {"mean": 0.0, "per_client": []}} for record in real(self)]
+
+        patch.setattr(checkpoints.Session, "records", altered)
+        with pytest.raises(SessionError, match="gave other results than its ledger has"):
+            forked(parent, lost)
