@@ -25,7 +25,7 @@ def recover(folder: Path) -> list[str]:
         thorough = not _ended_cleanly(folder)
         for name in kept[-1].states:
             session.check(kept[-1], name, thorough=thorough)
-    elif session.document.get("inherited"):
+    elif isinstance(session.parent, dict) and session.parent.get("round"):
         raise StoreError(
             f"{folder} is a fork that was interrupted while it was made. Remove the folder, then fork again."
         )

@@ -74,8 +74,9 @@ class Store:
         """Make a session in a folder that is not there, or empty, and own it.
 
         `session` is what session.json keeps besides format, id and time. A fork begins with `ledger`, its
-        parent's lines of rounds 1, 2, …; until its first commit it counts as half made. Raises StoreError when the
-        name is taken, Damaged for another ledger, StorageError when the folder cannot be written.
+        parent's lines of rounds 1, 2, …; if `session` says "parent" with a "round" above 0, it counts as half made
+        until its first commit, and is not opened again. Raises StoreError when the name is taken, Damaged for
+        another ledger, StorageError when the folder cannot be written.
         """
         rounds = check_ledger(ledger)
         with files.storage(folder):
@@ -96,8 +97,6 @@ class Store:
             files.replace(folder, EVENTS, b"")
             owner.beat("running", progress={})
             document = {"format": FORMAT, "id": uuid.uuid4().hex, "created": lock.now(), **session}
-            if rounds:
-                document["inherited"] = rounds
             files.link_new(folder, SESSION, seal(document))
             for path in (folder / "control", folder, folder.parent):
                 files.sync_folder(path)

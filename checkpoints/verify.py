@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import events, files, ledger, lock, manifests, objects
+from checkpoints import events, files, ledger, lock, mailbox, manifests, objects, partial
 from checkpoints.errors import Damaged, StoreError
 from checkpoints.layout import (
     CONTROL,
+    DONE,
     EVENTS,
     FOLDERS,
+    INBOX,
     LEDGER,
     LOCK,
     MANIFESTS,
@@ -25,6 +27,7 @@ from checkpoints.layout import (
 )
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
+from checkpoints.partial import Partial
 from checkpoints.reader import read_document
 from checkpoints.seal import unseal
 from checkpoints.tensors import read_header
@@ -44,9 +47,9 @@ class Finding:
 def verify(folder: Path) -> list[Finding]:
     """Everything in a session directory that is not as it was written; empty when all is well.
 
-    Looks at each byte of session.json, the manifests, the objects, the ledger, the events and the owner's
-    note; `partial/` and `control/` hold work in flight and are passed over. While an owner writes, the line it is
-    adding is a note. Raises StoreError when there is no session, UnsupportedVersion, or StorageError.
+    Looks at each byte of session.json, the manifests, the objects, unfinished rounds, the ledger, the events,
+    commands, answers and the owner's note. While an owner writes, the line it is adding is a note. Raises
+    StoreError when there is no session, UnsupportedVersion, or StorageError.
     """
     findings: list[Finding] = []
     try:
@@ -56,10 +59,13 @@ def verify(folder: Path) -> list[Finding]:
     live = lock.is_held(folder)
     kept, unreadable = _read_manifests(folder)
     findings += unreadable
-    findings += _objects(folder, kept, live)
+    unfinished, unusable = _read_partials(folder, kept[-1].round if kept else 0, live)
+    findings += unusable
+    findings += _objects(folder, [*kept, *unfinished], live)
     findings += _ledger(folder, kept, live)
     findings += _events(folder, live)
     findings += _owner(folder)
+    findings += _mailbox(folder, live)
     findings += _strays(folder, live)
     return findings
 
@@ -76,16 +82,38 @@ def _read_manifests(folder: Path) -> tuple[list[Manifest], list[Finding]]:
     return kept, findings
 
 
-def _objects(folder: Path, kept: list[Manifest], live: bool) -> Iterator[Finding]:
+def _read_partials(folder: Path, newest: int, live: bool) -> tuple[list[Partial], list[Finding]]:
+    usable, findings = [], []
+    for name in _names(folder, PARTIAL):
+        where, round = f"{PARTIAL}/{name}", manifest_round(name)
+        try:
+            if round is None:
+                findings.append(_stray(where))
+            elif (found := partial.read(folder, round)).round == newest + 1:
+                usable.append(found)
+            elif not live:
+                note = (
+                    f"does not follow round {newest}, the newest checkpoint's; the next opening removes it."
+                )
+                findings.append(Finding(where, "note", f"{where} {note}"))
+        except Damaged as error:
+            findings.append(_damage(where, error))
+        except FileNotFoundError:
+            continue  # the round was finished meanwhile
+    return usable, findings
+
+
+def _objects(folder: Path, named: list[Manifest | Partial], live: bool) -> Iterator[Finding]:
     uses: dict[ObjectRef, list[tuple[int, str]]] = {}
-    for manifest in kept:
-        for name, ref in manifest.states.items():
-            uses.setdefault(ref, []).append((manifest.round, name))
+    for each in named:
+        for name, ref in each.states.items():
+            uses.setdefault(ref, []).append((each.round, name))
     for ref, users in uses.items():
         try:
             read_header(objects.read(folder, ref), ref.name)
         except Damaged as error:
-            still = [use for use in users if not live or use[0] in manifests.rounds(folder)]
+            there = {*manifests.rounds(folder), *map(manifest_round, _names(folder, PARTIAL))}
+            still = [use for use in users if not live or use[0] in there]
             if still:
                 yield Finding(ref.name, "damage", f"{_users(still)}: {error}")
     used = {ref.sha256 for ref in uses}
@@ -175,6 +203,23 @@ def _owner(folder: Path) -> Iterator[Finding]:
         yield _damage(LOCK, error)
 
 
+def _mailbox(folder: Path, live: bool) -> Iterator[Finding]:
+    for place, read in ((INBOX, mailbox.read_command), (DONE, mailbox.read_answer)):
+        for name in _names(folder, place):
+            where = f"{place}/{name}"
+            try:
+                if (id := mailbox.file_id(name)) is not None:
+                    read(folder, id)
+                elif place == DONE or mailbox.file_id(name, "tmp") is None:
+                    yield _stray(where)
+                elif not live:
+                    yield Finding(where, "note", "being written, or abandoned; a later opening removes it.")
+            except Damaged as error:
+                yield _damage(where, error)
+            except FileNotFoundError:
+                continue  # answered meanwhile
+
+
 def _sound_note(folder: Path) -> dict[str, object] | None:
     try:
         return lock.read_note(folder)
@@ -192,17 +237,25 @@ def _strays(folder: Path, live: bool) -> Iterator[Finding]:
             yield Finding(name, "damage", f"{name} is not a folder; links are not followed.")
     for path in sorted(folder.iterdir()):
         if path.name not in _KNOWN:
-            yield _stray(folder, path)
-    for path in _inside(folder / MANIFESTS):
-        if manifest_round(path.name) is None:
-            yield _stray(folder, path)
+            yield _stray(path.name)
+    for name in _names(folder, MANIFESTS):
+        if manifest_round(name) is None:
+            yield _stray(f"{MANIFESTS}/{name}")
     for sub in _inside(folder / OBJECTS):
         for path in _inside(sub) if sub.is_dir() and not sub.is_symlink() else [sub]:
             if not _is_object(folder, path):
-                yield _stray(folder, path)
+                yield _stray(path.relative_to(folder).as_posix())
     for path in _inside(folder / TMP):
         if not live:
             yield Finding(f"{TMP}/{path.name}", "note", "left by a crash; the next opening removes it.")
+
+
+def _names(folder: Path, name: str) -> list[str]:
+    """What is in a folder of the session; a link in its place is told of as a stray."""
+    try:
+        return sorted(files.names(folder, name))
+    except (FileNotFoundError, Damaged):
+        return []
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -216,8 +269,8 @@ def _is_object(folder: Path, path: Path) -> bool:
         return False
 
 
-def _stray(folder: Path, path: Path) -> Finding:
-    return Finding(path.relative_to(folder).as_posix(), "note", "not a file of the session store.")
+def _stray(where: str) -> Finding:
+    return Finding(where, "note", "not a file of the session store.")
 
 
 def _damage(path: str, error: StoreError) -> Finding:

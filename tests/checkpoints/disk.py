@@ -110,11 +110,15 @@ class Recording:
         folder, name = self._at(source)
         self._name(target, self._names[folder].pop(name))
 
-    def link(self, source: Any, target: Any) -> None:
+    def link(self, source: Any, target: Any, **options: Any) -> None:
         self._change()
-        os.link(source, target)
+        os.link(source, target, **options)
         folder, name = self._at(source)
-        self._name(target, self._names[folder][name])
+        inode = self._names.get(folder, {}).get(name)
+        if inode is None:  # a file from before, elsewhere: all of it is on the disk
+            inode = len(self._written)
+            self._written[inode] = self._flushed[inode] = Path(source).read_bytes()
+        self._name(target, inode)
 
     def unlink(self, path: Any) -> None:
         self._change()

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from checkpoints import Retention, Store
+from checkpoints import ObjectRef, Retention, Store
 
 KEEP_ALL = Retention(last=1_000_000)
 
@@ -27,6 +27,16 @@ def commit(store: Store, round: int, server: float | None = None, score: float |
     }
     history = [{"round": 1, "method": "fedlora"}]
     store.commit(round, states, record(round, score) if round else None, history, applied=[])
+
+
+def save_partial(store: Store, round: int, clients: int = 1) -> dict[str, ObjectRef]:
+    """Save what the first clients of an unfinished round made: client k's state holds 100·round + k."""
+    states: dict[str, ObjectRef] = {}
+    for client in range(clients):
+        states[f"client/{client}/state"] = store.put(weights(100 * round + client))
+        states[f"client/{client}/uplink"] = store.put(weights(-100 * round - client))
+    store.save_partial(round, {"clients": clients}, states)
+    return states
 
 
 def make(folder: Path, rounds: int = 3, retention: Retention = KEEP_ALL) -> Path:

@@ -4,6 +4,7 @@ import multiprocessing
 import random
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import Retention, Session, Store, StoreError, files, verify
+from checkpoints import Retention, Session, Store, StoreError, answer, files, post, verify
 from tests.checkpoints.disk import PowerCut, Recording
-from tests.checkpoints.helpers import commit, record, server_value
+from tests.checkpoints.helpers import commit, make, record, save_partial, server_value, weights
 
 # Children are forked from a process that has imported torch once.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -102,3 +103,85 @@ def test_a_power_cut_at_any_system_call_leaves_the_last_commit_whole(
             assert server_value(store.session.load(newest, "client/1")) == -1
         commit(store, newest + 1)
     assert [finding for finding in verify(after) if finding.severity == "damage"] == []
+
+
+@dataclass
+class Told:
+    """What a fork's life had reported as done when the power went."""
+
+    round: int = 0
+    partial: bool = False
+    posted: str | None = None
+    answered: bool = False
+
+
+def live(folder: Path, parent: Path, told: Told) -> None:
+    """A fork at round 2, an unfinished round 3, a checkpoint of it after its line, and a command in round 4."""
+    ledger = (parent / "ledger.jsonl").read_bytes()
+    first = ledger[: ledger.index(b"\n") + 1]
+    source = Session(parent).manifest(2)
+    store = Store.create(folder, {"parent": {"round": 2}}, Retention(last=1), ledger=first)
+    for ref in source.states.values():
+        store.import_object(parent, ref)
+    store.commit(2, source.states, source.record, source.history, [])
+    told.round = 2
+    save_partial(store, 3)
+    told.partial = True
+    store.append(record(3))
+    commit(store, 3)
+    told.round = 3
+    told.posted = post(folder, "switch").id
+    (command,) = store.commands()
+    store.commit(4, {"server": store.put(weights(4))}, record(4), [], [command.id])
+    told.round = 4
+    store.answer(command, "applied", round=4)
+    told.answered = True
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("parent") / "s", rounds=3)
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 150), dice=st.randoms(use_true_random=False))
+def test_a_power_cut_loses_no_fork_no_unfinished_round_and_no_command(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    parent: Path,
+    cut: int,
+    dice: random.Random,
+) -> None:
+    base = tmp_path_factory.mktemp("power")
+    disk, told = Recording(base / "s", cut), Told()
+    with monkeypatch.context() as patch, suppress(PowerCut):
+        patch.setattr(files, "os", disk)
+        live(base / "s", parent, told)
+    after = base / "after"
+    disk.crash_into(after, lambda what: dice.randrange(3))
+
+    try:
+        store = Store.open(after, retention=Retention(last=1))
+    except StoreError as error:
+        # Only a fork that was never reported as made may be missing or half made.
+        assert "is not a session" in str(error) or "interrupted while it was made" in str(error)
+        assert told.round == 0
+        return
+    with store:
+        newest = store.round or 0
+        assert newest in (told.round, max(told.round + 1, 2))
+        assert store.session.records() == [record(round) for round in range(1, newest + 1)]
+        assert server_value(store.session.load(newest, "server")) == newest
+        partial = store.partial()
+        if told.partial and newest == 2:
+            assert partial is not None
+        if partial:
+            assert server_value(store.load_partial(partial, "client/0/state")) == 300
+        waiting = [command.id for command in store.commands()]
+        if told.posted:
+            reply = answer(after, told.posted)
+            assert (reply is None) == (newest < 4)
+            assert waiting == ([told.posted] if reply is None else [])
+        commit(store, newest + 1)
+    assert [finding for finding in verify(after) if finding.severity == "damage"] == []
+    assert verify(parent) == []

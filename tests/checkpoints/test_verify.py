@@ -6,19 +6,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import Damaged, Retention, Session, Store, verify
-from tests.checkpoints.helpers import KEEP_ALL, commit, make, record
+from checkpoints import Damaged, Retention, Session, Store, post, verify
+from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, save_partial
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed session with an event, retired rounds, and a last round that has no checkpoint."""
+    """A closed session with every kind of file, retired rounds, and a last round that has no checkpoint."""
     folder = tmp_path_factory.mktemp("verify") / "s"
     with Store.create(folder, {"config": {"seed": 7}}, Retention(last=2)) as store:
         store.event("started")
         for round in range(1, 5):
             commit(store, round)
+        save_partial(store, 5)
+        post(folder, "pause")
+        (command,) = store.commands()
+        store.answer(command, "applied", "paused", round=4)
         store.append(record(5))
+    post(folder, "switch", {"method": "fedgh"})
     return folder
 
 
@@ -54,8 +59,11 @@ def test_every_kind_of_file_takes_part_in_the_flipping(session: Path) -> None:
         "manifests",
         "objects",
         "owner.json",
+        "partial",
+        "control",
         "session.json",
     }
+    assert [len(list((session / "control" / box).iterdir())) for box in ("inbox", "done")] == [1, 1]
 
 
 def test_bytes_in_the_lock_file_are_found(tmp_path: Path) -> None:
@@ -109,11 +117,12 @@ def test_a_manifest_under_another_rounds_name_is_found(tmp_path: Path) -> None:
     assert "manifests/000003.json" in damaged(folder)
 
 
-def test_strange_files_are_noted_and_work_in_flight_is_passed_over(tmp_path: Path) -> None:
+def test_strange_files_are_noted(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
     strange = ["notes.txt", "manifests/1.json", "objects/x.bin", "objects/ab/short.safetensors"]
+    strange += ["partial/client-3", "control/inbox/pause.json", "control/done/x"]
     (folder / "objects" / "ab").mkdir(exist_ok=True)
-    for name in [*strange, "partial/client-3", "control/inbox/pause.json"]:
+    for name in strange:
         (folder / name).write_text("x")
 
     findings = verify(folder)
@@ -126,6 +135,29 @@ def test_a_live_session_can_be_verified_between_any_two_steps(tmp_path: Path) ->
     with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
         for round in range(1, 4):
             store.put({})
+            save_partial(store, round)
+            assert damaged(tmp_path / "s") == set()
             commit(store, round)
             store.heartbeat(round=round)
+            post(tmp_path / "s", "checkpoint")
             assert damaged(tmp_path / "s") == set()
+
+
+def test_a_damaged_object_of_an_unfinished_round_is_found(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        ref = save_partial(store, 1)["client/0/uplink"]
+    (tmp_path / "s" / ref.name).unlink()
+
+    (finding,) = verify(tmp_path / "s")
+    assert (finding.severity, finding.message) == (
+        "damage",
+        f"round 1, client/0/uplink: {ref.name} is missing.",
+    )
+
+
+def test_an_unfinished_round_that_follows_no_checkpoint_is_noted(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        store.append(record(1))
+        save_partial(store, 2)
+
+    assert ("partial/000002.json", "note") in {(each.path, each.severity) for each in verify(tmp_path / "s")}

@@ -1,0 +1,131 @@
+"""The owner's heart beats by itself, so that a long silence means death."""
+
+import errno
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checkpoints import Locked, Session, Store, files, lock
+from checkpoints.seal import seal
+from tests.checkpoints.disk import Failing
+from tests.checkpoints.helpers import commit, make
+from tests.checkpoints.test_lock import leave_note
+
+
+@pytest.fixture(autouse=True)
+def quick(no_pulse: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PULSE_SECONDS", 0.01)
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.01)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def beats(folder: Path) -> int:
+    note = Session(folder).owner()
+    assert note is not None
+    return int(note["heartbeat"])
+
+
+def hearts() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("heartbeat")]
+
+
+def test_the_note_moves_and_keeps_its_facts_while_the_owner_says_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    with Store.create(folder, {}) as store:
+        store.heartbeat("paused", round=3)
+        before = beats(folder)
+        until(lambda: beats(folder) > before + 3)
+        note = Session(folder).owner() or {}
+        assert (note["state"], note["progress"], note["closed"]) == ("paused", {"round": 3}, False)
+
+
+def test_progress_held_back_by_its_rate_is_written_by_the_next_beat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.2)
+    with Store.create(tmp_path / "s", {}) as store:
+        store.heartbeat("running", client=1)
+        store.heartbeat("running", client=2)
+        until(lambda: (Session(tmp_path / "s").owner() or {})["progress"] == {"client": 2})
+
+
+def test_nothing_is_written_after_the_release_and_no_thread_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    Store.create(folder, {}).close("finished")
+    note = (folder / "owner.json").read_bytes()
+
+    until(lambda: not hearts())
+    assert (folder / "owner.json").read_bytes() == note
+    assert Session(folder).state() == "finished"
+
+
+def test_an_opening_that_fails_leaves_no_heart_beating(tmp_path: Path) -> None:
+    folder = make(tmp_path / "s", rounds=1)
+    (folder / "tmp" / "folder").mkdir()
+
+    with pytest.raises(Exception, match="did not make"):
+        Store.open(folder)
+    until(lambda: not hearts())
+
+
+def test_a_beat_the_disk_refuses_is_kept_quiet_and_the_next_one_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    with Store.create(folder, {}) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "os", failing := Failing({"replace"}, 0, errno.ENOSPC))
+            until(lambda: failing.struck)
+        before = beats(folder)
+        until(lambda: beats(folder) > before)
+        commit(store, 1)
+
+
+def test_an_owner_that_was_displaced_while_it_slept_leaves_the_new_owners_note_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    with Store.create(folder, {}):
+        leave_note(folder, host="elsewhere", boot_id="another", heartbeat=9)
+        note = (folder / "owner.json").read_bytes()
+        time.sleep(0.1)
+        assert (folder / "owner.json").read_bytes() == note
+    assert (folder / "owner.json").read_bytes() == note
+
+
+def test_a_sleeping_owner_on_another_machine_cannot_be_displaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock file is removed, as if the flock did not reach here; only the note tells that the owner lives."""
+    monkeypatch.setattr(lock, "_STEAL_WATCH_SECONDS", 0.5)
+    folder = tmp_path / "s"
+    with Store.create(folder, {}):
+        monkeypatch.setattr(lock.socket, "gethostname", lambda: "elsewhere")
+        monkeypatch.setattr(lock, "_boot_id", lambda: "another")
+        (folder / "lock").unlink()
+
+        with pytest.raises(Locked, match="its heartbeat still moves"):
+            Store.open(folder, steal=True)
+
+
+def test_a_session_is_alive_as_long_as_somebody_owns_it(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    with Store.create(folder, {}):
+        assert Session(folder).alive()
+    assert not Session(folder).alive()
+
+    leave_note(folder, pid=2**22 + 1)  # died here
+    assert not Session(folder).alive()
+    leave_note(folder, host="elsewhere", boot_id="another")
+    assert Session(folder).alive()
+    leave_note(folder, host="elsewhere", boot_id="another", closed=True)
+    assert not Session(folder).alive()
+    (folder / "owner.json").write_bytes(seal({})[:-5])
+    assert not Session(folder).alive()
