@@ -1,0 +1,1 @@
+"""The terminal app: its screens, widgets and drawing."""

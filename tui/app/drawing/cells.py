@@ -1,0 +1,81 @@
+"""A grid of character cells: what every drawing returns and every widget shows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DEFAULT = -1  # a colour left to the terminal
+BOLD, REVERSE = 1, 2
+
+Array = NDArray[Any]
+
+
+@dataclass(eq=False)
+class Cells:
+    """[height, width] cells, as four arrays of int32.
+
+    chars: Unicode code points. ink, paper: colours 0xRRGGBB of character and background, or DEFAULT.
+    flags: BOLD and REVERSE, added.
+    """
+
+    chars: Array
+    ink: Array
+    paper: Array
+    flags: Array
+
+    @classmethod
+    def blank(cls, width: int, height: int, ink: int = DEFAULT, paper: int = DEFAULT) -> "Cells":
+        """A grid of spaces."""
+        shape = (max(height, 0), max(width, 0))
+        full = [np.full(shape, value, np.int32) for value in (ord(" "), ink, paper, 0)]
+        return cls(*full)
+
+    @property
+    def width(self) -> int:
+        return int(self.chars.shape[1])
+
+    @property
+    def height(self) -> int:
+        return int(self.chars.shape[0])
+
+    def window(self, top: int, left: int, height: int, width: int) -> "Cells":
+        """The part of the grid that starts at (top, left); what is drawn in it is drawn here."""
+        rows, columns = slice(top, top + height), slice(left, left + width)
+        return Cells(
+            self.chars[rows, columns],
+            self.ink[rows, columns],
+            self.paper[rows, columns],
+            self.flags[rows, columns],
+        )
+
+    def put(self, row: int, column: int, text: str, ink: int, flags: int = 0) -> None:
+        """Write `text` from (row, column) on; what lies outside the grid is left out. One cell a character."""
+        if not 0 <= row < self.height:
+            return
+        text = text[max(-column, 0) :][: max(self.width - max(column, 0), 0)]
+        cells = slice(max(column, 0), max(column, 0) + len(text))
+        self.chars[row, cells] = [ord(character) for character in text]
+        self.ink[row, cells] = ink
+        self.flags[row, cells] = flags
+
+    def text(self) -> str:
+        """The characters alone, one line a row."""
+        return "\n".join(row_text(row) for row in self.chars)
+
+    def changed_rows(self, other: "Cells") -> list[int]:
+        """The rows that differ from those of `other`, which has the same size."""
+        same = [
+            np.all(mine == theirs, axis=1) for mine, theirs in zip(self.arrays(), other.arrays(), strict=True)
+        ]
+        return [int(row) for row in np.flatnonzero(~np.all(same, axis=0))]
+
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """chars, ink, paper, flags."""
+        return self.chars, self.ink, self.paper, self.flags
+
+
+def row_text(codes: Array) -> str:
+    """The characters of a row (or a part of one) of code points."""
+    return np.ascontiguousarray(codes, "<u4").tobytes().decode("utf-32-le")

@@ -1,0 +1,176 @@
+"""A heatmap in the terminal.
+
+    heatmap = Heatmap(value_range=(0, 1), corner="client", glyphs="braille")
+    heatmap.show(matrix)                                # [n, m], NaN = empty; rows and columns are named 0…n−1, 0…m−1
+    heatmap.show(matrix, rows=names, columns=names)     # or by these names
+    heatmap.value_range = None                          # follow the data
+    heatmap.clustered = True   # like beside like (average linkage on 1 − value; square only)
+    heatmap.move(+1, 0); heatmap.put_cursor(row, column); heatmap.hide_cursor()
+    heatmap.cursor                                      # (row, column) of the matrix as given, whatever the order shown
+    heatmap.value                                       # there
+
+Viridis, with a colour bar. Where a matrix has more rows than the space, two share a cell (half blocks); where it has
+still more rows or columns, neighbours are averaged; where there is room, cells hold their numbers. With ASCII glyphs or
+under NO_COLOR a ramp of characters takes the colours' place. The bottom row names the cell under the cursor and its
+value; without a cursor, the range and the mean. Bind keys to the actions `move(rows, columns)`, `hide_cursor` and
+`cluster`. Posts `Heatmap.CursorMoved` when the cursor moves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from textual.message import Message
+from textual.reactive import reactive
+
+from tui.app.drawing.cells import Array, Cells
+from tui.app.drawing.colours import Theme
+from tui.app.drawing.glyphs import Glyphs, GlyphSet
+from tui.app.drawing.heatmap import HeatFigure, draw_heatmap
+from tui.app.drawing.order import cluster_order
+from tui.app.widgets.drawn import Drawn
+
+
+class Heatmap(Drawn):
+    """A matrix as colours, with a colour bar, labels and a cursor."""
+
+    DEFAULT_CSS = "Heatmap { height: 1fr; }"
+
+    @dataclass
+    class CursorMoved(Message):
+        """The cursor is at (row, column) of the matrix as given, where `value` is (NaN: empty)."""
+
+        heatmap: "Heatmap"
+        row: int
+        column: int
+        value: float
+
+        @property
+        def control(self) -> "Heatmap":
+            return self.heatmap
+
+    value_range: reactive[tuple[float, float] | None] = reactive(None)
+    clustered: reactive[bool] = reactive(False)
+
+    def __init__(
+        self,
+        *,
+        value_range: tuple[float, float] | None = None,
+        corner: str = "",
+        clustered: bool = False,
+        glyphs: Glyphs = "braille",
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """`corner` says what rows and columns are ("client"): it stands before their names in the bottom row."""
+        super().__init__(glyphs=glyphs, name=name, id=id, classes=classes)
+        self._matrix: Array = np.empty((0, 0))
+        self._rows: tuple[str, ...] = ()
+        self._columns: tuple[str, ...] = ()
+        self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
+        self._corner = corner
+        self._at: tuple[int, int] | None = None  # in the order shown
+        self.set_reactive(Heatmap.value_range, value_range)
+        self.set_reactive(Heatmap.clustered, clustered)
+
+    def show(
+        self, matrix: Array, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None
+    ) -> None:
+        """Show `matrix` [n, m] in place of what was shown; the cursor stays on its cell if that still exists."""
+        kept = self.cursor
+        self._matrix = np.atleast_2d(np.array(matrix, float))
+        height, width = self._matrix.shape
+        self._rows = tuple(rows) if rows is not None else tuple(str(row) for row in range(height))
+        self._columns = tuple(columns) if columns is not None else tuple(str(one) for one in range(width))
+        if (len(self._rows), len(self._columns)) != (height, width):
+            raise ValueError(
+                f"a {height} × {width} heatmap has {len(self._rows)} row and {len(self._columns)} column labels"
+            )
+        self._arrange(kept)
+
+    @property
+    def cursor(self) -> tuple[int, int] | None:
+        """(row, column) of the matrix as given, or None without a cursor."""
+        if self._at is None:
+            return None
+        by_row, by_column = self._orders
+        return int(by_row[self._at[0]]), int(by_column[self._at[1]])
+
+    @property
+    def value(self) -> float:
+        """The value under the cursor; NaN without a cursor."""
+        return float(self._matrix[self.cursor]) if self.cursor is not None else float("nan")
+
+    def put_cursor(self, row: int, column: int) -> None:
+        """Set the cursor on (row, column) of the matrix as given, or on the nearest one there is."""
+        if self._matrix.size:
+            by_row, by_column = self._orders
+            last_row, last_column = len(by_row) - 1, len(by_column) - 1
+            found = [
+                int(np.flatnonzero(order == min(max(place, 0), last))[0])
+                for order, place, last in ((by_row, row, last_row), (by_column, column, last_column))
+            ]
+            self._set_cursor((found[0], found[1]))
+
+    def move(self, rows: int, columns: int) -> None:
+        """Move the cursor down and right, as the matrix is shown, up to the edges; the first move only shows it."""
+        if not self._matrix.size:
+            return
+        last_row, last_column = self._matrix.shape[0] - 1, self._matrix.shape[1] - 1
+        if self._at is None:
+            self._set_cursor((0, 0))
+            return
+        row, column = self._at
+        self._set_cursor((min(max(row + rows, 0), last_row), min(max(column + columns, 0), last_column)))
+
+    def hide_cursor(self) -> None:
+        """Show no cursor."""
+        self._set_cursor(None)
+
+    def cluster(self) -> None:
+        """Show the rows and columns by likeness, or in their own order again."""
+        self.clustered = not self.clustered
+
+    action_move, action_hide_cursor, action_cluster = move, hide_cursor, cluster
+
+    def _set_cursor(self, at: tuple[int, int] | None) -> None:
+        if at == self._at:
+            return
+        self._at = at
+        self.changed()
+        if self.cursor is not None:
+            self.post_message(self.CursorMoved(self, *self.cursor, self.value))
+
+    def _arrange(self, kept: tuple[int, int] | None) -> None:
+        """Take up the order asked for, with the cursor still on the cell `kept` of the matrix."""
+        height, width = self._matrix.shape
+        square = height == width and height > 2
+        if self.clustered and square:
+            order = cluster_order(self._matrix)
+            self._orders = (order, order)
+        else:
+            self._orders = (np.arange(height), np.arange(width))
+        self._at = None
+        if kept is not None and kept[0] < height and kept[1] < width:
+            by_row, by_column = self._orders
+            self._at = int(np.flatnonzero(by_row == kept[0])[0]), int(np.flatnonzero(by_column == kept[1])[0])
+        self.changed()
+
+    def watch_value_range(self) -> None:
+        self.changed()
+
+    def watch_clustered(self) -> None:
+        self._arrange(self.cursor)
+
+    def draw(self, width: int, height: int, theme: Theme, glyphs: GlyphSet) -> Cells:
+        by_row, by_column = self._orders
+        figure = HeatFigure(
+            matrix=self._matrix[np.ix_(by_row, by_column)],
+            rows=tuple(self._rows[row] for row in by_row),
+            columns=tuple(self._columns[column] for column in by_column),
+            value_range=self.value_range,
+            cursor=self._at,
+            corner=self._corner,
+        )
+        return draw_heatmap(figure, width, height, theme, glyphs)

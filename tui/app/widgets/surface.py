@@ -1,0 +1,33 @@
+"""The surface a widget draws on: its theme's colours, as the drawings want them."""
+
+from textual.color import Color, ColorParseError
+from textual.widget import Widget
+
+from tui.app.drawing.cells import DEFAULT
+from tui.app.drawing.colours import Theme
+
+
+def theme_of(widget: Widget) -> Theme:
+    """The text, background and accent of `widget` under the app's present theme, and whether colour may be used."""
+    app = widget.app
+    dark, colour = app.current_theme.dark, not app.no_color
+    accent = _packed(_parsed(app.theme_variables.get("accent", ""), dark))
+    if app.native_ansi_color:
+        return Theme(DEFAULT, DEFAULT, accent, dark, colour)
+    _, _, background, text = widget.colors
+    return Theme(_packed(background + text), _packed(background), accent, dark, colour)
+
+
+def _parsed(name: str, dark: bool) -> Color:
+    """The theme's accent, or orange where it has none that is more than a number in the terminal's palette."""
+    fallback = Color(0xFF, 0xA6, 0x2B) if dark else Color(0xB3, 0x5C, 0x00)
+    try:
+        colour = Color.parse(name)
+    except ColorParseError:
+        return fallback
+    return fallback if colour.ansi is not None else colour
+
+
+def _packed(colour: Color) -> int:
+    red, green, blue = colour.rgb
+    return red << 16 | green << 8 | blue
