@@ -148,6 +148,15 @@ class CheckpointConfig(Section):
     keep_best: bool = Field(True, description="also keep the round of the best mean accuracy")
 
 
+class CkaConfig(Section):
+    """How alike clients' models are, layer by layer: linear CKA between all pairs, on one keyed probe batch."""
+
+    every: int = Field(0, ge=0, description="measure every so many rounds; 0: only when asked")
+    probe: int = Field(256, ge=4, description="images in the probe batch")
+    layers: Literal["all"] | tuple[str, ...] = Field("all", description="which, by name, as 'stage3'")
+    debiased: bool = Field(False, description="the unbiased estimate of HSIC, for small probes")
+
+
 class MethodConfig(Section):
     """Base of the methods' own sections; each method adds its paper's symbols."""
 
@@ -177,6 +186,7 @@ class Config(Section):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
+    cka: CkaConfig = CkaConfig()
     runtime: RuntimeConfig = RuntimeConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
 

@@ -5,7 +5,7 @@ One direction, no room entered twice; the old state is left as it was.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.federation import Federation
 from simulator.methods import Method, Uplink
+from simulator.metrics import similarity
 from simulator.metrics.accuracy import Counts, accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
 from simulator.tensors import Tensors, named, of_module
@@ -46,7 +47,11 @@ class Engine:
         self._config = config
         self._federation = federation
         self._method = method
+        self._data = data
         self._test_sizes = [len(client.test) for client in data.clients]
+        wanted = None if config.cka.layers == "all" else config.cka.layers
+        if config.cka.every or wanted:
+            similarity.common_layers(federation, wanted)  # refused now rather than when it is measured
         self._runner = Runner(
             Workplace(federation, data, FlopBook()),
             config.runtime.workers,
@@ -91,11 +96,13 @@ class Engine:
         observe: Observer,
         gate: Gate = unguarded,
         finished: Mapping[int, LocalUpdate] = MappingProxyType({}),
+        measure: Callable[[], bool] = lambda: False,
     ) -> State:
         """Round t = state.round + 1. Same state, same bits, whatever the number of workers.
 
         `gate` is asked between clients; `finished` are updates that an earlier attempt at this round brought out, which
-        are not computed again. Raises Left, with all finished updates, when the gate ends the round early.
+        are not computed again. `measure`, asked after evaluation, wants CKA in this round though none is due. Raises
+        Left, with all finished updates, when the gate ends the round early.
         """
         began = time.perf_counter()
         self._set_threads()
@@ -120,6 +127,8 @@ class Engine:
         trained = time.perf_counter()
 
         counts = self._evaluate(t, state, server, clients, participants, observe)
+        due = self._config.cka.every and t % self._config.cka.every == 0
+        cka = self.cka(clients) if due or measure() else None
         evaluated = time.perf_counter()
 
         before = state.record
@@ -133,7 +142,7 @@ class Engine:
             "bytes": wire.traffic(before and before["bytes"]),
             "params": wire.params(),
             "flops": _flops(sum(update.flops for update in updates), server_flops.total),
-            "cka": None,
+            "cka": cka,
             "method_metrics": _phase_metrics(sound) | metrics,
             "timing": {
                 "seconds": evaluated - began - held,
@@ -154,6 +163,17 @@ class Engine:
             return tuple(range(total))
         draw = keys.numpy(self._config.seed, "participants", round).choice(total, wanted, replace=False)
         return tuple(sorted(int(client) for client in draw))
+
+    def cka(self, clients: Sequence[Tensors]) -> dict[str, Any]:
+        """How alike the clients' models are, layer by layer, as the ledger has it. Raises ConfigError."""
+        settings = self._config.cka
+        layers = similarity.common_layers(
+            self._federation, None if settings.layers == "all" else settings.layers
+        )
+        probe = similarity.probe(self._data, self._config.seed, settings.probe)
+        return similarity.measure(
+            self._runner.workplace, self._runner.each, clients.__getitem__, layers, probe, settings.debiased
+        )
 
     def close(self) -> None:
         """Let the training threads go."""

@@ -159,7 +159,7 @@ class _Source:
         """A round run again must have given what the parent's ledger says."""
         then, now = self.records[state.round - 1], state.record
         assert now is not None
-        if not allow_inexact and _untimed(then) != _untimed(now):
+        if not allow_inexact and _result(then) != _result(now):
             raise SessionError(
                 f"{self.session.folder}: round {state.round}, run again, gave other results than its ledger has. "
                 "Fork at a round whose checkpoint is kept, or use --allow-inexact."
@@ -212,5 +212,6 @@ def _with_partition_of(before: Config, config: Config) -> Config:
     return Config.read(raw)
 
 
-def _untimed(record: Raw) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key != "timing"}
+def _result(record: Raw) -> dict[str, Any]:
+    """The record without its clock, and without CKA, which an operator may have asked for once."""
+    return {key: value for key, value in record.items() if key not in ("timing", "cka")}

@@ -198,13 +198,22 @@ class Session:
 
     def _round(self, kept: dict[int, LocalUpdate]) -> None:
         """One round, with a checkpoint if it is due, else only a line in the ledger."""
-        self._state = self._built.engine.round(self._state, self._watch, self._between_clients, kept)
+        steering = self._steering
+        self._state = self._built.engine.round(
+            self._state, self._watch, self._between_clients, kept, measure=lambda: bool(steering.measuring)
+        )
         record = self._state.record
         assert record is not None
-        if self.round % self.config.checkpoint.every == 0 or self.finished or self._applied:
+        if (
+            self.round % self.config.checkpoint.every == 0
+            or self.finished
+            or self._applied
+            or steering.measuring
+        ):
             self._commit()
         else:
             self._store.append(record)
+        steering.answer(steering.measuring, "measured and kept", self.round)
         self._observe(RoundFinished(record))
 
     def _between_rounds(self) -> None:

@@ -30,6 +30,8 @@ class Steering:
         self.save = False
         """Whether a checkpoint is wanted at the next client boundary."""
         self.saving: list[Command] = []
+        self.measuring: list[Command] = []
+        """Checkpoints of this round's end, with CKA in its record."""
         self.stopping: list[Command] = []
 
     @property
@@ -69,7 +71,7 @@ class Steering:
     def end(self, why: str, round: int) -> None:
         """Answer what is left when the run ends. Switches stay in the mailbox for the next resume."""
         self.answer(self.stopping, why, round)
-        for command in self.pausing:
+        for command in (*self.pausing, *self.measuring):
             self._refuse(command, why)
 
     def _receive(self, command: Command) -> None:
@@ -87,6 +89,8 @@ class Steering:
                     self._refuse(pause, "a resume came before it took hold")
                 self.pausing.clear()
                 self._store.answer(command, "applied", "training goes on")
+            case "checkpoint" if command.arguments.get("cka") is True:
+                self.measuring.append(command)
             case "checkpoint":
                 self.save = True
                 self.saving.append(command)

@@ -6,7 +6,7 @@ from typing import Any
 from simulator.config import Config, Raw, merged, with_method, with_overrides
 from simulator.errors import ConfigError
 
-SETTINGS = ("rounds", "training", "evaluation", "wire", "checkpoint")
+SETTINGS = ("rounds", "training", "evaluation", "wire", "cka", "checkpoint")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""
 
 

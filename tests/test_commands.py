@@ -362,3 +362,17 @@ def test_the_observer_hears_the_rounds_of_a_new_total(tmp_path: Path) -> None:
     Session.create(config(), folder, tmp_path).run(operator)
     totals = [event.rounds for event in operator.seen if isinstance(event, RoundStarted)]
     assert totals == [4, 5, 5, 5, 5]
+
+
+# CKA on demand
+
+
+def test_a_checkpoint_with_cka_measures_it_at_the_end_of_the_round(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    sparse = config(checkpoint={"every": 10, "keep_last": 9})
+    operator = Operator(folder, (trained(2, 1), "checkpoint", {"cka": True}))
+    Session.create(sparse, folder, tmp_path).run(operator)
+    reader = checkpoints.Session(folder)
+    assert [record["cka"] is not None for record in reader.records()] == [False, True, False, False]
+    assert 2 in reader.rounds()
+    assert operator.answers() == [("checkpoint", "applied", 2)]

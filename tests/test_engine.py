@@ -9,6 +9,7 @@ import torch
 
 from simulator.builder import Built
 from simulator.engine import State
+from simulator.errors import ConfigError
 from simulator.progress import (
     ClientDiverged,
     ClientTrained,
@@ -286,3 +287,39 @@ def test_a_round_in_which_all_diverge_leaves_everything_as_it_was(method: str) -
     assert federations.state_bits(end) == federations.state_bits(start)
     assert record(end)["diverged"] == record(end)["participants"]
     assert record(end)["loss"]["mean"] is None
+
+
+# CKA
+
+
+def test_cka_is_measured_every_so_many_rounds_and_left_out_otherwise() -> None:
+    engine = federations.built(federations.config("standalone", cka={"every": 2})).engine
+    seen: list[Any] = []
+    state = engine.start()
+    for _ in range(4):
+        state = engine.round(state, lambda event: None)
+        assert state.record is not None
+        seen.append(state.record["cka"])
+    assert [cka is not None for cka in seen] == [False, True, False, True]
+    assert set(seen[1]["layers"]) == set(seen[1]["matrix"]) == set(seen[1]["order"])
+    assert json.loads(json.dumps(seen[1])) == seen[1]
+
+
+def test_measuring_cka_changes_no_result() -> None:
+    plain = federations.run(federations.built(federations.config("lg_fedavg")).engine, 3)
+    measured = federations.run(federations.built(federations.config("lg_fedavg", cka={"every": 1})).engine, 3)
+    assert federations.state_bits(plain) == federations.state_bits(measured)
+
+
+def test_cka_is_the_same_whatever_the_number_of_workers() -> None:
+    def with_workers(workers: int) -> Any:
+        settings = federations.config("standalone", cka={"every": 1}, runtime={"workers": workers})
+        record = federations.run(federations.built(settings).engine, 1).record
+        return record and record["cka"]
+
+    assert with_workers(1) == with_workers(3)
+
+
+def test_a_layer_that_no_model_has_is_refused_before_round_1() -> None:
+    with pytest.raises(ConfigError, match="stage9"):
+        federations.built(federations.config("standalone", cka={"every": 1, "layers": ["stage9"]}))

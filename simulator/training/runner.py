@@ -89,7 +89,11 @@ class Runner:
             tensors, payload = jobs[client]
             return evaluate(method, self.workplace, self._info(client), round, tensors, payload, batch_size)
 
-        return dict(zip(jobs, self._each(jobs, work, lambda _: None, unguarded), strict=True))
+        return dict(zip(jobs, self.each(jobs, work), strict=True))
+
+    def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
+        """`work` for every client, in client order."""
+        return self._each(clients, work, lambda _: None, unguarded)
 
     def close(self) -> None:
         """Let the threads go."""
