@@ -1,0 +1,66 @@
+"""What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from textual.containers import Container
+
+from tui.app.curves import Curves, Record
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.feed import Run
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The state of the app as far as panels draw it."""
+
+    run: Run
+    round: int | None = None
+    """The round travelled to; None: live."""
+    pinned: frozenset[int] = frozenset()
+    """Clients drawn on top and named."""
+    filter: str = ""
+    """Words that a client's line must have."""
+    chart: int = 0
+    """The accuracy chart's mode: 0 band and mean, 1 all lines, 2 clients × rounds."""
+    sort: str = "id"
+    marked: tuple[Path, ...] = ()
+    """Sessions marked for comparison, in order of marking."""
+    compared: tuple[Run, ...] = ()
+    """The marked sessions as they were last read."""
+    glyphs: Glyphs = "braille"
+
+    @property
+    def replaying(self) -> bool:
+        return self.round is not None and self.round < self.run.round
+
+    @property
+    def shown(self) -> int:
+        """The number of the round shown; 0 before the first."""
+        return self.run.round if self.round is None else min(self.round, self.run.round)
+
+    @property
+    def record(self) -> Record | None:
+        return self.run.record(self.shown)
+
+    @property
+    def curves(self) -> Curves:
+        """All rounds: while replaying, charts show the whole run with a cursor at the round shown."""
+        return self.run.curves
+
+    def with_run(self, run: Run) -> "View":
+        return replace(self, run=run)
+
+
+class Panel(Container):
+    """One of the app's screens. It draws what a View says, and asks for nothing itself."""
+
+    title: str = ""
+
+    def show(self, view: View) -> None:
+        """Draw this view. Called while the panel is visible, when what it shows may have changed."""
+        raise NotImplementedError
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """What is shown, as columns and rows for a CSV file."""
+        raise NotImplementedError
