@@ -123,8 +123,9 @@ def reading(value: float) -> str:
 
 
 def short(amount: float) -> str:
-    """An amount in at most six characters: 512, 98.3k, 1.23M."""
-    for unit, suffix in reversed(_SUFFIXES):
-        if abs(amount) < unit * 999.5:
-            return f"{amount:.0f}" if abs(amount) < 999.5 else f"{amount / unit:.3g}{suffix}"
-    return f"{amount / 1e12:.3g}T"
+    """An amount in at most six characters: 512, 98.3k, 1.2M, 300G."""
+    if abs(amount) < 999.5:
+        return f"{amount:.0f}"
+    unit, suffix = next((one for one in _SUFFIXES if abs(amount) >= one[0] * 0.9995), _SUFFIXES[-1])
+    shown = amount / unit
+    return f"{shown:.1f}{suffix}" if abs(shown) < 99.95 else f"{shown:.0f}{suffix}"

@@ -165,8 +165,8 @@ def line_ends(frame: Frame, lines: Sequence[Line], theme: Theme) -> list[tuple[E
     """The named lines, each with the share of the height at which it leaves the plot on the right."""
     ends = []
     for line in lines:
-        value = line.series.value_at(frame.x.high)
-        if line.key and not math.isnan(value):
+        value = line.series.value_at(frame.x.high) if line.key else math.nan
+        if not math.isnan(value):
             share = min(max(frame.y.fraction(value), 0.0), 1.0)
             ends.append((Entry(line.key, line.series.name, value, line.ink), share))
     return ends

@@ -1,7 +1,7 @@
 """What a line chart shows: series, a band, marks, and the ranges of its axes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -83,7 +83,6 @@ class Figure:
     log_y: bool = False
     cursor: float | None = None
     crowd: str = "others"
-    unit: str = field(default="")
 
     def x_extent(self) -> tuple[float, float]:
         """The first and the last x of all data; (0, 1) without any."""

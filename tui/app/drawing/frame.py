@@ -35,13 +35,13 @@ class Frame:
         return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
 
     def y_ticks(self) -> list[float]:
-        """One tick in about four rows, at least two."""
-        return self.y.ticks(max(self.height // 3, 2))
+        """Two ticks in about five rows, at least two."""
+        return self.y.ticks(max(self.height * 2 // 5, 2))
 
     def x_ticks(self) -> list[float]:
-        """One tick in about ten columns."""
-        return whole_ticks(self.x.low, self.x.high, max(self.width // 10, 2)) or self.x.ticks(
-            max(self.width // 10, 2)
+        """One tick in about eight columns."""
+        return whole_ticks(self.x.low, self.x.high, max(self.width // 8, 2)) or self.x.ticks(
+            max(self.width // 8, 2)
         )
 
 

@@ -15,8 +15,9 @@ class GlyphSet:
     """The characters of one set.
 
     dots: (rows, columns) of dots a cell holds. cells: [2 ** (rows × columns)] code points; bit (row × columns +
-    column) of the index is the dot there. ramp: from low to high, without colour. bars: from low to high, for
-    sparklines. The rest: the parts of axes and marks. up, down, pointer: cursor marks below, above and beside.
+    column) of the index is the dot there. ramp: from low to high, where there is no colour; a space is no value.
+    bars: from low to high, for sparklines; none fills its cell, so that rows stay apart. up, down, pointer: what
+    points at something from below, from above and from the left. The rest: the parts of axes and marks.
     """
 
     name: Glyphs
@@ -36,9 +37,7 @@ class GlyphSet:
     up: str
     down: str
     pointer: str
-    line: str
     ellipsis: str
-    up_total: str = "↑"
     dash: str = "–"
     times: str = "×"
 
@@ -59,8 +58,8 @@ BRAILLE = GlyphSet(
     name="braille",
     dots=(4, 2),
     cells=_braille(),
-    ramp=" ▁▂▃▄▅▆▇█",
-    bars="▁▂▃▄▅▆▇█",
+    ramp="·░▒▓█",
+    bars="▁▂▃▄▅▆▇",
     vertical="│",
     horizontal="─",
     corner="└",
@@ -73,7 +72,6 @@ BRAILLE = GlyphSet(
     up="▲",
     down="▼",
     pointer="▶",
-    line="━",
     ellipsis="…",
 )
 BLOCK = GlyphSet(
@@ -88,23 +86,21 @@ ASCII = GlyphSet(
     name="ascii",
     dots=(1, 1),
     cells=_codes(" *"),
-    ramp=" .:-=+*#%@",
+    ramp=".:-=+*#%@",
     bars="_.-=+*#@",
     vertical="|",
     horizontal="-",
     corner="+",
     tick_left="+",
     tick_below="+",
-    grid=".",
+    grid=" ",
     mark=":",
     cursor="|",
     shade=".",
     up="^",
     down="v",
     pointer=">",
-    line="-",
     ellipsis="~",
-    up_total="^",
     dash="-",
     times="x",
 )

@@ -12,7 +12,6 @@ from tui.app.drawing.cells import BOLD, REVERSE, Array, Cells
 from tui.app.drawing.colours import HEAT_LEVELS, VIRIDIS, Theme, text_on
 from tui.app.drawing.glyphs import GlyphSet
 
-BAR = 8  # columns of the colour bar with its numbers and the space before it
 WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
 
 
@@ -105,7 +104,7 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     rows, columns = figure.matrix.shape
     left = max(len(name) for name in figure.rows) + 2 if width >= 24 else 0
     left = left if left <= width // 3 else 0
-    bar = BAR if width >= 24 else 0
+    bar = 5 + max(len(text) for text in bar_labels(figure, 4)) if width >= 24 else 0
     below = 2 if height >= 6 else 1 if height > 3 else 0
     room_down, room_across = max(height - below, 1), max(width - left - bar, 1)
     per_cell = 2 if halves and rows > room_down else 1
@@ -171,13 +170,11 @@ def draw_labels(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme) -> N
     """Names of rows on the left and of columns below, as many as do not run into one another."""
     rows, columns = figure.matrix.shape
     if plan.left:
-        stride, last = _stride(rows, plan.height), -2
-        for row in range(0, rows, stride):
+        room = plan.height if rows <= plan.height else plan.height // 2
+        for row in range(0, rows, _stride(rows, room)):
             name = figure.rows[row]
             at = plan.row(row, rows) + (plan.down - 1) // 2
-            if stride == 1 or at - last > 1:
-                cells.put(plan.top + at, plan.left - 1 - len(name), name, theme.muted)
-                last = at
+            cells.put(plan.top + at, plan.left - 1 - len(name), name, theme.muted)
     below = plan.top + plan.height
     if below >= cells.height - 1:
         return
@@ -205,11 +202,11 @@ def draw_bar(
     cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme, glyphs: GlyphSet, coloured: bool
 ) -> None:
     """The colour bar to the right: high at the top, numbers at both ends and between where there is room."""
-    left = plan.left + plan.width + 2
-    if plan.left + plan.width + BAR > cells.width or plan.height < 3:
+    rows, left = plan.height, plan.left + plan.width + 2
+    parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
+    texts = bar_labels(figure, parts)
+    if left + 3 + max(map(len, texts)) > cells.width or rows < 3:
         return
-    low, high = figure.limits()
-    rows = plan.height
     if coloured:
         colours = VIRIDIS[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
         for row in range(rows):
@@ -219,11 +216,14 @@ def draw_bar(
         places = np.linspace(len(glyphs.ramp) - 1, 0, rows).round().astype(int)
         for row, place in enumerate(places):
             cells.put(plan.top + row, left, glyphs.ramp[place] * 2, theme.text)
-    parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
-    for part in range(parts + 1):
-        value = high + (low - high) * part / parts
-        row = plan.top + round((rows - 1) * part / parts)
-        cells.put(row, left + 3, label(value, (high - low) / 100), theme.muted)
+    for part, text in enumerate(texts):
+        cells.put(plan.top + round((rows - 1) * part / parts), left + 3, text, theme.muted)
+
+
+def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
+    """The numbers beside the colour bar, the highest first: both ends and what divides the range in `parts`."""
+    low, high = figure.limits()
+    return [label(high + (low - high) * part / parts, (high - low) / 100) for part in range(parts + 1)]
 
 
 def draw_pointer(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme, glyphs: GlyphSet) -> None:

@@ -44,7 +44,8 @@ class Column:
 def _percent(share: float | None, signed: bool) -> str:
     if share is None or math.isnan(share):
         return "-"
-    return f"{100 * share:+.1f}" if signed else f"{100 * share:.1f}%"
+    points = round(100 * share, 1) + 0.0  # no minus before a zero
+    return (f"{points:+.1f}" if points else "0.0") if signed else f"{points:.1f}%"
 
 
 COLUMNS: dict[str, Column] = {

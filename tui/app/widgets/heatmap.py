@@ -34,7 +34,7 @@ from tui.app.widgets.drawn import Drawn
 class Heatmap(Drawn):
     """A matrix as colours, with a colour bar, labels and a cursor."""
 
-    DEFAULT_CSS = "Heatmap { height: 1fr; }"
+    DEFAULT_CSS = "Heatmap { width: 1fr; height: 1fr; }"
 
     @dataclass
     class CursorMoved(Message):

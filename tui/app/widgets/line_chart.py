@@ -36,7 +36,7 @@ NARROWEST = 4.0  # steps of x that can be zoomed to, so that there is still a li
 class LineChart(Drawn):
     """Lines over rounds (or bytes, or seconds) with axes, a legend, a band, marks and a cursor."""
 
-    DEFAULT_CSS = "LineChart { height: 1fr; }"
+    DEFAULT_CSS = "LineChart { width: 1fr; height: 1fr; }"
 
     x_label: reactive[str] = reactive("")
     y_range: reactive[tuple[float, float] | None] = reactive(None)
