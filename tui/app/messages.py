@@ -1,0 +1,83 @@
+"""What panels and threads tell the app. A panel changes nothing itself: it says what was asked for, the app makes a View.
+
+Keys reach panels by name: `action_pin`, `action_mark`, `action_sort` … on the visible panel are called for the keys that
+keys.py gives to panels, whether or not the panel has the focus. So a panel needs no BINDINGS of its own for them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.message import Message
+
+from checkpoints import Answer, Command
+from tui.app.feed import Run
+
+
+@dataclass
+class ClientPinned(Message):
+    """Pin this client, or unpin it."""
+
+    client: int
+
+
+@dataclass
+class SessionOpened(Message):
+    """Show this session in place of the present one."""
+
+    folder: Path
+
+
+@dataclass
+class SessionMarked(Message):
+    """Mark this session for comparison, or take the mark away."""
+
+    folder: Path
+
+
+@dataclass
+class NewRunWanted(Message):
+    """Open the form for a new run."""
+
+
+@dataclass
+class RunRead(Message):
+    """The session shown, as it is now."""
+
+    run: Run
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, RunRead)
+
+
+@dataclass
+class ComparedRead(Message):
+    """The marked sessions as they are now, in order of marking."""
+
+    runs: tuple[Run, ...]
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, ComparedRead)
+
+
+@dataclass
+class Answered(Message):
+    """What became of a command the app posted; None: its session ended, or vanished, without an answer."""
+
+    command: Command
+    answer: Answer | None
+
+
+@dataclass
+class RunStarted(Message):
+    """The run on this process's thread owns its session now."""
+
+    folder: Path
+
+
+@dataclass
+class RunEnded(Message):
+    """The run on this process's thread is over: 'finished' or 'stopped'; failed, if there is a sentence saying why."""
+
+    folder: Path
+    state: str
+    failure: str | None = None
