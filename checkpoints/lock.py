@@ -105,7 +105,7 @@ class Ownership:
         return time.monotonic() - self._written >= BEAT_SECONDS
 
     def _is_displaced(self) -> bool:
-        """Whether another owner took the session over (`steal`) while this machine slept: the note is its own."""
+        """Whether another owner took the session over (`steal`) while this machine slept."""
         try:
             note = _note(self._root)
         except StorageError:

@@ -143,23 +143,19 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(tmp_path_factory.mktemp("parent") / "s", rounds=3)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(0, 150), dice=st.randoms(use_true_random=False))
-def test_a_power_cut_loses_no_fork_no_unfinished_round_and_no_command(
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    parent: Path,
-    cut: int,
-    dice: random.Random,
-) -> None:
-    base = tmp_path_factory.mktemp("power")
+def cut_the_power(base: Path, parent: Path, cut: int, dice: random.Random) -> bool:
+    """Live until the n-th change, lose the power, open what is left; False when life ended before."""
     disk, told = Recording(base / "s", cut), Told()
-    with monkeypatch.context() as patch, suppress(PowerCut):
+    with pytest.MonkeyPatch.context() as patch, suppress(PowerCut):
         patch.setattr(files, "os", disk)
         live(base / "s", parent, told)
-    after = base / "after"
-    disk.crash_into(after, lambda what: dice.randrange(3))
+    disk.crash_into(base / "after", lambda what: dice.randrange(3))
+    assert_nothing_told_is_lost(base / "after", told)
+    assert verify(parent) == []
+    return not told.answered
 
+
+def assert_nothing_told_is_lost(after: Path, told: Told) -> None:
     try:
         store = Store.open(after, retention=Retention(last=1))
     except StoreError as error:
@@ -184,4 +180,23 @@ def test_a_power_cut_loses_no_fork_no_unfinished_round_and_no_command(
             assert waiting == ([told.posted] if reply is None else [])
         commit(store, newest + 1)
     assert [finding for finding in verify(after) if finding.severity == "damage"] == []
-    assert verify(parent) == []
+
+
+def test_a_power_cut_at_every_system_call_loses_no_fork_no_unfinished_round_and_no_command(
+    tmp_path: Path, parent: Path
+) -> None:
+    cut, dice, struck = 0, random.Random(0), True
+    while struck:
+        (tmp_path / str(cut)).mkdir()
+        struck = cut_the_power(tmp_path / str(cut), parent, cut, dice)
+        cut += 1
+    # Four commits of eight changes each at the least, the folders, and what lies between.
+    assert cut > 100
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 130), dice=st.randoms(use_true_random=False))
+def test_whatever_the_disk_kept_no_fork_no_unfinished_round_and_no_command_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, parent: Path, cut: int, dice: random.Random
+) -> None:
+    cut_the_power(tmp_path_factory.mktemp("power"), parent, cut, dice)

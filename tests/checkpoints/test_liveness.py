@@ -14,6 +14,8 @@ from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import commit, make
 from tests.checkpoints.test_lock import leave_note
 
+USUAL = lock.PULSE_SECONDS, lock.BEAT_SECONDS
+
 
 @pytest.fixture(autouse=True)
 def quick(no_pulse: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +36,8 @@ def beats(folder: Path) -> int:
     return int(note["heartbeat"])
 
 
-def hearts() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("heartbeat")]
+def has_heart(folder: Path) -> bool:
+    return any(thread.name == f"heartbeat of {folder}" for thread in threading.enumerate())
 
 
 def test_the_note_moves_and_keeps_its_facts_while_the_owner_says_nothing(tmp_path: Path) -> None:
@@ -46,6 +48,19 @@ def test_the_note_moves_and_keeps_its_facts_while_the_owner_says_nothing(tmp_pat
         until(lambda: beats(folder) > before + 3)
         note = Session(folder).owner() or {}
         assert (note["state"], note["progress"], note["closed"]) == ("paused", {"round": 3}, False)
+
+
+def test_a_note_comes_at_least_once_a_second_and_at_most_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulse, beat = USUAL
+    assert (pulse + beat, beat) == (1.0, 0.5)
+    monkeypatch.setattr(lock, "PULSE_SECONDS", pulse)
+    monkeypatch.setattr(lock, "BEAT_SECONDS", beat)
+    with Store.create(tmp_path / "s", {}):
+        since, before = time.monotonic(), beats(tmp_path / "s")
+        until(lambda: beats(tmp_path / "s") > before)
+        assert time.monotonic() - since > 0.4
 
 
 def test_progress_held_back_by_its_rate_is_written_by_the_next_beat(
@@ -60,10 +75,12 @@ def test_progress_held_back_by_its_rate_is_written_by_the_next_beat(
 
 def test_nothing_is_written_after_the_release_and_no_thread_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    Store.create(folder, {}).close("finished")
+    store = Store.create(folder, {})
+    assert has_heart(folder)
+    store.close("finished")
     note = (folder / "owner.json").read_bytes()
 
-    until(lambda: not hearts())
+    until(lambda: not has_heart(folder))
     assert (folder / "owner.json").read_bytes() == note
     assert Session(folder).state() == "finished"
 
@@ -74,7 +91,7 @@ def test_an_opening_that_fails_leaves_no_heart_beating(tmp_path: Path) -> None:
 
     with pytest.raises(Exception, match="did not make"):
         Store.open(folder)
-    until(lambda: not hearts())
+    until(lambda: not has_heart(folder))
 
 
 def test_a_beat_the_disk_refuses_is_kept_quiet_and_the_next_one_written(

@@ -161,7 +161,7 @@ def test_damage_after_the_opening_is_named_with_round_and_client(tmp_path: Path)
         states = save_partial(store, 1)
         (tmp_path / "s" / states["client/0/uplink"].name).unlink()
 
-        with pytest.raises(Damaged, match="unfinished round 1, client/0/uplink: .* is missing"):
+        with pytest.raises(Damaged, match=r"unfinished round 1, client/0/uplink: .* is missing"):
             store.load_partial(present(store), "client/0/uplink")
         with pytest.raises(StoreError, match="holds no client/9/state"):
             store.load_partial(present(store), "client/9/state")
