@@ -29,6 +29,13 @@ class View:
     compared: tuple[Run, ...] = ()
     """The marked sessions as they were last read."""
     glyphs: Glyphs = "braille"
+    sessions_dir: Path | None = None
+    """The folder of sessions; None: the one that the run lies in."""
+
+    @property
+    def library(self) -> Path:
+        """Where the other sessions are."""
+        return self.sessions_dir or self.run.folder.parent
 
     @property
     def replaying(self) -> bool:
