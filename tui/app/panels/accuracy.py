@@ -1,0 +1,78 @@
+"""Accuracy over the rounds, in three modes: band and mean, all lines, clients × rounds."""
+
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from tui.app.drawing.colours import OKABE_ITO
+from tui.app.drawing.figure import Band, Series
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.panels import history, who
+from tui.app.view import View
+from tui.app.widgets import Heatmap, LineChart
+from tui.app.wording import spelled
+
+MODES = ("band and mean", "all clients", "clients × rounds")
+MEAN = OKABE_ITO[0]
+
+
+class AccuracyChart(Container):
+    """The chart of `View.chart`'s mode, with the pinned clients on top and a cursor at the round travelled to."""
+
+    DEFAULT_CSS = "AccuracyChart { width: 1fr; height: 1fr; }"
+
+    def __init__(self, *, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._lines = LineChart(x_label="round", crowd="clients", glyphs=glyphs)
+        self._map = Heatmap(value_range=(0.0, 1.0), corner="client", glyphs=glyphs)
+        self._map.display = False
+        self._travelled = False
+
+    def compose(self) -> ComposeResult:
+        yield self._lines
+        yield self._map
+
+    def show(self, view: View) -> None:
+        as_map = view.chart == 2
+        self._lines.display, self._map.display = not as_map, as_map
+        if as_map:
+            self._show_map(view)
+        else:
+            self._show_lines(view)
+
+    def _show_lines(self, view: View) -> None:
+        curves, names = view.curves, who.keys(view.pinned)
+        rounds = history.evaluated(curves)
+        x = rounds.astype(float)
+        series = [Series("mean", curves.mean[rounds - 1], x, pinned=True, colour=MEAN, key="m")]
+        series += [
+            Series(f"client {client}", curves.accuracy[rounds - 1, client], x, pinned=True, key=names.get(client, ""))
+            for client in sorted(view.pinned)
+            if client < curves.clients
+        ]
+        band = None
+        if view.chart == 0:
+            band = Band(spelled("10–90 %", self._lines.glyphs), *history.band(curves), x, colour=MEAN)
+        else:
+            series += [
+                Series(f"client {client}", curves.accuracy[rounds - 1, client], x)
+                for client in range(curves.clients)
+                if client not in view.pinned
+            ]
+        self._lines.show(series, band, history.marks(view.run))
+        self._lines.cursor = float(view.shown) if view.replaying else None
+
+    def _show_map(self, view: View) -> None:
+        curves = view.curves
+        rounds = history.evaluated(curves)
+        self._map.show(
+            curves.accuracy[rounds - 1].T,
+            [str(client) for client in range(curves.clients)],
+            [str(round) for round in rounds],
+        )
+        if view.replaying and rounds.size:
+            column = int((rounds <= view.shown).sum()) - 1
+            row = self._map.cursor[0] if self._map.cursor else min(view.pinned, default=0)
+            self._map.put_cursor(row, max(column, 0))
+        elif self._travelled:
+            self._map.hide_cursor()
+        self._travelled = view.replaying

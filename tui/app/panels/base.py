@@ -1,0 +1,104 @@
+"""What all panels share: they know how much room they have, and draw a part again only when it shows something else."""
+
+from abc import abstractmethod
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.view import Panel, View
+from tui.app.wording import spelled
+
+WIDE, FULL, TALL = 96, 170, 30
+"""From so many cells on a panel is -wide, -full; from so many rows on, -tall."""
+
+
+class SizedPanel(Panel):
+    """A panel with the classes -wide, -full and -tall by its size, and -ascii by its glyphs."""
+
+    DEFAULT_CSS = """
+    SizedPanel { layout: vertical; width: 1fr; height: 1fr; }
+    SizedPanel.-ascii Sheet, SizedPanel.-ascii ClientTable { scrollbar-size-vertical: 0; }
+    """
+
+    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
+        super().__init__(id=id, classes="-ascii" if glyphs == "ascii" else None)
+        self.glyphs: Glyphs = glyphs
+        self._view: View | None = None
+        self._drawn: dict[str, tuple[object, ...]] = {}
+
+    def show(self, view: View) -> None:
+        self._view = view
+        self.draw(view)
+
+    @abstractmethod
+    def draw(self, view: View) -> None:
+        """Bring every part up to date with the view."""
+
+    def redraw(self) -> None:
+        """Draw the present view again, all of it: something of the panel's own has changed."""
+        self._drawn.clear()
+        if self._view is not None:
+            self.draw(self._view)
+
+    def differs(self, part: str, *about: object) -> bool:
+        """Whether a part is to show anything else than it does; what is asked about is taken as shown from now on."""
+        if self._drawn.get(part) == about:
+            return False
+        self._drawn[part] = about
+        return True
+
+    def on_resize(self, event: events.Resize) -> None:
+        sizes = {"-wide": event.size.width >= WIDE, "-full": event.size.width >= FULL}
+        sizes["-tall"] = event.size.height >= TALL
+        if any(self.has_class(name) != has for name, has in sizes.items()):
+            for name, has in sizes.items():
+                self.set_class(has, name)
+            self.redraw()
+
+
+class Part(Container):
+    """A titled part of a panel. Where there is nothing to show it says a sentence instead: `say`."""
+
+    DEFAULT_CSS = """
+    Part { width: 1fr; height: 1fr; layout: vertical; border-top: solid $foreground 30%; border-title-color: $foreground; }
+    Part.-bare { border: none; }
+    SizedPanel.-ascii Part { border-top: ascii $foreground 30%; }
+    SizedPanel.-ascii Part.-bare { border: none; }
+    Part > .sentence { width: 1fr; height: 1fr; padding: 1 2; color: $text-muted; display: none; }
+    Part.-empty > .sentence { display: block; }
+    """
+
+    def __init__(
+        self, title: str, *content: Widget, glyphs: Glyphs, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self._content = content
+        self._glyphs: Glyphs = glyphs
+        self._sentence = Static("", classes="sentence", markup=False)
+        self._said: str | None = None
+        self.caption(title)
+
+    def compose(self) -> ComposeResult:
+        yield self._sentence
+        yield from self._content
+
+    def caption(self, title: str) -> None:
+        """The title in the line above."""
+        title = spelled(title, self._glyphs).replace("[", r"\[")
+        if title != self.border_title:
+            self.border_title = title
+
+    def say(self, sentence: str | None) -> None:
+        """Show a sentence in place of the content; None: the content."""
+        if sentence == self._said:
+            return
+        self._said = sentence
+        self.set_class(sentence is not None, "-empty")
+        for widget in self._content:
+            widget.display = sentence is None
+        if sentence is not None:
+            self._sentence.update(spelled(sentence, self._glyphs))

@@ -1,0 +1,77 @@
+"""The sessions of a folder, read again and again off the UI thread, and only those that changed."""
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from checkpoints import StorageError
+from tui.cli.summary import Summary, folders
+
+WATCHED = ("session.json", "ledger.jsonl", "owner.json", "events.jsonl")
+ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")
+Stamp = tuple[tuple[int, int] | None, ...]
+
+
+class Library:
+    """`tell` is called, on a thread of the library's own, with the sessions whenever anything about them changed."""
+
+    def __init__(self, tell: Callable[[tuple[Summary, ...]], None], every: float = 3.0) -> None:
+        """`every`: seconds between two readings."""
+        self._tell, self._every = tell, every
+        self._folder: Path | None = None
+        self._known: dict[Path, tuple[Stamp, Summary]] = {}
+        self._wake, self._ended = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def follow(self, folder: Path) -> None:
+        """Read this folder from now on."""
+        if folder != self._folder:
+            self._folder = folder
+            self._wake.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="library", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        self._ended.set()
+        self._wake.set()
+
+    def read(self, folder: Path) -> tuple[Summary, ...]:
+        """Every session of the folder; one whose files are as they were is not opened again."""
+        known: dict[Path, tuple[Stamp, Summary]] = {}
+        with suppress(OSError, StorageError):
+            for path in folders(folder):
+                stamp, before = stamp_of(path), self._known.get(path)
+                # Whether an owner still lives is not in the files: one that is said to run is looked at again.
+                if before is not None and before[0] == stamp and before[1].state in ENDED:
+                    known[path] = before
+                else:
+                    known[path] = stamp, Summary.read(path)
+        self._known = known
+        return tuple(summary for _, summary in known.values())
+
+    def _run(self) -> None:
+        told: tuple[Path, tuple[Summary, ...]] | None = None
+        while not self._ended.is_set():
+            self._wake.clear()
+            if (folder := self._folder) is not None:
+                found = self.read(folder)
+                if (folder, found) != told and not self._ended.is_set():
+                    self._tell(found)
+                    told = folder, found
+            self._wake.wait(self._every)
+
+
+def stamp_of(folder: Path) -> Stamp:
+    """Sizes and times of the files that say how a session stands."""
+    return tuple(_stamp(folder / name) for name in WATCHED)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - called every few seconds for four files of each session
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

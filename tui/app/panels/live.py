@@ -1,0 +1,188 @@
+"""The Live screen: is it learning, who is behind, what does it cost, how alike have the models become."""
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from tui.app.drawing.figure import Series
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.messages import ClientPinned, SessionOpened
+from tui.app.panels import history, log_lines, who, words
+from tui.app.panels.accuracy import MODES, AccuracyChart
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.session_list import SessionList
+from tui.app.panels.sheet import Sheet
+from tui.app.view import View
+from tui.app.widgets import ClientTable, Heatmap, LineChart
+
+BEGINNING = "No round is finished yet. The first one will be drawn here."
+UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
+CROWD = 40  # from so many clients on the matrix wants the height of the screen to be exact
+
+
+class LivePanel(SizedPanel):
+    """Accuracy and the log; where there is room also the clients, the bytes, the likeness and the other sessions."""
+
+    title = "Live"
+
+    DEFAULT_CSS = """
+    LivePanel { layout: horizontal; }
+    LivePanel > .sessions { width: 38; display: none; }
+    LivePanel > .matrix { display: none; }
+    LivePanel > Vertical > .upper { height: 1fr; }
+    LivePanel > Vertical > .lower { height: 2; }
+    LivePanel .clients, LivePanel .bytes, LivePanel .likeness { display: none; }
+    LivePanel.-wide > Vertical > .lower { height: 12; }
+    LivePanel.-wide .clients { display: block; width: 52; margin-left: 1; }
+    LivePanel.-wide .log { margin-left: 1; }
+    LivePanel.-wide .bytes, LivePanel.-wide .likeness { display: block; }
+    LivePanel.-wide .likeness { width: 36; margin-left: 1; }
+    LivePanel.-wide.-low > Vertical > .lower { height: 7; }
+    LivePanel.-full > .sessions { display: block; margin-right: 1; }
+    LivePanel.-full > Vertical > .lower { height: 18; }
+    LivePanel.-full .clients { width: 66; }
+    LivePanel.-full .likeness { width: 48; }
+    LivePanel.-full.-crowd > .matrix { display: block; width: 114; margin-left: 1; }
+    LivePanel.-full.-crowd > .sessions { width: 30; }
+    LivePanel.-full.-crowd .clients, LivePanel.-full.-crowd .likeness, LivePanel.-full.-crowd .bytes { display: none; }
+    LivePanel.-full.-crowd .log { margin-left: 0; }
+    """
+
+    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
+        self._accuracy = AccuracyChart(glyphs=glyphs)
+        self._table = ClientTable(glyphs=glyphs)
+        self._bytes = LineChart(x_label="round", glyphs=glyphs)
+        self._maps = [Heatmap(value_range=(0.0, 1.0), corner="client", glyphs=glyphs) for _ in range(2)]
+        self._log = Sheet(log_lines.COLUMNS, follows=True, glyphs=glyphs)
+        self._sessions = SessionList(brief=True, glyphs=glyphs)
+        self._parts = {
+            "accuracy": Part("accuracy", self._accuracy, glyphs=glyphs, classes="accuracy"),
+            "clients": Part("clients", self._table, glyphs=glyphs, classes="clients"),
+            "bytes": Part("bytes a round", self._bytes, glyphs=glyphs, classes="bytes"),
+            "likeness": Part("CKA", self._maps[0], glyphs=glyphs, classes="likeness"),
+            "matrix": Part("CKA", self._maps[1], glyphs=glyphs, classes="matrix"),
+            "log": Part("log", self._log, glyphs=glyphs, classes="log -bare"),
+            "sessions": Part("sessions", self._sessions, glyphs=glyphs, classes="sessions"),
+        }
+
+    def compose(self) -> ComposeResult:
+        parts = self._parts
+        yield parts["sessions"]
+        with Vertical():
+            with Horizontal(classes="upper"):
+                yield parts["accuracy"]
+                yield parts["clients"]
+            with Horizontal(classes="lower"):
+                yield parts["bytes"]
+                yield parts["likeness"]
+                yield parts["log"]
+        yield parts["matrix"]
+
+    def draw(self, view: View) -> None:
+        wide, full = self.has_class("-wide"), self.has_class("-full")
+        crowd = full and view.curves.clients >= CROWD
+        self.set_class(crowd, "-crowd")
+        self.set_class(not self.has_class("-tall"), "-low")
+        self._parts["log"].set_class(not wide, "-bare")
+        self._draw_accuracy(view)
+        self._draw_log(view)
+        if wide and not crowd:
+            self._draw_clients(view)
+            self._draw_bytes(view)
+        if wide:
+            self._draw_likeness(view, "matrix" if crowd else "likeness")
+        if full:
+            self._sessions.show_view(view)
+            self._parts["sessions"].say("Reading the sessions…" if self._sessions.found is None else None)
+
+    def _draw_accuracy(self, view: View) -> None:
+        if not self.differs(
+            "accuracy", view.curves, view.run.events, view.run.checkpoints, view.pinned, view.chart, view.round
+        ):
+            return
+        part = self._parts["accuracy"]
+        part.say(None if view.curves.rounds else BEGINNING)
+        record = view.record
+        if record is not None:
+            about = record["accuracy"]
+            part.caption(
+                f"accuracy after round {view.shown}: mean {words.percent(about['mean'])}, "
+                f"best {words.percent(about['best_mean'])} ({MODES[view.chart]})"
+            )
+            self._accuracy.show(view)
+
+    def _draw_clients(self, view: View) -> None:
+        if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
+            self._table.show(who.rows(view))
+        self._table.filter(view.filter)
+        count, shown = view.curves.clients or len(view.run.models), len(self._table.shown)
+        self._parts["clients"].caption(f"clients: {shown} of {count}" if shown != count else f"{count} clients")
+        nobody = "No client has all these words; / changes them." if count and not shown else None
+        self._parts["clients"].say(nobody)
+
+    def _draw_bytes(self, view: View) -> None:
+        if not self.differs("bytes", view.curves, view.round):
+            return
+        curves, record = view.curves, view.record
+        self._parts["bytes"].say(None if curves.rounds else BEGINNING)
+        if record is not None:
+            about = record["bytes"]
+            self._parts["bytes"].caption(
+                f"bytes: {words.amount(about['up_total'])} up, {words.amount(about['down_total'])} down so far"
+            )
+            self._bytes.show([Series("up", curves.up), Series("down", curves.down)])
+            self._bytes.cursor = float(view.shown) if view.replaying else None
+
+    def _draw_likeness(self, view: View, name: str) -> None:
+        found = history.last_measured(view.run, view.shown)
+        if not self.differs(name, found):
+            return
+        part = self._parts[name]
+        part.say(UNMEASURED if found is None else None)
+        part.caption("CKA")
+        if found is not None:
+            layer = found.layers[-1]
+            part.caption(f"CKA of {layer}, round {found.round}: {words.figure(found.mean(layer))}")
+            heatmap = self._maps[name == "matrix"]
+            heatmap.clustered = name == "matrix"
+            heatmap.show(found.matrix(layer))
+
+    def _draw_log(self, view: View) -> None:
+        # One line an event where there are but two; checkpoints, one a round, would push out what matters.
+        width = self._log.size.width - 15 if self.has_class("-wide") else 1000
+        if self.differs("log", view.run.events, width, view.shown):
+            told = [event for event in view.run.events if event.get("round", 0) <= view.shown]
+            self._log.show(log_lines.lines(told, width, routine=False))
+
+    def on_sheet_chosen(self, message: Sheet.Chosen) -> None:
+        if message.sheet is self._sessions and self._sessions.folder is not None:
+            self.post_message(SessionOpened(self._sessions.folder))
+
+    def on_session_list_listed(self) -> None:
+        self._parts["sessions"].say(None)
+
+    def action_pin(self) -> None:
+        """Pin the client under the table's cursor."""
+        if self._table.selected is not None:
+            self.post_message(ClientPinned(self._table.selected))
+
+    def action_sort(self) -> None:
+        """The table by its next column."""
+        self._table.cycle_sort()
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row a round: accuracies over clients, traffic, seconds, and every client's accuracy."""
+        columns = ["round", "method", "accuracy", "weighted", "std", "min", "max", "best"]
+        columns += ["up", "down", "up_total", "down_total", "seconds"]
+        columns += [f"client {client}" for client in range(view.curves.clients)]
+        return columns, [
+            [
+                record["round"],
+                record["method"],
+                *(record["accuracy"][key] for key in ("mean", "weighted", "std", "min", "max", "best_mean")),
+                *(record["bytes"][key] for key in ("up", "down", "up_total", "down_total")),
+                record["timing"]["seconds"],
+                *record["accuracy"]["per_client"],
+            ]
+            for record in view.run.records[: view.shown]
+        ]

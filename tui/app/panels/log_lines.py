@@ -1,0 +1,39 @@
+"""Events as lines of a sheet, newest last."""
+
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+from tui.app.panels import words
+from tui.app.panels.sheet import Column, Row
+
+COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
+LINES = 2000  # of the newest events; the file has them all
+
+
+def matches(event: Mapping[str, Any], query: str) -> bool:
+    """Whether every word is in what the event tells."""
+    text = f"{event.get('event')} {words.said(event)} round {event.get('round', '')}".casefold()
+    return all(word in text for word in query.casefold().split())
+
+
+def lines(
+    events: Sequence[Mapping[str, Any]], width: int, query: str = "", routine: bool = True
+) -> list[Row]:
+    """Time, round and words of each event that passes the filter; long words wrap to `width` cells.
+
+    Without `routine`, checkpoints are left out.
+    """
+    rows: list[Row] = []
+    chosen = [
+        (number, event)
+        for number, event in enumerate(events)
+        if matches(event, query) and (routine or event.get("event") != "checkpoint")
+    ]
+    for number, event in chosen[-LINES:]:
+        tone = "warning" if words.alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
+        round = f"r{event['round']}" if "round" in event else ""
+        for part, text in enumerate(wrap(words.said(event), max(width, 20)) or [""]):
+            cells = (words.clock(event), round, text) if not part else ("", "", text)
+            rows.append(Row((number, part), cells, tone))  # type: ignore[arg-type]
+    return rows

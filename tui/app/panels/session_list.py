@@ -1,0 +1,175 @@
+"""The list of sessions that the Sessions screen and the sidebar share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from textual.message import Message
+
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.panels import words
+from tui.app.panels.library import Library
+from tui.app.panels.sheet import Column, Row, Sheet, Tone
+from tui.app.view import View
+from tui.cli.lineage import Placed, course, tree
+from tui.cli.summary import Summary
+
+FULL = (
+    Column("", worth=9),
+    Column("session", stretch=True, worth=10),
+    Column("state", worth=7),
+    Column("methods", stretch=True, worth=4),
+    Column("data", worth=2),
+    Column("round", numeric=True, worth=8),
+    Column("acc", numeric=True, worth=6),
+    Column("best", numeric=True, worth=5),
+    Column("age", numeric=True, worth=3),
+)
+BRIEF = (
+    Column("", worth=1),
+    Column("session", stretch=True, worth=10),
+    Column("state", worth=2),
+    Column("round", numeric=True, worth=8),
+    Column("acc", numeric=True, worth=9),
+)
+ORDERS = ("tree", "newest", "best", "name")
+
+
+class SessionList(Sheet):
+    """The sessions of the view's folder. Enter on one is `Sheet.Chosen` with its folder."""
+
+    @dataclass
+    class Listed(Message):
+        """The folder has been read, and was found changed."""
+
+        sessions: "SessionList"
+        found: tuple[Summary, ...]
+
+        @property
+        def control(self) -> "SessionList":
+            return self.sessions
+
+    def __init__(self, *, brief: bool = False, glyphs: Glyphs = "braille", id: str | None = None) -> None:
+        super().__init__(BRIEF if brief else FULL, cursor=True, glyphs=glyphs, id=id)
+        self._brief = brief
+        self._found: tuple[Summary, ...] | None = None
+        self._view: View | None = None
+        self._library = Library(self._tell)
+        self.order = ORDERS[0]
+
+    @property
+    def found(self) -> tuple[Summary, ...] | None:
+        """The sessions as last read; None before the first reading."""
+        return self._found
+
+    @property
+    def folder(self) -> Path | None:
+        """The session under the cursor."""
+        return self.selected if isinstance(self.selected, Path) else None
+
+    def show_view(self, view: View) -> None:
+        """Follow the view: its folder, its filter, its marks."""
+        self._view = view
+        if self.is_running:
+            self._library.follow(view.library)
+        self._arrange()
+
+    def cycle_order(self) -> None:
+        """The next of ORDERS."""
+        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self._arrange()
+
+    def on_session_list_listed(self, message: "SessionList.Listed") -> None:
+        first = self._found is None
+        self._found = message.found
+        self._arrange()
+        if first and self._view is not None:
+            self.put_cursor(self._view.run.folder)
+
+    def on_unmount(self) -> None:
+        self._library.close()
+
+    def _tell(self, found: tuple[Summary, ...]) -> None:
+        self.post_message(self.Listed(self, found))
+
+    def _arrange(self) -> None:
+        if self._found is None or self._view is None:
+            return
+        view, now = self._view, datetime.now(UTC)
+        lines = [
+            line for line in arranged(self._found, self.order) if matches(line.summary, view.filter)
+        ]
+        cells = _brief_cells if self._brief else _cells
+        self.show(
+            [
+                Row(Path(line.summary.path), cells(line, view, now), _tone(line.summary))
+                for line in lines
+            ]
+        )
+
+
+def arranged(sessions: Sequence[Summary], order: str) -> list[Placed]:
+    """The sessions in one of ORDERS; rules show the tree."""
+    if order == "tree":
+        return tree(sessions)
+    found = sorted(sessions, key=lambda each: each.name)
+    if order == "newest":
+        found.sort(key=lambda each: each.created or "", reverse=True)
+    if order == "best":
+        found.sort(key=lambda each: -1.0 if each.best is None else each.best, reverse=True)
+    return [Placed(each) for each in found]
+
+
+def matches(session: Summary, query: str) -> bool:
+    """Whether every word is in the session's name, state, methods or data."""
+    text = f"{session.name} {session.state} {session.dataset} {course(session)}".casefold()
+    return all(word in text for word in query.casefold().split())
+
+
+def age(created: str | None, now: datetime) -> str:
+    """How long ago a session was made."""
+    try:
+        return words.lasted(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
+    except (ValueError, TypeError):
+        return words.NONE
+
+
+def _cells(line: Placed, view: View, now: datetime) -> tuple[str, ...]:
+    session = line.summary
+    return (
+        _flags(session, view),
+        line.rule + session.name,
+        session.state,
+        course(session) or words.NONE,
+        session.dataset or words.NONE,
+        _rounds(session),
+        words.percent(session.accuracy),
+        words.percent(session.best),
+        age(session.created, now),
+    )
+
+
+def _brief_cells(line: Placed, view: View, now: datetime) -> tuple[str, ...]:
+    session = line.summary
+    return (
+        _flags(session, view),
+        line.rule + session.name,
+        session.state,
+        _rounds(session),
+        words.percent(session.accuracy),
+    )
+
+
+def _flags(session: Summary, view: View) -> str:
+    """The session shown, and whether it is marked."""
+    folder = Path(session.path)
+    return ("●" if folder == view.run.folder else " ") + ("✓" if folder in view.marked else " ")
+
+
+def _rounds(session: Summary) -> str:
+    return words.NONE if session.round is None else f"{session.round}/{session.rounds}"
+
+
+def _tone(session: Summary) -> Tone:
+    return "warning" if session.state in ("damaged", "failed", "interrupted") else "plain"
