@@ -250,7 +250,13 @@ class Engine:
             k: (clients[k], self._method.downlink(t + 1, server, infos[k]) if aggregated else None)
             for k in chosen
         }
-        return self._runner.evaluate(self._method, t, jobs, settings.batch_size)
+        # Clients that answer alike are evaluated once: InCo's hundred, say, are five models on one test set.
+        models = {k: self._method.received_model(infos[k]) if aggregated else k for k in chosen}
+        alike = {k: (models[k], self._data.clients[k].test.data_ptr()) for k in chosen}
+        first = {answers: k for k, answers in reversed(alike.items())}
+        once = {k: jobs[k] for k in chosen if first[alike[k]] == k}
+        counts = self._runner.evaluate(self._method, t, once, settings.batch_size)
+        return {k: counts[first[alike[k]]] for k in chosen}
 
     def _set_threads(self) -> None:
         """The server computes with as many threads as a client, or a resumed process could add up differently."""

@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from simulator import methods
 from simulator.builder import Built
 from simulator.engine import State
 from simulator.errors import ConfigError
@@ -19,6 +21,7 @@ from simulator.progress import (
     unobserved,
 )
 from simulator.tensors import part
+from simulator.training import runner
 from tests import federations
 
 RECORD = {
@@ -287,6 +290,42 @@ def test_a_round_in_which_all_diverge_leaves_everything_as_it_was(method: str) -
     assert federations.state_bits(end) == federations.state_bits(start)
     assert record(end)["diverged"] == record(end)["participants"]
     assert record(end)["loss"]["mean"] is None
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "moon", "heteroavg", "inco_avg", "inco_moon"])
+def test_equal_models_on_one_test_set_are_evaluated_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in InCo's tables: the aggregated models, of few architectures, on the global test set."""
+    settings = federations.config(
+        name,
+        federation={"clients": 6},
+        data={"split": "global"},
+        evaluation={"model": "aggregated"},
+        rounds=2,
+    )
+    images = federations.generated()
+    images = replace(images, test_from=len(images) - 40)
+    evaluated: list[int] = []
+    evaluate = runner.evaluate
+    monkeypatch.setattr(runner, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
+    once = federations.run(federations.built(settings, images).engine, 2).record
+    architectures = len(
+        {client.architecture for client in federations.built(settings, images).federation.clients}
+    )
+    assert len(evaluated) == 2 * architectures
+
+    monkeypatch.setattr(methods.get(name), "received_model", lambda self, client: client.id)
+    each = federations.run(federations.built(settings, images).engine, 2).record
+    assert len(evaluated) == 2 * architectures + 2 * 6
+    assert once is not None and each is not None
+    assert once["accuracy"] == each["accuracy"]
+
+
+def test_clients_with_test_data_of_their_own_are_evaluated_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[int] = []
+    evaluate = runner.evaluate
+    monkeypatch.setattr(runner, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
+    federations.run(built("fedavg", evaluation={"model": "aggregated"}).engine, 1)
+    assert sorted(evaluated) == [0, 1, 2, 3]
 
 
 # CKA

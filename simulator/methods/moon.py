@@ -4,7 +4,7 @@ Server state: `ARCHITECTURE/…`, one model w per group. Client state: none besi
 of the client's last round until the received one replaces it: the previous local model of the paper.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import torch
 from pydantic import Field
@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.config import MethodConfig
-from simulator.methods.base import Card
+from simulator.federation import ClientInfo
+from simulator.methods.base import Card, Method
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
@@ -42,6 +43,11 @@ class MOON(FedAvg):
     )
     Config = MOONConfig
     config: MOONConfig
+
+    def received_model(self, client: ClientInfo) -> Hashable:
+        # The models it compares with in training have no part in its answers.
+        whole = type(self).receive is MOON.receive and type(self).predict is Method.predict
+        return client.architecture if whole else client.id
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         local.add_network("previous", local.info.architecture, of_module(local.nets.model))  # w_k^{t−1}
