@@ -93,7 +93,7 @@ def chart_cases() -> list[Case]:
 
 def heat_case(clustered: bool) -> Case:
     """A 100 × 100 matrix, all of it new each turn."""
-    heatmap = Heatmap(value_range=(0, 1), corner="client", clustered=clustered)
+    heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"), clustered=clustered)
 
     def data(turn: int) -> Callable[[], None]:
         features = np.random.default_rng(turn).normal(size=(CLIENTS, 6))

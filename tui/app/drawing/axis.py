@@ -67,13 +67,19 @@ def whole_ticks(low: float, high: float, most: int) -> list[float]:
     return [tick for tick in nice_ticks(low, high, most) if abs(tick - round(tick)) < 1e-6]
 
 
-def label(value: float, step: float = 0.0) -> str:
-    """A number as an axis shows it: the decimals that steps of `step` need, and k, M, G or T from 10,000 on."""
-    size = max(abs(value), abs(step))
-    for unit, suffix in _SUFFIXES:
-        if size >= unit and max(abs(value), abs(step) * 10) >= 10_000:
-            return _decimals(value / unit, step / unit) + suffix
-    if value and size < 1e-3:
+def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
+    """A number as an axis shows it: with the decimals that steps of `step` need (0: three significant digits).
+
+    From 10,000 on it is written in k, M, G or T, and so are the smaller numbers of an axis that goes as far as that
+    (`largest`).
+    """
+    size = max(abs(value), abs(largest))
+    if value == 0 and (step >= 1 or not step):
+        return "0"
+    if size >= 10_000:
+        unit, suffix = next(one for one in _SUFFIXES if size >= one[0])
+        return _decimals(value / unit, step / unit) + suffix
+    if value and max(size, step) < 1e-3:
         return f"{value:.0e}".replace("e-0", "e-")
     return _decimals(value, step)
 
@@ -81,9 +87,10 @@ def label(value: float, step: float = 0.0) -> str:
 def labels(ticks: list[float]) -> list[str]:
     """Labels for ticks, with as many decimals as tell them apart."""
     if len(ticks) < 2:
-        return [label(tick, abs(tick) / 10) for tick in ticks]
+        return [label(tick) for tick in ticks]
     evenly = math.isclose(ticks[-1] - ticks[-2], ticks[1] - ticks[0], rel_tol=1e-6)
-    return [label(tick, ticks[1] - ticks[0] if evenly else 0.0) for tick in ticks]
+    step, largest = (ticks[1] - ticks[0], max(map(abs, ticks))) if evenly else (0.0, 0.0)
+    return [label(tick, step, largest) for tick in ticks]
 
 
 def _decimals(value: float, step: float) -> str:

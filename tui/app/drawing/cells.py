@@ -1,7 +1,9 @@
 """A grid of character cells: what every drawing returns and every widget shows."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,9 +53,10 @@ class Cells:
         )
 
     def put(self, row: int, column: int, text: str, ink: int, flags: int = 0) -> None:
-        """Write `text` from (row, column) on; what lies outside the grid is left out. One cell a character."""
+        """Write `text` from (row, column) on; what lies outside the grid is left out."""
         if not 0 <= row < self.height:
             return
+        text = one_cell_each(text)
         text = text[max(-column, 0) :][: max(self.width - max(column, 0), 0)]
         cells = slice(max(column, 0), max(column, 0) + len(text))
         self.chars[row, cells] = [ord(character) for character in text]
@@ -74,6 +77,20 @@ class Cells:
     def arrays(self) -> tuple[Array, Array, Array, Array]:
         """chars, ink, paper, flags."""
         return self.chars, self.ink, self.paper, self.flags
+
+
+@lru_cache(maxsize=4096)
+def one_cell_each(text: str) -> str:
+    """`text` with a ? for every character that does not take just one cell: wide, combining, or a control character.
+
+    Names come from files and from users; an escape sequence in one must not reach the terminal.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() and not combining(one) and east_asian_width(one) not in "WF" else "?"
+        for one in text
+    )
 
 
 def row_text(codes: Array) -> str:

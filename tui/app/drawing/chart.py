@@ -54,7 +54,7 @@ def draw_chart(figure: Figure, width: int, height: int, theme: Theme, glyphs: Gl
     if legend:
         draw_legend(cells, entries, legend, frame.left, theme)
     if keyed:
-        draw_keys(cells, frame, line_ends(frame, lines, theme), frame.height)
+        draw_keys(cells, frame, line_ends(frame, lines), frame.height)
     return cells
 
 
@@ -161,7 +161,7 @@ def write_keys_on_lines(plot: Cells, frame: Frame, lines: Sequence[Line]) -> Non
                 plot.put(frame.height - 1 - int(low[0, column]), column, line.key, line.ink, BOLD)
 
 
-def line_ends(frame: Frame, lines: Sequence[Line], theme: Theme) -> list[tuple[Entry, float]]:
+def line_ends(frame: Frame, lines: Sequence[Line]) -> list[tuple[Entry, float]]:
     """The named lines, each with the share of the height at which it leaves the plot on the right."""
     ends = []
     for line in lines:

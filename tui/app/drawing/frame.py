@@ -35,14 +35,13 @@ class Frame:
         return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
 
     def y_ticks(self) -> list[float]:
-        """Two ticks in about five rows, at least two."""
-        return self.y.ticks(max(self.height * 2 // 5, 2))
+        """Two ticks in about five rows, and up to three in five."""
+        return self.y.ticks(max(self.height * 2 // 5, 3 if self.height >= 5 else 2))
 
     def x_ticks(self) -> list[float]:
-        """One tick in about eight columns."""
-        return whole_ticks(self.x.low, self.x.high, max(self.width // 8, 2)) or self.x.ticks(
-            max(self.width // 8, 2)
-        )
+        """One tick in about eight columns; whole numbers, for rounds, where the range has any."""
+        most = max(self.width // 8, 3)
+        return whole_ticks(self.x.low, self.x.high, most) or self.x.ticks(most)
 
 
 def fit(x: Axis, y: Axis, width: int, height: int, above: int, right: int) -> Frame:

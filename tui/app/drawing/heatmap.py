@@ -20,7 +20,7 @@ class HeatFigure:
     """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
 
     value_range: the values of the first and last colour, or None for the matrix's own extremes. cursor: (row, column).
-    corner: what rows and columns are.
+    axes: what rows and columns are.
     """
 
     matrix: Array
@@ -28,7 +28,7 @@ class HeatFigure:
     columns: Sequence[str]
     value_range: tuple[float, float] | None = None
     cursor: tuple[int, int] | None = None
-    corner: str = ""
+    axes: tuple[str, str] = ("", "")
 
     def limits(self) -> tuple[float, float]:
         """The values of the first and the last colour."""
@@ -147,15 +147,15 @@ def shade(plot: Cells, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
 
 
 def write_values(plot: Cells, plan: Plan, levels: Array, coloured: bool) -> None:
-    """Write each value into the middle of its cell, in black or white on a colour, plain on a cleared cell."""
+    """Write each value into the middle of its cell, in black or white on a colour, between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
         text = cell_text(float(plan.values[row, column]), plan.across - 1)
+        if not coloured and text:
+            text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2
         left = column * plan.across + (plan.across - len(text)) // 2
-        if coloured:
-            plot.put(top, left, text, text_on(int(VIRIDIS[levels[row, column]])))
-        else:
-            plot.put(top, left - 1 + (plan.across - len(text)) % 2, f" {text} ", int(plot.ink[top, left]))
+        ink = text_on(int(VIRIDIS[levels[row, column]])) if coloured else int(plot.ink[top, left])
+        plot.put(top, left, text, ink)
 
 
 def cell_text(value: float, room: int) -> str:
@@ -223,7 +223,8 @@ def draw_bar(
 def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
     """The numbers beside the colour bar, the highest first: both ends and what divides the range in `parts`."""
     low, high = figure.limits()
-    return [label(high + (low - high) * part / parts, (high - low) / 100) for part in range(parts + 1)]
+    values = [high + (low - high) * part / parts for part in range(parts + 1)]
+    return [label(value, (high - low) / 100, max(abs(low), abs(high))) for value in values]
 
 
 def draw_pointer(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme, glyphs: GlyphSet) -> None:
@@ -263,9 +264,9 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     if figure.cursor is not None:
         row, column = figure.cursor
         value = float(figure.matrix[row, column])
-        prefix = f"{figure.corner} " if figure.corner else ""
+        names = f"{figure.axes[0]} {figure.rows[row]}", f"{figure.axes[1]} {figure.columns[column]}"
         shown = "empty" if math.isnan(value) else f"{value:.3f}"
-        return f"{prefix}{figure.rows[row]} {glyphs.times} {prefix}{figure.columns[column]}: {shown}"
+        return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
     finite = figure.matrix[np.isfinite(figure.matrix)]
     if not finite.size:
         return "empty"

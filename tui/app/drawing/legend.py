@@ -41,7 +41,7 @@ def draw_legend(cells: Cells, entries: Sequence[Entry], rows: int, left: int, th
         need = entry.width + (0 if last_entry or not last_row else gap + len(more))
         if column > left and column + need > cells.width:
             if last_row:
-                cells.put(row, column, more, theme.muted)
+                cells.put(row, column, more if column + len(more) <= cells.width else "", theme.muted)
                 return
             row, column = row + 1, left
         cells.put(row, column, entry.key, entry.ink, BOLD)

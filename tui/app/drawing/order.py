@@ -19,7 +19,7 @@ def cluster_order(similarity: Array) -> Array:
         return np.arange(size)
     distance = 1 - (similarity + similarity.T) / 2
     finite = distance[np.isfinite(distance)]
-    distance = np.where(np.isfinite(distance), distance, finite.max() if finite.size else 0.0)
+    distance = np.where(np.isfinite(distance), distance, max(1.0, finite.max(initial=0.0)))
     np.fill_diagonal(distance, 0.0)
     pairs = squareform(np.maximum(distance, 0.0), checks=False)
     return np.asarray(leaves_list(linkage(pairs, "average", optimal_ordering=True)), int)

@@ -47,7 +47,9 @@ __all__ = ["SORTABLE", "ClientRow", "ClientTable"]
 class ClientTable(Drawn, ScrollView, can_focus=True):
     """Clients by line: id, model, accuracy, change, up, down, sparkline, flags."""
 
-    DEFAULT_CSS = "ClientTable { width: 1fr; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = """
+    ClientTable { width: 1fr; height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "up", show=False),

@@ -58,7 +58,11 @@ class Drawn(Widget):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        return self._strips[y] if y < len(self._strips) else Strip.blank(self.content_size.width)
+        return (
+            self._strips[y]
+            if y < len(self._strips)
+            else Strip.blank(self.content_size.width, self.rich_style)
+        )
 
     def _renew(self) -> None:
         """Draw now if anyone can see it, and refresh what differs; else leave it to the next time it is shown."""

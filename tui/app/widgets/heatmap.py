@@ -1,6 +1,6 @@
 """A heatmap in the terminal.
 
-    heatmap = Heatmap(value_range=(0, 1), corner="client", glyphs="braille")
+    heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"), glyphs="braille")
     heatmap.show(matrix)                                # [n, m], NaN = empty; rows and columns are named 0…n−1, 0…m−1
     heatmap.show(matrix, rows=names, columns=names)     # or by these names
     heatmap.value_range = None                          # follow the data
@@ -56,20 +56,20 @@ class Heatmap(Drawn):
         self,
         *,
         value_range: tuple[float, float] | None = None,
-        corner: str = "",
+        axes: tuple[str, str] = ("", ""),
         clustered: bool = False,
         glyphs: Glyphs = "braille",
         name: str | None = None,
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """`corner` says what rows and columns are ("client"): it stands before their names in the bottom row."""
+        """`axes` says what rows and columns are, ("client", "round"): it stands before their names in the bottom row."""
         super().__init__(glyphs=glyphs, name=name, id=id, classes=classes)
         self._matrix: Array = np.empty((0, 0))
         self._rows: tuple[str, ...] = ()
         self._columns: tuple[str, ...] = ()
         self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
-        self._corner = corner
+        self._axes = axes
         self._at: tuple[int, int] | None = None  # in the order shown
         self.set_reactive(Heatmap.value_range, value_range)
         self.set_reactive(Heatmap.clustered, clustered)
@@ -171,6 +171,6 @@ class Heatmap(Drawn):
             columns=tuple(self._columns[column] for column in by_column),
             value_range=self.value_range,
             cursor=self._at,
-            corner=self._corner,
+            axes=self._axes,
         )
         return draw_heatmap(figure, width, height, theme, glyphs)

@@ -1,0 +1,25 @@
+"""Drawings as text, for tests that write out what they expect."""
+
+from textwrap import dedent
+
+import numpy as np
+
+from tui.app.drawing.cells import Cells
+
+
+def picture(text: str) -> list[str]:
+    """The lines of a picture written between | and |, the bars left out."""
+    return [line.strip()[1:-1] for line in dedent(text).strip().splitlines()]
+
+
+def drawn(cells: Cells) -> list[str]:
+    """The lines of a drawing."""
+    return cells.text().split("\n")
+
+
+def braille_dots(cells: Cells) -> np.ndarray:
+    """[4 × height, 2 × width] of bool: the dots of the braille characters in a drawing."""
+    bits = np.array([[0, 3], [1, 4], [2, 5], [6, 7]])  # as Unicode numbers them
+    masks = np.where((cells.chars >= 0x2800) & (cells.chars < 0x2900), cells.chars - 0x2800, 0)
+    dots = (masks[:, :, None, None] >> bits[None, None]) & 1
+    return dots.transpose(0, 2, 1, 3).reshape(4 * cells.height, 2 * cells.width).astype(bool)

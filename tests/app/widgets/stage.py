@@ -1,0 +1,69 @@
+"""An app with one widget on it, for tests of what the widget does when it lives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from tui.app.widgets.drawn import Drawn
+
+
+class Stage(App[None]):
+    """Shows a widget, and keeps the messages it posts."""
+
+    def __init__(self, widget: Widget) -> None:
+        super().__init__()
+        self.widget = widget
+        self.posted: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.widget
+
+    def on_mount(self) -> None:
+        self.widget.focus()
+
+    def on_client_table_cursor_moved(self, message: Message) -> None:
+        self.posted.append(message)
+
+    def on_heatmap_cursor_moved(self, message: Message) -> None:
+        self.posted.append(message)
+
+
+def on_stage(
+    widget: Drawn, act: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = (80, 24)
+) -> Stage:
+    """Run an app of `widget` at `size`, with `act` at the keys."""
+    app = Stage(widget)
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await act(pilot)
+
+    asyncio.run(run())
+    return app
+
+
+def lines(widget: Drawn) -> list[str]:
+    """What the widget shows, line by line."""
+    return [strip.text for strip in widget.render_lines(Region(0, 0, *widget.size))]
+
+
+class Refreshed:
+    """The lines a widget asks to be sent again, noted from now on."""
+
+    def __init__(self, widget: Drawn, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lines: list[int] = []
+        asked = widget.refresh
+
+        def note(*regions: Region, **options: bool) -> Widget:
+            everything = (Region(0, 0, *widget.size),)
+            self.lines += [line for region in regions or everything for line in region.line_range]
+            return asked(*regions, **options)
+
+        monkeypatch.setattr(widget, "refresh", note)
