@@ -115,6 +115,11 @@ def test_the_version_is_the_distributions(cli: Cli) -> None:
 COMMANDS = [
     "run",
     "resume",
+    "pause",
+    "stop",
+    "checkpoint",
+    "switch",
+    "fork",
     "sessions",
     "show",
     "verify",
@@ -139,8 +144,12 @@ def test_help_listings_and_completion_do_not_import_torch(done: Path) -> None:
     script = """
 import sys
 from tui.cli import main
-for line in ("--help", "run --help", "presets", "presets --json", "sessions", "show done", "show done --json"):
+for line in ("--help", "run --help", "presets", "presets --json", "sessions", "sessions --size", "show done",
+             "show done --json"):
     assert main(line.split()) == 0, line
+    assert "torch" not in sys.modules, line
+for line in ("pause done", "stop done", "checkpoint done"):
+    assert main(line.split()) == 4, line  # it is finished
     assert "torch" not in sys.modules, line
 """
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
@@ -158,6 +167,11 @@ for line in ("--help", "run --help", "presets", "presets --json", "sessions", "s
         ("run --set see", ["seed="]),
         ("show do", ["done"]),
         ("resume do", ["done"]),
+        ("pause do", ["done"]),
+        ("switch done lg", ["lg_fedavg"]),
+        ("switch done fedlora --set training.e", ["training.epochs="]),
+        ("fork do", ["done"]),
+        ("fork done --method lg", ["lg_fedavg"]),
         ("models tiny_c", ["tiny_cnn"]),
         ("data fetch cifar10", ["cifar10", "cifar100"]),
         ("methods lg", ["lg_fedavg"]),

@@ -6,7 +6,7 @@ import pytest
 
 from checkpoints import Session
 from simulator import plugins
-from simulator.control import StopSignals
+from simulator.control import Signals
 from simulator.methods import registry
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_output import complete
@@ -49,7 +49,7 @@ def test_without_its_plugin_the_method_is_unknown(cli: Cli) -> None:
 
 
 def test_a_stopped_session_names_the_plugin_to_resume_with(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StopSignals, "requested", "SIGTERM")
+    monkeypatch.setattr(Signals, "stop", "SIGTERM")
     stopped = cli(*RUN, "--plugin", EXAMPLE)
     assert f"htfl-sim resume mine --plugin {EXAMPLE}" in stopped.err
 

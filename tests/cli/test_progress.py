@@ -10,7 +10,15 @@ import pytest
 
 from simulator.data import datasets
 from simulator.data.datasets import Dataset, Progress
-from simulator.progress import ClientTrained, EvaluationStarted, RoundFinished, RoundStarted
+from simulator.progress import (
+    ClientTrained,
+    EvaluationStarted,
+    Event,
+    RoundFinished,
+    RoundStarted,
+    StateChanged,
+    Switched,
+)
 from tui.cli import main, progress
 
 
@@ -82,7 +90,47 @@ def test_a_signal_is_acknowledged_once() -> None:
     heard.append("SIGINT")
     observer(ClientTrained(5, 0, 1, 1, 0.7))
     observer(EvaluationStarted(5, 1))
-    assert len(said) == 1 and said[0].startswith("SIGINT: finishing this round")
+    assert len(said) == 1 and said[0].startswith("SIGINT: the clients at work finish")
+
+
+def test_a_stop_by_command_is_told_as_a_signal_is() -> None:
+    said: list[str] = []
+    observer = progress.Stopping(lambda: None, said.append)
+    for state in ("pausing", "paused", "stopping", "running"):
+        observer(StateChanged(state, 4))
+    assert len(said) == 1 and said[0].startswith("stop: the clients at work finish")
+
+
+def lines(*events: Event) -> list[str]:
+    with redirect_stderr(io.StringIO()) as told:
+        shown = progress.Lines(20)
+        for event in events:
+            shown(event)
+    return told.getvalue().splitlines()
+
+
+def test_a_pause_is_told_when_asked_when_it_holds_and_when_it_ends() -> None:
+    said = lines(StateChanged("pausing", 4), StateChanged("paused", 4), StateChanged("running", 4))
+    assert [line.split(":")[0] for line in said] == ["pausing", "paused after round 4", "training goes on"]
+
+
+def test_a_run_that_stops_is_not_said_to_go_on() -> None:
+    assert lines(StateChanged("stopping", 4), StateChanged("running", 4)) == []
+
+
+def test_a_switch_is_one_line_and_the_rounds_it_asks_for_are_counted_from_then_on() -> None:
+    said = lines(
+        Switched(5, "fedssa", "fedlora", ("rounds 20 → 30", "method fedlora → fedssa"), "takes over head"),
+        RoundStarted(5, 30, (0,)),
+        RoundFinished(record(5, 0.5)),
+    )
+    assert said[0] == "from round 5 on: fedlora → fedssa (rounds 20 → 30; takes over head)"
+    assert said[1].startswith("round 5/30 ")
+
+
+def test_other_settings_of_the_same_method_name_it_once() -> None:
+    said = lines(Switched(5, "fedlora", "fedlora", ("method.mu 0.9 → 0.5",), "what it keeps stays as it is"))
+    assert said == ["from round 5 on: fedlora (method.mu 0.9 → 0.5; what it keeps stays as it is)"]
 
 
 def frame(shown: progress.Display, screen: io.StringIO) -> str:

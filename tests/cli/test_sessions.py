@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from checkpoints import Session
-from tests.cli.conftest import Cli
+from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import flip, rewrite
 from tui.cli.summary import size_on_disk
 
 
 def test_sessions_lists_what_each_came_to(cli: Cli, done: Path) -> None:
-    (listed,) = cli("sessions", "--json").json()
+    (listed,) = cli("sessions", "--size", "--json").json()
     last = Session(done).records()[-1]["accuracy"]
     expected = {
         "name": "done",
@@ -39,7 +39,6 @@ def test_in_a_pipe_the_table_is_one_unbroken_line_per_session(cli: Cli, done: Pa
         "best",
         "state",
         "created",
-        "size",
     ]
     assert {row.split()[0] for row in rows} == {"done", "long-" * 19 + "name"}
     assert all(row.split()[3] == "3/3" for row in rows)
@@ -63,6 +62,75 @@ def test_a_session_without_its_session_file_is_listed_as_damaged(cli: Cli, done:
     (done / "session.json").unlink()
     (listed,) = cli("sessions", "--json").json()
     assert (listed["name"], listed["state"]) == ("done", "damaged")
+
+
+def forked(cli: Cli, parent: str, round: int, name: str, *options: str) -> None:
+    result = cli("fork", parent, "--at-round", round, "--session", name, *options)
+    assert result.code == 0, result.err
+
+
+def test_forks_stand_under_the_session_they_were_forked_from(cli: Cli, done: Path) -> None:
+    assert cli("run", *TINY, "--rounds=1", "--session=other").code == 0
+    forked(cli, "done", 2, "child", "--method=fedssa")
+    forked(cli, "child", 2, "grandchild")
+    forked(cli, "done", 1, "second")
+    assert [line[:16].rstrip() for line in cli("sessions").out.splitlines()[1:]] == [
+        "done",
+        "├─ child",
+        "│  └─ grandchild",
+        "└─ second",
+        "other",
+    ]
+    listed = {each["name"]: each for each in cli("sessions", "--json").json()}
+    assert listed["done"]["parent"] is None
+    assert listed["child"]["parent"] == {"id": listed["done"]["id"], "name": "done", "round": 2}
+    assert listed["child"]["history"] == [
+        {"from_round": 1, "method": "fedlora"},
+        {"from_round": 3, "method": "fedssa"},
+    ]
+    assert any("fedlora→fedssa@3" in line and "done@2" in line for line in cli("sessions").out.splitlines())
+
+
+def test_a_fork_whose_parent_is_gone_is_listed_and_says_so(cli: Cli, done: Path) -> None:
+    forked(cli, "done", 3, "child", "--rounds=5")
+    shutil.rmtree(done)
+    _, row = cli("sessions").out.splitlines()
+    assert row.startswith("child ") and row.endswith("done@3 (gone)")
+    assert row.split()[3] == "3/5"
+
+
+def test_sessions_that_claim_to_descend_from_one_another_are_listed_all_the_same(
+    cli: Cli, done: Path
+) -> None:
+    twin = Path(shutil.copytree(done, done.parent / "twin"))
+    rewrite(done, id="a", parent={"id": "b", "name": "twin", "round": 1})
+    rewrite(twin, id="b", parent={"id": "a", "name": "done", "round": 1})
+    assert {each["name"] for each in cli("sessions", "--json").json()} == {"done", "twin"}
+
+
+def test_a_listing_reads_the_last_line_of_a_ledger_however_long_it_is(
+    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cli("sessions", "--json").json()
+    monkeypatch.setattr("tui.cli.summary.TAIL", 5)
+    assert cli("sessions", "--json").json() == whole
+
+
+def test_a_torn_last_line_is_made_up_for_by_the_checkpoint(cli: Cli, done: Path) -> None:
+    ledger = (done / "ledger.jsonl").read_bytes()
+    (done / "ledger.jsonl").write_bytes(ledger[:-40])
+    (listed,) = cli("sessions", "--json").json()
+    assert listed["round"] == 3
+
+
+def test_show_tells_parent_and_forks(cli: Cli, done: Path) -> None:
+    forked(cli, "done", 2, "child", "--method=fedssa")
+    assert "child at round 2" in cli("show", "done").out
+    assert cli("show", "done", "--json").json()["children"] == [{"name": "child", "round": 2}]
+    page = cli("show", "child")
+    assert "done at round 2" in page.out and "fedlora → fedssa" in page.out
+    (switch,) = cli("show", "child", "--json").json()["switches"]
+    assert (switch["from_round"], switch["method"], switch["before"]) == (3, "fedssa", "fedlora")
 
 
 def test_no_sessions_is_no_error_and_says_how_to_begin(cli: Cli) -> None:

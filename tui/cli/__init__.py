@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import catalog, data, details, doctor, errors, listing, run, upkeep
+from tui.cli import catalog, data, details, doctor, errors, fork, listing, resume, run, steer, upkeep
 
 app = typer.Typer(
     name="htfl-sim",
@@ -41,13 +41,15 @@ def root(
       htfl-sim run                         five CNNs learn handwritten digits
       htfl-sim run --preset fedlora_htm5   a row of a paper's table
       htfl-sim resume NAME                 go on after a stop, bit for bit
+      htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   what came out of it
       htfl-sim doctor                      what this machine offers
     """
 
 
 _PANELS: dict[str, list[Callable[..., None]]] = {
-    "Run": [run.run, run.resume],
+    "Run": [run.run, resume.resume],
+    "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
     "Sessions": [listing.sessions, details.show, upkeep.verify, upkeep.prune],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets],
 }

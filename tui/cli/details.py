@@ -1,14 +1,16 @@
 """`htfl-sim show`: one session in full."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import checkpoints
-from checkpoints import StoreError
-from tui.cli import literals, options, output, toml
+from checkpoints import Command, Partial, StorageError, StoreError
+from tui.cli import lineage, literals, options, output, running, toml
+from tui.cli.resume import described
 from tui.cli.summary import Summary, well_formed
 
 EVENTS_SHOWN = 12
@@ -23,7 +25,7 @@ def show(
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a session: settings, accuracy over the rounds, every client, traffic, events, checkpoints.
+    """Show a session: settings, switches, accuracy over the rounds, every client, traffic, events, checkpoints.
 
     Also while it runs, and from a folder that cannot be written.
 
@@ -52,13 +54,20 @@ class Page:
     record: dict[str, Any] | None
     events: list[dict[str, Any]]
     checkpoints: list[int]
+    history: list[dict[str, Any]]
+    """The newest checkpoint's: what was in force from which round on."""
+    children: list[dict[str, Any]]
+    """The forks beside it, each with its name and the round."""
+    pending: list[Command]
+    partial: Partial | None
+    kept: str | None
 
     @classmethod
     def read(cls, folder: Path, round: int | None) -> "Page":
         """Raises StoreError when the session is damaged or has no record of the round."""
         reader = checkpoints.Session(folder)
         records = reader.records()
-        summary = Summary.read(folder)
+        summary = Summary.read(folder, sized=True)
         if summary.error:
             raise StoreError(summary.error)
         return cls(
@@ -68,12 +77,23 @@ class Page:
             _chosen(folder, records, round),
             reader.events(),
             reader.rounds(),
+            reader.manifest().history if reader.rounds() else [],
+            _children(folder, str(reader.document.get("id"))),
+            checkpoints.pending(folder),
+            reader.partial(),
+            running.unfinished(reader),
         )
 
     def to_json(self) -> dict[str, Any]:
         """The page for programs: the whole accuracy curve, and the chosen round's record as the ledger has it."""
         return self.summary.to_json() | {
             "config": self.document["config"],
+            "settings": self._in_force(),
+            "switches": [_switch(entry) for entry in self._switches()],
+            "children": self.children,
+            "pending": [asdict(command) for command in self.pending],
+            "partial": self.partial
+            and {"round": self.partial.round, "clients": running.kept_clients(self.partial)},
             "environment": self.document["environment"],
             "curve": [record["accuracy"]["mean"] for record in self.records],
             "record": self.record,
@@ -85,6 +105,15 @@ class Page:
     def parts(self) -> list[Any]:
         """The page for people."""
         parts: list[Any] = [output.facts(self._facts())]
+        if switches := [_switch(entry) for entry in self._switches()]:
+            rows = [[each["from_round"], *_switch_cells(each)] for each in switches]
+            parts += [
+                output.heading("Switches"),
+                output.table([">from round", "method", "changed", "state"], rows),
+            ]
+        if self.pending:
+            rows = [[_time(each.at), each.kind, _asked(each), each.by] for each in self.pending]
+            parts += [output.heading("Commands that wait"), output.table(["at", "command", "", "by"], rows)]
         if self.record:
             parts += [
                 output.heading(f"Clients after round {self.record['round']}"),
@@ -101,17 +130,22 @@ class Page:
         return parts
 
     def _facts(self) -> list[tuple[str, object]]:
-        config, environment = self.document["config"], self.document["environment"]
+        config, environment = self._in_force(), self.document["environment"]
         summary = self.summary
         return [
             ("session", f"{summary.name}  ({summary.path}, {output.size(summary.bytes)})"),
             ("state", f"{summary.state}, round {summary.round} of {summary.rounds}"),
+            ("unfinished", self._unfinished()),
             ("created", summary.created),
+            ("forked from", _place(summary.parent)),
+            ("forks", ", ".join(f"{child['name']} at round {child['round']}" for child in self.children)),
             ("preset", config.get("preset")),
+            ("methods", lineage.course(summary) if len(summary.history) > 1 else None),
             ("method", _settings(config["method"])),
             *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
             ("wire", _disturbed(config.get("wire", {}))),
-            ("plugin", (self.document.get("plugin") or {}).get("name")),
+            *self._at_start(),
+            ("plugin", (self._plugin() or {}).get("name")),
             ("seed", str(config["seed"])),
             ("environment", _settings(environment)),
             (
@@ -120,6 +154,34 @@ class Page:
             ),
             ("accuracy", _curve([record["accuracy"]["mean"] for record in self.records])),
         ]
+
+    def _in_force(self) -> dict[str, Any]:
+        """The configuration as the switches left it."""
+        from simulator.switching import in_force
+
+        return in_force(self.document, self.history)
+
+    def _at_start(self) -> Iterator[tuple[str, object]]:
+        """The sections that a switch has changed, as the session was made with them."""
+        made, now = self.document["config"], self._in_force()
+        for name in ("rounds", "method", "training", "evaluation", "wire", "checkpoint"):
+            if made.get(name) != now.get(name):
+                before = made[name]
+                yield f"{name} at first", _settings(before) if isinstance(before, dict) else str(before)
+
+    def _plugin(self) -> dict[str, Any] | None:
+        """The plugin of the method in force, if it has one."""
+        plugin: dict[str, Any] | None = (self.history or [{}])[-1].get("plugin", self.document.get("plugin"))
+        return plugin
+
+    def _switches(self) -> list[dict[str, Any]]:
+        return [entry for entry in self.history if "before" in entry]
+
+    def _unfinished(self) -> str | None:
+        """What is kept of the round under way; a switch that waits changes that round, and it is run from its start."""
+        if self.kept and any(command.kind == "switch" for command in self.pending):
+            return f"{self.kept}; but the switch that waits comes first, and has them train again"
+        return self.kept
 
     def _clients(self) -> list[dict[str, Any]]:
         """One entry per client, of the chosen round; an accuracy or loss is None where the round has none."""
@@ -156,6 +218,45 @@ def _chosen(folder: Path, records: list[dict[str, Any]], round: int | None) -> d
     return found
 
 
+def _children(folder: Path, id: str) -> list[dict[str, Any]]:
+    """The forks of a session that lie in the same folder."""
+    found = []
+    for path in checkpoints.sessions(folder.resolve().parent):
+        try:
+            parent = checkpoints.Session(path).parent
+        except (StoreError, StorageError):
+            continue  # `sessions` calls it damaged
+        if isinstance(parent, dict) and parent.get("id") == id:
+            found.append({"name": path.name, "round": parent.get("round")})
+    return found
+
+
+def _place(parent: dict[str, Any] | None) -> str | None:
+    return f"{parent['name']} at round {parent['round']}" if parent else None
+
+
+def _switch(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the history in a few words."""
+    return {
+        "from_round": entry["from_round"],
+        "method": entry["method"]["name"],
+        "before": entry["before"],
+        "changes": list(entry["changes"]),
+        "adopted": entry["adopted"],
+    }
+
+
+def _switch_cells(switch: dict[str, Any]) -> list[str]:
+    same = switch["method"] == switch["before"]
+    settings = [change for change in switch["changes"] if not change.startswith("method ")]
+    name = switch["method"] if same else f"{switch['before']} → {switch['method']}"
+    return [name, "; ".join(settings), switch["adopted"] or ""]
+
+
+def _asked(command: Command) -> str:
+    return described(command) if command.kind == "switch" else ""
+
+
 def _client_row(client: dict[str, Any]) -> list[object]:
     loss = client["loss"]
     return [
@@ -188,7 +289,11 @@ def _curve(means: list[float | None]) -> str | None:
 
 def _event(event: dict[str, Any]) -> list[object]:
     rest = {key: value for key, value in event.items() if key not in ("at", "event")}
-    return [str(event["at"])[:19].replace("T", " "), event["event"], _settings(rest)]
+    return [_time(event["at"]), event["event"], _settings(rest)]
+
+
+def _time(at: object) -> str:
+    return str(at)[:19].replace("T", " ")
 
 
 def _remark(client: dict[str, Any]) -> str:

@@ -85,6 +85,24 @@ Plugins = Annotated[
         show_default=False,
     ),
 ]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting, dotted, with a TOML value; may be repeated.",
+        show_default=False,
+        autocompletion=completion.assignments,
+    ),
+]
+AllowInexact = Annotated[
+    bool,
+    typer.Option(
+        "--allow-inexact",
+        help="Go on although another torch, device or thread setting changes the bits; the session records it.",
+        rich_help_panel=HOW,
+    ),
+]
 DeviceOption = Annotated[
     Device | None,
     typer.Option("--device", help="Where to compute.", show_default=False, rich_help_panel=HOW),

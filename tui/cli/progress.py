@@ -17,6 +17,8 @@ from simulator.progress import (
     Event,
     RoundFinished,
     RoundStarted,
+    StateChanged,
+    Switched,
 )
 from tui.cli import output
 
@@ -43,6 +45,7 @@ class Lines:
 
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
+        self._state = "running"
 
     def __enter__(self) -> Self:
         return self
@@ -52,10 +55,18 @@ class Lines:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case RoundStarted(_, rounds, _):
+                self._rounds = rounds
             case RoundFinished(record):
                 output.say(line(record, self._rounds))
             case ClientDiverged():
                 self.say(diverged(event))
+            case StateChanged(state, _):
+                if said := changed(self._state, event):
+                    self.say(said)
+                self._state = state
+            case Switched():
+                self.say(switched(event))
 
     def say(self, message: str) -> None:
         output.say(message)
@@ -87,7 +98,9 @@ class Screen:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case RoundStarted(round, _, participants):
+            case RoundStarted(round, rounds, participants):
+                self._rounds = rounds
+                self._bars.update(self._all, total=rounds, note=f"{round - 1}/{rounds}")
                 self._bars.reset(
                     self._clients, total=len(participants), description=f"round {round}", note="training"
                 )
@@ -99,6 +112,10 @@ class Screen:
                 self._bars.update(self._clients, note=f"evaluating {clients}")
             case ClientDiverged():
                 self.say(diverged(event))
+            case StateChanged(state, _):
+                self._bars.update(self._clients, note="training" if state == "running" else state)
+            case Switched():
+                self.say(switched(event))
             case RoundFinished(record):
                 done = record["round"]
                 self._bars.update(self._all, completed=done, note=f"{done}/{self._rounds}")
@@ -121,20 +138,22 @@ class Records:
 
 
 class Stopping:
-    """Says, once, that a signal was heard and what becomes of it."""
+    """Says, once, that the run is to stop, why, and what becomes of the round."""
 
     def __init__(self, requested: Callable[[], str | None], say: Callable[[str], None]) -> None:
+        """`requested` gives the signal that asks for a stop; the command `stop` shows in the run's state."""
         self._requested = requested
         self._say = say
         self._said = False
 
     def __call__(self, event: Event) -> None:
-        if self._said or (signal := self._requested()) is None:
+        by_command = isinstance(event, StateChanged) and event.state == "stopping"
+        reason = self._requested() or ("stop" if by_command else None)
+        if self._said or reason is None:
             return
         self._said = True
-        self._say(
-            f"{signal}: finishing this round and its checkpoint. Ctrl-C again leaves at once and loses it."
-        )
+        leave = " Ctrl-C again leaves at once and loses this round." if reason == "SIGINT" else ""
+        self._say(f"{reason}: the clients at work finish and are kept, then a checkpoint is written.{leave}")
 
 
 def display(rounds: int, done: int, record: dict[str, Any] | None, drawn: bool | None) -> Display:
@@ -177,3 +196,22 @@ def diverged(event: ClientDiverged) -> str:
         f"warning: client {event.client} diverged in round {event.round} (phase '{event.phase}'): "
         "its update is left out and its state stays as it was."
     )
+
+
+def changed(before: str, event: StateChanged) -> str:
+    """That a run waits or goes on; nothing of a stop, of which `Stopping` tells."""
+    match event.state:
+        case "pausing":
+            return "pausing: the clients at work finish first"
+        case "paused":
+            return f"paused after round {event.round}: no client trains"
+        case "running" if before in ("pausing", "paused"):
+            return "training goes on"
+    return ""
+
+
+def switched(event: Switched) -> str:
+    """From which round on the method or the settings are others, which, and what is taken over."""
+    name = event.method if event.method == event.before else f"{event.before} → {event.method}"
+    settings = [change for change in event.changes if not change.startswith("method ")]
+    return f"from round {event.from_round} on: {name} ({'; '.join([*settings, event.adopted])})"

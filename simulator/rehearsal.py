@@ -1,0 +1,52 @@
+"""Trying out a switch of a session that nobody runs, before it is left in its mailbox for the next resume."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+from simulator import switching
+from simulator.builder import build, rebuild
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.session import check_data, current
+
+
+def planned(session: checkpoints.Session) -> Config:
+    """The configuration of the next resume: the last checkpoint's, and what the switches in the mailbox make of it.
+
+    Raises SessionError when the plugin of its method is not loaded.
+    """
+    # Whether the recorded device is here as well is the resume's concern.
+    config, _ = current(session, {"device": "cpu"})
+    for command in checkpoints.pending(session.folder):
+        if command.kind == "switch":
+            with suppress(ConfigError):  # the resume will refuse it, and say so
+                config = switching.asked(config, command.arguments)
+    return config
+
+
+def proposed(session: checkpoints.Session, arguments: Mapping[str, Any]) -> tuple[Config, Config]:
+    """The planned configuration without and with what a switch's arguments ask for; raises ConfigError."""
+    before = planned(session)
+    after = switching.asked(before, arguments)
+    done = max([0, *session.rounds()])
+    if after.rounds <= done:
+        raise ConfigError(
+            f"round {done} is done and would be the last; ask for more, as --set rounds={done + 10}."
+        )
+    return before, after
+
+
+def rehearse(session: checkpoints.Session, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
+    """The settings that a switch would change, as 'training.lr 0.01 → 0.005'; nothing is written.
+
+    Raises ConfigError when the settings are not valid or the models cannot run the method, DataError and SessionError
+    when the data are not there or not the same.
+    """
+    before, after = proposed(session, arguments)
+    built = build(before, data_dir)
+    check_data(session, before, built)
+    rebuild(built, after)
+    return switching.differences(before, after)

@@ -1,0 +1,172 @@
+"""`htfl-sim fork`: a new session that goes on from any round of another."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tui.cli import completion, options, output, running
+from tui.cli.options import SCALE, WHAT
+
+if TYPE_CHECKING:
+    from simulator.forking import Fork
+    from simulator.progress import Event
+
+
+def fork(
+    session: options.SessionArgument,
+    at_round: Annotated[
+        int,
+        typer.Option(
+            "--at-round",
+            min=0,
+            metavar="R",
+            help="The last round both have in common; 0: the beginning.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Option(
+            "--session",
+            metavar="NEW",
+            help="The new session's name.",
+            show_default=False,
+            rich_help_panel=WHAT,
+        ),
+    ],
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="M",
+            help="Another method from there on.",
+            show_default=False,
+            autocompletion=completion.methods,
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S",
+            help="Another seed for what follows; the partition of the data stays.",
+            show_default=False,
+            rich_help_panel=SCALE,
+        ),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Another number of rounds, counted from round 1.",
+            show_default=False,
+            rich_help_panel=SCALE,
+        ),
+    ] = None,
+    assignments: options.Assignments = None,
+    run: Annotated[bool, typer.Option("--run", help="Go on with it at once, as `resume` would.")] = False,
+    plugin: options.Plugins = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+    device: options.DeviceOption = None,
+    workers: options.Workers = None,
+    allow_inexact: options.AllowInexact = False,
+    progress: options.Progress = None,
+    as_json: options.Records = False,
+) -> None:
+    """Branch a session off another at any of its rounds; the parent is only read, and may be running.
+
+    Where no checkpoint of that round is kept, rounds are run again from
+    the nearest earlier one, and must give what the parent's ledger says.
+    With nothing changed, the fork ends bit for bit as its parent.
+
+    \b
+    Examples
+      htfl-sim fork mu07 --at-round 20 --session mu07-ssa --method fedssa --run
+      htfl-sim fork mu07 --at-round 20 --session mu09 --set method.mu=0.9
+      htfl-sim fork mu07 --at-round 0 --session reseeded --seed 1 --rounds 100
+    """
+    from simulator.data.datasets import data_folder
+    from simulator.forking import fork as branch
+    from simulator.session import Session
+
+    into = options.sessions_dir(sessions_dir)
+    parent = options.session_folder(session, into)
+    folder = into / options.checked_name(name)
+    options.load_plugins(plugin)
+    quick = {"seed": seed, "rounds": rounds}
+    given = [f"{key}={value}" for key, value in quick.items() if value is not None]
+    mention = running.mention(sessions_dir, plugin)
+    with ExitStack() as replaying:
+        made = branch(
+            parent,
+            folder,
+            data_folder(data_dir),
+            at_round,
+            method=method,
+            assignments=[*given, *(assignments or ())],
+            workers=workers,
+            device=device,
+            allow_inexact=allow_inexact,
+            observe=_Replay(replaying, at_round, progress),
+        )
+    go_on = None if run else mention(f"resume {name}")
+    output.tell(output.facts(_told(made, parent, folder, go_on, allow_inexact)))
+    if not run:
+        if as_json:
+            output.emit(_as_json(made, parent, folder), indent=None)
+        return
+    with Session.resume(
+        folder, data_folder(data_dir), workers=workers, device=device, allow_inexact=allow_inexact
+    ) as opened:
+        running.carry_out(opened, mention, progress, as_json)
+
+
+class _Replay:
+    """Shows the rounds that are run again, from the first of their events on; mostly there are none."""
+
+    def __init__(self, stack: ExitStack, last: int, drawn: bool | None) -> None:
+        self._stack = stack
+        self._last = last
+        self._drawn = drawn
+        self._shown: Any = None
+
+    def __call__(self, event: "Event") -> None:
+        from tui.cli import progress
+
+        if self._shown is None:
+            output.say(f"no checkpoint of round {self._last} is kept: running rounds up to it again")
+            display = progress.display(self._last, 0, None, self._drawn)
+            self._shown = self._stack.enter_context(display)
+        self._shown(event)
+
+
+def _told(
+    made: "Fork", parent: Path, folder: Path, go_on: str | None, allow_inexact: bool
+) -> list[tuple[str, object]]:
+    checked = "not compared with the parent's" if allow_inexact else "with the parent's very results"
+    again = "1 round was" if made.replayed == 1 else f"{made.replayed} rounds were"
+    return [
+        ("forked", f"{folder.name}  ({folder}) from {parent.name} at round {made.round}"),
+        ("replayed", f"{again} run again, {checked}" if made.replayed else None),
+        ("changed", "; ".join(made.changes) or "nothing: it will end as its parent"),
+        ("state", made.adopted),
+        ("rounds", str(made.config.rounds)),
+        ("go on", go_on),
+    ]
+
+
+def _as_json(made: "Fork", parent: Path, folder: Path) -> dict[str, Any]:
+    return {
+        "session": folder.name,
+        "path": str(folder),
+        "parent": parent.name,
+        "round": made.round,
+        "rounds": made.config.rounds,
+        "replayed": made.replayed,
+        "changes": list(made.changes),
+        "adopted": made.adopted,
+    }

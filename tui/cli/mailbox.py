@@ -1,0 +1,148 @@
+"""Asking something of a live session, and waiting until its owner answers."""
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from rich.live import Live
+from rich.text import Text
+
+import checkpoints
+from checkpoints import Answer, Command, Damaged
+from simulator.errors import SessionError
+from tui.cli import output
+
+POLL_SECONDS = 0.05
+"""How often to look for the answer."""
+LOOK_SECONDS = 0.25
+"""How often to look at the owner: whether it lives, and how far it has got."""
+SILENT_SECONDS = 10.0
+"""An owner whose heartbeat counter stands still for so long does not answer any more."""
+
+Note = dict[str, Any]
+Look = Callable[[Note], bool]
+"""Told of the owner's note now and then; true ends the waiting."""
+
+
+def await_answer(
+    session: checkpoints.Session, command: Command, timeout: float | None, look: Look
+) -> Answer | None:
+    """The owner's answer; None when the owner has ended without one, or `look` has seen enough.
+
+    Raises SessionError when nobody answers: the owner's heartbeat stands still, or `timeout` seconds have passed.
+    """
+    began = moved = time.monotonic()
+    looked, beat = 0.0, None
+    while True:
+        if (answer := checkpoints.answer(session.folder, command.id)) is not None:
+            return answer
+        now = time.monotonic()
+        if now - looked >= LOOK_SECONDS:
+            looked = now
+            note = owner(session)
+            if not session.alive():
+                return checkpoints.answer(session.folder, command.id)  # it may have come just before the end
+            if look(note):
+                return None
+            if note.get("heartbeat") != beat:
+                beat, moved = note.get("heartbeat"), now
+            if now - moved > SILENT_SECONDS or (timeout is not None and now - began > timeout):
+                _give_up(session, command, note, now - began, now - moved)
+        time.sleep(POLL_SECONDS)
+
+
+def owner(session: checkpoints.Session) -> Note:
+    """What the owner notes of itself; nothing while that cannot be read."""
+    try:
+        return session.owner() or {}
+    except Damaged:
+        return {}
+
+
+def holder(note: Note) -> str:
+    """'process 12 on host, since …': who owns a session."""
+    return f"process {note.get('pid')} on {note.get('host')}, since {note.get('since')}"
+
+
+def progress(note: Note) -> str:
+    """How far the owner has got, as 'round 5, 3 of 10 clients done'."""
+    match note.get("progress"):
+        case {"round": round, "phase": "evaluate"}:
+            return f"round {round}, evaluating"
+        case {"round": round, "done": done, "clients": clients}:
+            return f"round {round}, {done} of {clients} clients done"
+    return "before its first round"
+
+
+def refuse_idle(session: checkpoints.Session, what: str) -> NoReturn:
+    """Raise the SessionError for a session that nobody runs: what state it is in, and what can be done."""
+    name, done = session.folder.name, max([0, *session.rounds()])
+    how, remedy = {
+        "finished": (f"it finished with round {done}", f"`htfl-sim resume {name} --rounds N` extends it"),
+        "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` goes on with it"),
+    }.get(
+        session.state(),
+        (f"its run was interrupted after round {done}", f"`htfl-sim resume {name}` goes on from there"),
+    )
+    raise SessionError(
+        f"nobody runs {session.folder}, so there is nothing to {what}: {how}. {remedy[0].upper()}{remedy[1:]}."
+    )
+
+
+class Ticker:
+    """A line on stderr that a terminal shows renewed; elsewhere it is written once. What is done at once needs none."""
+
+    def __init__(self) -> None:
+        console = output.stderr()
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        )
+        self._shown = ""
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+        if kind is KeyboardInterrupt:
+            output.say("No longer waiting; the command stays asked for.")
+
+    def show(self, text: str) -> None:
+        """Put this in place of what the line says."""
+        if time.monotonic() - self._began < LOOK_SECONDS:
+            return
+        if self._live and text != self._shown:
+            self._live.update(Text(text), refresh=True)
+        elif not self._shown:
+            output.say(text)
+        self._shown = text
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self._live:
+            self._live.console.print(Text(text))
+        else:
+            output.say(text)
+
+
+def _give_up(
+    session: checkpoints.Session, command: Command, note: Note, waited: float, silent: float
+) -> NoReturn:
+    heartbeat = note.get("heartbeat")
+    if silent > SILENT_SECONDS:
+        pulse = f"its heartbeat stands still at {heartbeat} for {silent:.0f} s"
+        remedy = "If that machine is dead, use `resume --steal`; if the process hangs, end it and resume."
+    else:
+        pulse = f"its heartbeat still moves, at {heartbeat} now ({progress(note)})"
+        remedy = "It will be answered between two clients; wait longer with --timeout."
+    raise SessionError(
+        f"nobody answered in {waited:.0f} s: {session.folder} belongs to {holder(note)}; {pulse}. "
+        f"The {command.kind} stays in the mailbox. {remedy}"
+    )

@@ -1,0 +1,141 @@
+"""`htfl-sim resume`: a paused session goes on, a stopped one is started again, a finished one is extended."""
+
+from typing import Annotated
+
+import typer
+
+import checkpoints
+from checkpoints import Command
+from simulator.errors import ConfigError
+from tui.cli import mailbox, options, output, running, steer
+from tui.cli.options import HOW, SCALE
+
+
+def resume(
+    session: options.SessionArgument,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="The number of rounds from now on; extends a finished session.",
+            show_default=False,
+            rich_help_panel=SCALE,
+        ),
+    ] = None,
+    plugin: options.Plugins = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+    device: options.DeviceOption = None,
+    workers: options.Workers = None,
+    allow_inexact: options.AllowInexact = False,
+    steal: Annotated[
+        bool,
+        typer.Option(
+            "--steal", help="Take over from another machine that is known to be dead.", rich_help_panel=HOW
+        ),
+    ] = False,
+    progress: options.Progress = None,
+    as_json: options.Records = False,
+) -> None:
+    """Go on with a paused session, or with a stopped one from its last checkpoint.
+
+    The data must not have changed. The number of workers is free; another
+    device gives close but not bit-identical results: see --allow-inexact.
+    Switches that wait take hold before the next round.
+
+    \b
+    Examples
+      htfl-sim resume quickstart-20260102-101500
+      htfl-sim resume mu07 --workers 8
+      htfl-sim resume mu07 --rounds 200
+      htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
+    """
+    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    reader = checkpoints.Session(folder)
+    if reader.alive() and not steal:
+        given = {
+            "--rounds": rounds,
+            "--plugin": plugin,
+            "--data-dir": data_dir,
+            "--device": device,
+            "--workers": workers,
+            "--allow-inexact": allow_inexact or None,
+            "--progress": progress,
+            "--json": as_json or None,
+        }
+        _go_on(reader, [option for option, value in given.items() if value is not None])
+        return
+
+    from simulator.data.datasets import data_folder
+    from simulator.session import Session
+
+    options.load_plugins(plugin)
+    if rounds is not None:
+        _extend(reader, rounds)
+    waiting = _waiting(reader)
+    with Session.resume(
+        folder,
+        data_folder(data_dir),
+        workers=workers,
+        device=device,
+        allow_inexact=allow_inexact,
+        steal=steal,
+    ) as opened:
+        for command in waiting:
+            output.say(_prospect(reader, command))
+        if opened.finished:
+            output.say(
+                f"{folder.name} is finished: round {opened.round} was its last. More rounds: --rounds N."
+            )
+            return
+        running.carry_out(opened, running.mention(sessions_dir, plugin), progress, as_json)
+
+
+def described(command: Command) -> str:
+    """What a switch that waits asks for, as 'fedssa training.lr=0.01'."""
+    match command.arguments:
+        case {"method": str() | None as method, "set": list(assignments)}:
+            return " ".join([method or "", *map(str, assignments)]).strip()
+    return "nothing that can be read"
+
+
+def _go_on(reader: checkpoints.Session, options_given: list[str]) -> None:
+    """Let a live session go on if it is paused; raises ConfigError for one that is not."""
+    note = mailbox.owner(reader)
+    who, state = mailbox.holder(note), note.get("state")
+    if state not in ("paused", "pausing"):
+        raise ConfigError(
+            f"{reader.folder} is in use by {who}: it is {state} and needs no resume. "
+            "See how far it is with `htfl-sim show`; if that machine is dead, use --steal."
+        )
+    if options_given:
+        raise ConfigError(
+            f"{reader.folder} is only paused, by {who}: {', '.join(options_given)} would make sense for a restart. "
+            "Leave that out, or `htfl-sim stop` it first; settings change with `htfl-sim switch`."
+        )
+    steer.ask_to_go_on(reader)
+
+
+def _extend(reader: checkpoints.Session, rounds: int) -> None:
+    """Leave a switch to so many rounds in the mailbox, unless that is their number already; raises ConfigError."""
+    from simulator.rehearsal import planned, proposed
+
+    arguments = {"method": None, "set": [f"rounds={rounds}"]}
+    if planned(reader).rounds != rounds:
+        proposed(reader, arguments)
+        checkpoints.post(reader.folder, "switch", arguments)
+
+
+def _waiting(reader: checkpoints.Session) -> list[Command]:
+    return [command for command in checkpoints.pending(reader.folder) if command.kind == "switch"]
+
+
+def _prospect(reader: checkpoints.Session, command: Command) -> str:
+    """What becomes of a switch that waited: opening the session has refused it, or it takes hold."""
+    answer = checkpoints.answer(reader.folder, command.id)
+    if answer and answer.outcome == "refused":
+        return f"the switch to {described(command)}, asked for by {command.by}, is refused: {answer.message}"
+    if answer:
+        return f"the switch to {described(command)} had taken hold before the session ended"
+    return f"takes hold now: {described(command)}, asked for by {command.by}"

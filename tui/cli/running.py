@@ -1,0 +1,121 @@
+"""Carrying an opened session on: what is said before, while and after its rounds run."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from checkpoints import Partial
+from checkpoints import Session as Reader
+from tui.cli import output
+from tui.cli.errors import OutputClosed
+
+if TYPE_CHECKING:
+    from simulator.progress import Observer
+    from simulator.session import Outcome, Session
+
+Mention = Callable[[str], str]
+"""From a command to the words to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
+
+
+def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:
+    """Run an opened session to its end, or until a signal or the command `stop`.
+
+    Raises typer.Exit with 129, 130 or 143 after a signal.
+    """
+    from simulator.control import Signals
+    from tui.cli import progress
+
+    before = session.round
+    output.tell(_opening(session))
+    shown = progress.display(session.config.rounds, before, session.record, drawn)
+    with Signals() as signals:
+        observers: list[Observer] = [progress.Stopping(lambda: signals.stop, shown.say), shown]
+        if as_json:
+            observers.append(progress.Records())
+        try:
+            with shown:
+                outcome = session.run(
+                    progress.together(observers),
+                    stop=lambda: signals.stop,
+                    checkpoint=signals.take_checkpoint,
+                )
+        except OutputClosed:
+            output.say(
+                f"stopped: nobody reads the records any more. Go on: {mention(f'resume {session.folder.name}')}"
+            )
+            raise
+        output.tell(_closing(session, outcome, before, mention))
+    if outcome.state == "stopped" and outcome.reason != "stop":
+        raise typer.Exit(signals.exit_code)
+
+
+def mention(sessions_dir: Path | None, plugins: Sequence[Path] | None) -> Mention:
+    """Says a command to type next, with the sessions folder where it was given by option, and a resume's plugins."""
+    where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
+    given = "".join(f" --plugin {file}" for file in plugins or ())
+    return lambda command: f"htfl-sim {command}{given if command.startswith('resume ') else ''}{where}"
+
+
+def _opening(session: "Session") -> Any:
+    from simulator.builder import select_device
+
+    config = session.config
+    group = config.federation.group
+    models = group if isinstance(group, str) else ", ".join(group)
+    start = f", going on after round {session.round}" if session.round else ""
+    return output.facts(
+        [
+            ("session", f"{session.folder.name}  ({session.folder}){start}"),
+            ("method", config.method.name),
+            ("data", f"{config.data.dataset}, {config.data.partition}"),
+            ("clients", f"{config.federation.clients} of {models}, {config.federation.participants} a round"),
+            ("device", select_device(config.runtime.device)),
+        ]
+    )
+
+
+def _closing(session: "Session", outcome: "Outcome", before: int, mention: Mention) -> Any:
+    reader = Reader(session.folder)
+    records = reader.records()
+    name = session.folder.name
+    resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
+    pairs: list[tuple[str, object]] = [
+        (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),
+        ("kept", unfinished(reader)),
+    ]
+    if records:
+        last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
+        seconds = [record["timing"]["seconds"] for record in records[before:]]
+        traffic = last["bytes"]
+        pairs += [
+            ("accuracy", f"{output.share(last['accuracy']['mean'])} mean over clients"),
+            ("best", f"{output.share(best['accuracy']['mean'])} in round {best['round']}"),
+            ("traffic", f"↑ {output.size(traffic['up_total'])} ↓ {output.size(traffic['down_total'])}"),
+            ("a round", f"{sum(seconds) / len(seconds):.2f} s" if seconds else None),
+        ]
+    return output.facts([*pairs, ("go on", resumes), ("look", mention(f"show {name}"))])
+
+
+def _why(outcome: "Outcome") -> str:
+    if outcome.state == "finished":
+        return ""
+    by = "the command stop" if outcome.reason == "stop" else outcome.reason
+    return f", by {by}; its checkpoint is written"
+
+
+def unfinished(session: Reader) -> str | None:
+    """What is kept of the round that a stop cut short, in words; None when nothing is."""
+    partial = session.partial()
+    if partial is None:
+        return None
+    clients = kept_clients(partial)
+    are = "client is" if len(clients) == 1 else "clients are"
+    named = ", ".join(map(str, clients))
+    return f"{len(clients)} {are} done with round {partial.round}, not to be trained again: {named}"
+
+
+def kept_clients(partial: Partial) -> list[int]:
+    """The clients of an unfinished round that have finished it."""
+    return sorted(int(client) for client in partial.note.get("clients", {}))

@@ -1,0 +1,250 @@
+"""`htfl-sim pause`, `stop`, `checkpoint` and `switch`: commands to a session that another process runs."""
+
+import time
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+import checkpoints
+from checkpoints import Answer, Command, Damaged
+from simulator.errors import ConfigError
+from tui.cli import completion, mailbox, options, output
+
+Wait = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait until it has taken hold, or only ask for it.")
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0,
+        metavar="S",
+        help="Seconds to wait; default: as long as it lives.",
+        show_default=False,
+    ),
+]
+
+LET_GO_SECONDS = 30.0
+"""How long a process may take to end after its last checkpoint before `stop` no longer waits for that."""
+UNREFUSED_SECONDS = 2.0
+"""A paused owner reads its mailbox ten times a second: what it has not refused by then, it has accepted."""
+
+
+def pause(
+    session: options.SessionArgument,
+    wait: Wait = True,
+    timeout: Timeout = None,
+    sessions_dir: options.SessionsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Hold a running session: the clients at work finish, no other begins.
+
+    It keeps its memory and its place in the round; `resume` lets it go on.
+
+    \b
+    Examples
+      htfl-sim pause mu07
+      htfl-sim pause mu07 --no-wait
+    """
+    reader = _live(session, options.sessions_dir(sessions_dir), "pause")
+    _report(reader, *_ask(reader, "pause", "pausing", wait, timeout), as_json)
+
+
+def stop(
+    session: options.SessionArgument,
+    wait: Wait = True,
+    timeout: Timeout = None,
+    sessions_dir: options.SessionsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """End a running or paused session between two clients, with a checkpoint.
+
+    Finished clients of the round are kept: `resume` does not train them again.
+
+    \b
+    Examples
+      htfl-sim stop mu07
+      htfl-sim stop mu07 --timeout 60
+    """
+    reader = _live(session, options.sessions_dir(sessions_dir), "stop")
+    command, answer = _ask(reader, "stop", "stopping", wait, timeout)
+    if answer:
+        _let_go(reader)
+    _report(reader, command, answer, as_json)
+
+
+def checkpoint(
+    session: options.SessionArgument,
+    wait: Wait = True,
+    timeout: Timeout = None,
+    sessions_dir: options.SessionsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Have a running session write a checkpoint now, with the finished clients of its round.
+
+    \b
+    Examples
+      htfl-sim checkpoint mu07
+      kill -USR1 PID    asks for the same
+    """
+    reader = _live(session, options.sessions_dir(sessions_dir), "checkpoint")
+    _report(reader, *_ask(reader, "checkpoint", "writing a checkpoint", wait, timeout), as_json)
+
+
+def switch(
+    session: options.SessionArgument,
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD",
+            help="The method to go on with; the present one, to change its settings with --set.",
+            show_default=False,
+            autocompletion=completion.methods,
+        ),
+    ],
+    assignments: options.Assignments = None,
+    wait: Wait = True,
+    timeout: Timeout = None,
+    plugin: options.Plugins = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Go on with another method, or other settings, from the next round.
+
+    Client models stay. A live session takes it up at the end of its round;
+    of a stopped one it is checked here and takes hold at the next resume.
+    What the models cannot run is refused and changes nothing.
+
+    \b
+    Examples
+      htfl-sim switch mu07 fedssa
+      htfl-sim switch mu07 fedlora --set method.mu=0.5 --set training.lr=0.005
+      htfl-sim switch mu07 fedlora --set rounds=200
+    """
+    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    options.load_plugins(plugin)
+    reader = checkpoints.Session(folder)
+    arguments = {"method": method, "set": list(assignments or ())}
+    if reader.alive():
+        _report(reader, *_ask_switch(reader, arguments, wait, timeout), as_json)
+        return
+
+    from simulator.data.datasets import data_folder
+    from simulator.rehearsal import rehearse
+
+    changes = rehearse(reader, arguments, data_folder(data_dir))
+    command = checkpoints.post(folder, "switch", arguments)
+    output.say(f"checked: {'; '.join(changes)}")
+    _report(reader, command, None, as_json)
+
+
+def ask_to_go_on(reader: checkpoints.Session, timeout: float | None = None) -> None:
+    """`resume` of a live session that is paused."""
+    _report(reader, *_ask(reader, "resume", "resuming", True, timeout), as_json=False)
+
+
+def _live(name: str, folder: Any, what: str) -> checkpoints.Session:
+    """The session to steer; raises SessionError when nobody runs it."""
+    reader = checkpoints.Session(options.session_folder(name, folder))
+    if not reader.alive():
+        mailbox.refuse_idle(reader, what)
+    return reader
+
+
+def _ask(
+    reader: checkpoints.Session, kind: str, doing: str, wait: bool, timeout: float | None
+) -> tuple[Command, Answer | None]:
+    """Post a command and wait until it has taken hold; raises ConfigError when it is refused."""
+    command = checkpoints.post(reader.folder, kind)
+    if not wait:
+        return command, None
+
+    with mailbox.Ticker() as ticker:
+
+        def look(note: mailbox.Note) -> bool:
+            ticker.show(f"{doing}: {mailbox.progress(note)}")
+            return False
+
+        answer = _accepted(reader, mailbox.await_answer(reader, command, timeout, look))
+    if answer is None:
+        mailbox.refuse_idle(reader, kind)
+    return command, answer
+
+
+def _ask_switch(
+    reader: checkpoints.Session, arguments: dict[str, Any], wait: bool, timeout: float | None
+) -> tuple[Command, Answer | None]:
+    """Post a switch and wait for the checkpoint of its first round, unless the session is paused, or ends before."""
+    command = checkpoints.post(reader.folder, "switch", arguments)
+    if not wait:
+        return command, None
+    posted, said = time.monotonic(), False
+    with mailbox.Ticker() as ticker:
+
+        def look(note: mailbox.Note) -> bool:
+            nonlocal said
+            if not said and (event := _switched(reader, command)):
+                said = True
+                ticker.say(
+                    f"switched after round {event['round']}: {'; '.join(event['changes'])}; {event['adopted']}"
+                )
+            waits_for = "the checkpoint of its first round" if said else "the end of the round"
+            ticker.show(f"switching: waits for {waits_for} ({mailbox.progress(note)})")
+            return note.get("state") == "paused" and time.monotonic() - posted > UNREFUSED_SECONDS
+
+        return command, _accepted(reader, mailbox.await_answer(reader, command, timeout, look))
+
+
+def _switched(reader: checkpoints.Session, command: Command) -> dict[str, Any] | None:
+    """The event of this very switch, once it has happened."""
+    with suppress(Damaged):
+        for event in reversed(reader.events()):
+            if event["event"] == "switched" and event.get("command") == command.id:
+                return event
+    return None
+
+
+def _accepted(reader: checkpoints.Session, answer: Answer | None) -> Answer | None:
+    """The answer, unless it is a refusal: that raises ConfigError."""
+    if answer and answer.outcome == "refused":
+        raise ConfigError(f"{reader.folder} refused the {answer.kind}: {answer.message.rstrip('.')}.")
+    return answer
+
+
+def _let_go(reader: checkpoints.Session) -> None:
+    """Wait until the owner has let the session go, so that it can be resumed when this returns."""
+    until = time.monotonic() + LET_GO_SECONDS
+    while reader.alive() and time.monotonic() < until:
+        time.sleep(mailbox.POLL_SECONDS)
+
+
+def _report(reader: checkpoints.Session, command: Command, answer: Answer | None, as_json: bool) -> None:
+    """What became of the command."""
+    message = answer.message if answer else _outlook(reader, command)
+    if as_json:
+        output.emit(
+            {
+                "session": reader.folder.name,
+                "command": command.id,
+                "kind": command.kind,
+                "outcome": answer.outcome if answer else "waiting",
+                "message": message,
+                "round": answer.round if answer else None,
+            }
+        )
+        return
+    after = f" (after round {answer.round})" if answer and answer.kind in ("pause", "stop") else ""
+    output.say(f"{reader.folder.name}: {command.kind} {'done' if answer else 'asked for'}: {message}{after}")
+
+
+def _outlook(reader: checkpoints.Session, command: Command) -> str:
+    """When a command without an answer takes hold."""
+    if not reader.alive():
+        return f"takes hold at the next `htfl-sim resume {reader.folder.name}`"
+    if command.kind != "switch":
+        return "takes hold between two clients"
+    if mailbox.owner(reader).get("state") == "paused":
+        return "takes hold at the end of the round, once the session is resumed"
+    return "takes hold at the end of the round"
