@@ -1,0 +1,74 @@
+"""Placeholders and helpers for tests of the app's frame."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from tui.app.keys import SCREENS
+from tui.app.view import Panel, View
+
+
+class Blank(Panel):
+    """A panel that notes what it is asked to show, and which of its actions are called."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self.views: list[View] = []
+        self.called: list[str] = []
+
+    def compose(self) -> Any:
+        yield Static(f"[{self.id}]", markup=False)
+
+    def show(self, view: View) -> None:
+        self.views.append(view)
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        return ["round", "mean"], [
+            [record["round"], record["accuracy"]["mean"]] for record in view.run.records
+        ]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("action_") and name.removeprefix("action_") in (
+            "mark",
+            "pin",
+            "sort",
+            "previous",
+            "next",
+            "unit",
+        ):
+            return lambda: self.called.append(name.removeprefix("action_"))
+        raise AttributeError(name)
+
+
+def blanks() -> list[Panel]:
+    return [Blank(name) for name in SCREENS]
+
+
+def drive(
+    app: Any, script: Callable[[Pilot[Any]], Awaitable[None]], size: tuple[int, int] = (120, 40)
+) -> None:
+    """Run the app without a terminal, and a script of keys and assertions beside it."""
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await script(pilot)
+
+    asyncio.run(run())
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for something that another thread brings about."""
+    for _ in range(int(seconds / 0.05)):
+        if condition():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("it did not come about in time")
+
+
+def session(name: str) -> Path:
+    return Path("/tmp/look") / name

@@ -1,0 +1,58 @@
+"""What every dialog has: a title, a body that scrolls, a line for what is wrong, and a line of keys."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.wording import spelled
+
+Result = TypeVar("Result")
+
+
+class Dialog(ModalScreen[Result]):
+    """Base of the dialogs: `title` above, what `body` yields in the middle, `hint` below."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "leave", show=False)]
+    hint = "escape: leave"
+
+    def __init__(self, title: str, **about: Any) -> None:
+        super().__init__(**about)
+        self._title = title
+
+    @property
+    def glyphs(self) -> Glyphs:
+        found: Glyphs = getattr(self.app, "glyphs", "braille")
+        return found
+
+    def spelled(self, text: object) -> str:
+        return spelled(text, self.glyphs)
+
+    def body(self) -> Iterable[Widget]:
+        """The widgets between title and hint."""
+        return ()
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(self.spelled(self._title), classes="title", markup=False)
+            yield from self.body()
+            yield Static("", id="fault", markup=False)
+            yield Static(self.spelled(self.hint), classes="hint", markup=False)
+
+    def on_mount(self) -> None:
+        self.set_class(self.glyphs == "ascii", "-ascii")
+
+    def complain(self, fault: str) -> None:
+        """Say what is wrong, in the dialog; an empty sentence takes it back."""
+        line = self.query_one("#fault", Static)
+        line.update(self.spelled(fault))
+        line.display = bool(fault)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)

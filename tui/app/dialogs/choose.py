@@ -1,0 +1,57 @@
+"""One of a few things to do, or nothing: confirmations, checkpoints, themes, leaving."""
+
+from collections.abc import Iterable, Sequence
+
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.app.dialogs.base import Dialog
+
+Choice = tuple[str, str, str]
+"""What it gives back, its name, and what it does."""
+
+
+class Choose(Dialog[str]):
+    """Gives back the id of the line chosen."""
+
+    hint = "up, down, enter: choose   escape: leave"
+
+    def __init__(self, title: str, text: str, choices: Sequence[Choice], selected: str | None = None) -> None:
+        super().__init__(title)
+        self._text = text
+        self._choices = choices
+        self._selected = selected
+
+    def body(self) -> Iterable[Widget]:
+        if self._text:
+            yield Static(self.spelled(self._text), classes="text", markup=False)
+        width = max(len(name) for _, name, _ in self._choices) + 2
+        yield OptionList(
+            *(
+                Option(
+                    Content.assemble(
+                        (self.spelled(name).ljust(width), "bold" if about else ""), self.spelled(about)
+                    ),
+                    id=id,
+                )
+                for id, name, about in self._choices
+            ),
+            compact=True,
+        )
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        options = self.query_one(OptionList)
+        ids = [id for id, _, _ in self._choices]
+        options.highlighted = ids.index(self._selected) if self._selected in ids else 0
+        options.focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+
+def confirm(title: str, text: str, yes: str) -> Choose:
+    """A question whose harmless answer comes first."""
+    return Choose(title, text, [("no", "no", "leave it as it is"), ("yes", "yes", yes)])

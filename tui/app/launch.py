@@ -1,0 +1,54 @@
+"""A run on a thread of this process. The app steers and reads it through its session, like anybody's."""
+
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from tui.app.messages import RunEnded, RunStarted
+from tui.cli.errors import explain
+
+if TYPE_CHECKING:
+    from simulator.progress import Event, Observer
+    from simulator.session import Session
+
+Opener = Callable[[], "Session"]
+"""Makes or resumes a session. It is called on the run's own thread: the first one imports torch."""
+
+
+class Launch(threading.Thread):
+    """Opens a session and runs it to its end, a stop, or a failure, which is kept and never raised."""
+
+    def __init__(self, folder: Path, open: Opener, post: Callable[[Message], object]) -> None:
+        super().__init__(name="run", daemon=True)
+        self.folder = folder
+        self.trace: str | None = None
+        """The traceback of a failure, for --debug."""
+        self.failure: str | None = None
+        self.observe: Observer | None = None
+        """Told of the run's events, if anybody wants them."""
+        self._open = open
+        self._post = post
+        self._reason: str | None = None
+
+    def stop(self, reason: str) -> None:
+        """Let the run end between two clients, with a checkpoint."""
+        self._reason = self._reason or reason
+
+    def run(self) -> None:
+        state = "stopped"
+        try:
+            with self._open() as session:
+                self._post(RunStarted(self.folder))
+                state = session.run(self._tell, stop=lambda: self._reason).state
+        except Exception as error:  # whatever it is, it is shown, and the app goes on
+            self.trace = traceback.format_exc()
+            self.failure = explain(error)[0]
+        self._post(RunEnded(self.folder, state, self.failure))
+
+    def _tell(self, event: "Event") -> None:
+        if self.observe is not None:
+            self.observe(event)

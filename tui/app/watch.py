@@ -1,0 +1,90 @@
+"""The thread that reads files for the app: the session shown, the compared ones, and the answers to what was asked."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from textual.message import Message
+
+import checkpoints
+from checkpoints import Command, StorageError, StoreError
+from tui.app.feed import LIVE, Feed
+from tui.app.messages import Answered, ComparedRead, RunRead
+
+POLL_SECONDS = 0.5
+ASKED_SECONDS = 0.1
+"""How often to look while a command waits for its answer."""
+COMPARED_SECONDS = 2.0
+
+
+class Watch(threading.Thread):
+    """Reads until `end`, and posts what changed; the app draws. Every method may be called from any thread."""
+
+    def __init__(self, post: Callable[[Message], object]) -> None:
+        super().__init__(name="watch", daemon=True)
+        self._post = post
+        self._wake = threading.Event()
+        self._ended = False
+        self._folder: Path | None = None
+        self._compared: tuple[Path, ...] = ()
+        self._asked: tuple[tuple[Path, Command], ...] = ()
+        self._lock = threading.Lock()
+
+    def follow(self, folder: Path | None) -> None:
+        """Read this session from now on."""
+        self._folder = folder
+        self._wake.set()
+
+    def compare(self, folders: tuple[Path, ...]) -> None:
+        """Read these as well, less often."""
+        self._compared = folders
+        self._wake.set()
+
+    def expect(self, folder: Path, command: Command) -> None:
+        """Post the answer to this command when it comes."""
+        with self._lock:
+            self._asked += ((folder, command),)
+        self._wake.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake.set()
+
+    def run(self) -> None:
+        feed: Feed | None = None
+        others: dict[Path, Feed] = {}
+        compared_at = 0.0
+        while not self._ended:
+            self._wake.clear()
+            folder, compared = self._folder, self._compared
+            if folder is None:
+                feed = None
+            elif feed is None or feed.run.folder != folder:
+                feed = Feed(folder)
+            if feed is not None and feed.poll():
+                self._post(RunRead(feed.run))
+            self._look_for_answers()
+            fresh = set(compared) != set(others)
+            if fresh or time.monotonic() - compared_at >= COMPARED_SECONDS:
+                compared_at = time.monotonic()
+                others = {path: others.get(path) or Feed(path) for path in compared}
+                if sum([each.poll() for each in others.values()]) or fresh:
+                    self._post(ComparedRead(tuple(each.run for each in others.values())))
+            self._wake.wait(ASKED_SECONDS if self._asked else POLL_SECONDS)
+
+    def _look_for_answers(self) -> None:
+        for folder, command in self._asked:
+            settled, answer = False, None
+            with suppress(StoreError, StorageError):
+                session = checkpoints.Session(folder)
+                # The state is read before the answer: an owner answers before it ends.
+                ended = command.kind != "switch" and session.state() not in LIVE
+                answer = checkpoints.answer(folder, command.id)
+                settled = answer is not None or ended
+            if not settled and folder.is_dir():
+                continue
+            with self._lock:
+                self._asked = tuple(each for each in self._asked if each[1] is not command)
+            self._post(Answered(command, answer))
