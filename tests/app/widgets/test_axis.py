@@ -90,5 +90,12 @@ def test_accuracies_have_no_room_above_one():
     assert (axis.low, axis.high) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_an_accuracy_that_never_changes_has_room_within_nought_and_one(value):
+    axis = reach(np.full(5, value))
+    assert 0 <= axis.low <= value <= axis.high <= 1
+    assert axis.high > axis.low
+
+
 def test_a_range_without_values_is_nought_to_one():
     assert reach(np.array([np.nan])) == Axis(0.0, 1.0)

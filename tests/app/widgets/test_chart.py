@@ -216,3 +216,18 @@ def test_values_and_places_of_different_numbers_are_refused():
 @pytest.mark.parametrize("place", range(len(OKABE_ITO)))
 def test_every_series_colour_reads_on_dark_and_on_light(theme, place):
     assert contrast(theme.series(place), theme.background) >= 3
+
+
+@settings(max_examples=60)
+@given(
+    y=st.lists(st.floats(width=32), max_size=40),
+    x=st.lists(st.floats(width=32), min_size=40, max_size=40),
+    log=st.booleans(),
+    size=st.tuples(st.integers(0, 50), st.integers(0, 20)),
+    cursor=st.none() | st.floats(width=32),
+)
+def test_a_diverging_run_is_drawn_like_any_other(y, x, log, size, cursor):
+    own = Series("own", np.array(y), np.array(x[: len(y)]))
+    figure = Figure([own, Series("loss", np.array(y))], marks=[Mark(x[0], "m")], log_y=log, cursor=cursor)
+    cells = draw_chart(figure, *size, Theme(), BRAILLE)
+    assert (cells.width, cells.height) == size

@@ -186,3 +186,9 @@ def test_clustering_puts_groups_together():
 def test_clustering_takes_missing_pairs_for_unlike():
     similarity = np.array([[1, np.nan, 0.9], [np.nan, 1, np.nan], [0.9, np.nan, 1]])
     assert cluster_order(similarity).tolist().index(1) != 1  # 0 and 2 stay side by side
+
+
+@given(arrays(float, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.floats(width=32)))
+def test_any_values_can_be_drawn(matrix):
+    cells = draw_heatmap(figure(matrix, value_range=None), 50, 10, Theme(), BRAILLE)
+    assert (cells.width, cells.height) == (50, 10)

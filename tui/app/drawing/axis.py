@@ -73,6 +73,8 @@ def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
     From 10,000 on it is written in k, M, G or T, and so are the smaller numbers of an axis that goes as far as that
     (`largest`).
     """
+    if not math.isfinite(value):
+        return str(value)
     size = max(abs(value), abs(largest))
     if value == 0 and (step >= 1 or not step):
         return "0"
@@ -103,10 +105,19 @@ def _decimals(value: float, step: float) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
+def apart(low: float, high: float) -> tuple[float, float]:
+    """low and high, or a little below and above them where there is next to nothing between."""
+    size = max(abs(low), abs(high))
+    if high - low > size * 1e-9:
+        return low, high
+    room = max(size * 0.05, 0.05)
+    return low - room, high + room
+
+
 def reach(values: Array, log: bool = False, margin: float = 0.04) -> Axis:
     """The axis that shows all finite values with a little room at both ends; 0…1 where there are none.
 
-    Values between 0 and 1 keep to 0…1: shares and accuracies have no room beyond.
+    Values from 0 on get no room below 0, and values within 0…1 none above 1 either: there are no such accuracies.
     """
     values = np.asarray(values, float).ravel()
     values = values[np.isfinite(values) & ((values > 0) if log else True)]
@@ -116,11 +127,12 @@ def reach(values: Array, log: bool = False, margin: float = 0.04) -> Axis:
     if log:
         room = max((high / low) ** margin, 1.05)
         return Axis(low / room, high * room, True)
-    room = (high - low) * margin or max(abs(low) * 0.05, 0.05)
-    fenced = low >= 0 and high <= 1
+    at_least_0, at_most_1 = low >= 0, low >= 0 and high <= 1
+    low, high = apart(low, high)
+    room = (high - low) * margin
     return Axis(
-        max(low - room, 0.0) if low >= 0 else low - room,
-        min(high + room, 1.0) if fenced and high - low > 0 else high + room,
+        max(low - room, 0.0) if at_least_0 else low - room,
+        min(high + room, 1.0) if at_most_1 else high + room,
     )
 
 

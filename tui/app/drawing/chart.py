@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from tui.app.drawing.axis import label
-from tui.app.drawing.cells import BOLD, Array, Cells
+from tui.app.drawing.cells import BOLD, DEFAULT, Array, Cells
 from tui.app.drawing.colours import Theme, blend
 from tui.app.drawing.figure import KEYS, Figure, Series
 from tui.app.drawing.frame import Frame, draw_frame, fit
@@ -43,7 +43,7 @@ def draw_chart(figure: Figure, width: int, height: int, theme: Theme, glyphs: Gl
     entries = legend_of(figure, lines, theme, glyphs)
     legend = legend_rows(entries, width, height)
     labelled = bool(figure.marks) and height - legend >= 6
-    keyed = sum(bool(line.key) for line in lines) > 0 and width >= 30
+    keyed = width >= 30 and any(line.key for line in lines)
     frame = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, 2 if keyed else 0)
 
     draw_frame(cells, frame, figure.x_label, theme, glyphs)
@@ -88,10 +88,8 @@ def legend_of(figure: Figure, lines: Sequence[Line], theme: Theme, glyphs: Glyph
     ]
     entries = [entry for entry in named if entry.pinned]
     if figure.band is not None:
-        entries.append(
-            Entry(glyphs.shade if not theme.colour else "▒" if glyphs.name != "ascii" else glyphs.shade,
-                  figure.band.name, math.nan, band_ink(figure, theme))
-        )  # fmt: skip
+        swatch = "▒" if tinted(theme, glyphs) else glyphs.shade
+        entries.append(Entry(swatch, figure.band.name, math.nan, band_ink(figure, theme)))
     entries += [entry for entry in named if not entry.pinned]
     crowd = sum(not line.key for line in lines)
     if crowd:
@@ -173,9 +171,14 @@ def line_ends(frame: Frame, lines: Sequence[Line]) -> list[tuple[Entry, float]]:
 
 
 def band_ink(figure: Figure, theme: Theme) -> int:
-    """The band's own colour: that asked for, else the first of the palette."""
+    """The band's own colour: that asked for, else the palette's second, since its mean often has the first."""
     asked = figure.band.colour if figure.band is not None else None
     return theme.series(1) if asked is None or not theme.colour else theme.clear(asked)
+
+
+def tinted(theme: Theme, glyphs: GlyphSet) -> bool:
+    """Whether a band is a tint of the background, in half cells, rather than a character in whole ones."""
+    return theme.colour and theme.background != DEFAULT and glyphs.name != "ascii"
 
 
 def draw_band(cells: Cells, frame: Frame, figure: Figure, theme: Theme, glyphs: GlyphSet) -> None:
@@ -183,18 +186,17 @@ def draw_band(cells: Cells, frame: Frame, figure: Figure, theme: Theme, glyphs: 
     edges = figure.band_edges()
     if not edges:
         return
-    shaded = theme.colour and glyphs.name != "ascii" and theme.background >= 0
-    down = 2 if shaded else 1
-    rows = frame.height * down
+    rows = frame.height * (2 if tinted(theme, glyphs) else 1)
     low, high = (
         trace(frame.x.fractions(x), frame.y.fractions(y[None]), frame.width, rows)
         for x, y in (edge.points() for edge in edges)
     )
     there = (low.low != NOWHERE) & (high.low != NOWHERE)
-    area = Spans(np.where(there, low.low, NOWHERE), np.where(there, high.high, NOWHERE))
+    bottom, top = np.minimum(low.low, high.low), np.maximum(low.high, high.high)
+    area = Spans(np.where(there, bottom, NOWHERE), np.where(there, top, NOWHERE))
     halves = counts(area, rows) > 0
     plot = cells.window(frame.top, frame.left, frame.height, frame.width)
-    if not shaded:
+    if not tinted(theme, glyphs):
         plot.chars[halves] = ord(glyphs.shade)
         plot.ink[halves] = theme.faint if theme.colour else theme.muted
         return

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.drawing.axis import Axis, reach
+from tui.app.drawing.axis import Axis, apart, reach
 from tui.app.drawing.cells import Array
 
 KEYS = "123456789abcdefghijklmnopqrstuvwxyz"
@@ -38,7 +38,9 @@ class Series:
             raise ValueError(
                 f"series '{self.name}' has {len(y)} values over {len(x)} places; give as many of both"
             )
-        if np.all(x[1:] >= x[:-1]):  # false where any is NaN
+        if not x.size or (
+            np.isfinite(x[[0, -1]]).all() and np.all(x[1:] >= x[:-1])
+        ):  # false where any is NaN
             return x, y
         kept = np.flatnonzero(np.isfinite(x))
         order = kept[np.argsort(x[kept], kind="stable")]
@@ -102,7 +104,7 @@ class Figure:
     def x_axis(self) -> Axis:
         """The x range shown: the one asked for, or the data's."""
         low, high = self.x_range or self.x_extent()
-        return Axis(low, high) if high > low else Axis(low - 0.5, low + 0.5)
+        return Axis(*apart(low, high))
 
     def y_axis(self) -> Axis:
         """The y range shown: the one asked for, or one that shows all values within the x range."""

@@ -35,8 +35,8 @@ class Frame:
         return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
 
     def y_ticks(self) -> list[float]:
-        """Two ticks in about five rows, and up to three in five."""
-        return self.y.ticks(max(self.height * 2 // 5, 3 if self.height >= 5 else 2))
+        """Two ticks in about five rows: three from five rows on, eleven at most."""
+        return self.y.ticks(min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11))
 
     def x_ticks(self) -> list[float]:
         """One tick in about eight columns; whole numbers, for rounds, where the range has any."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.drawing.axis import label
+from tui.app.drawing.axis import apart, label
 from tui.app.drawing.bins import binned, edges
 from tui.app.drawing.cells import BOLD, REVERSE, Array, Cells
 from tui.app.drawing.colours import HEAT_LEVELS, VIRIDIS, Theme, text_on
@@ -33,12 +33,11 @@ class HeatFigure:
     def limits(self) -> tuple[float, float]:
         """The values of the first and the last colour."""
         if self.value_range is not None:
-            return self.value_range
+            return apart(*self.value_range)
         finite = self.matrix[np.isfinite(self.matrix)]
         if not finite.size:
             return 0.0, 1.0
-        low, high = float(finite.min()), float(finite.max())
-        return (low, high) if high > low else (low - 0.5, low + 0.5)
+        return apart(float(finite.min()), float(finite.max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ def draw_heatmap(figure: HeatFigure, width: int, height: int, theme: Theme, glyp
     draw_labels(cells, plan, figure, theme)
     draw_bar(cells, plan, figure, theme, glyphs, coloured)
     draw_pointer(cells, plan, figure, theme, glyphs)
-    if plan.top + plan.height + 1 < height or height > 3:
+    if height > 3:
         cells.put(height - 1, 0, status(figure, glyphs)[:width], theme.text if figure.cursor else theme.muted)
     return cells
 
@@ -118,7 +117,7 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
 def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
     """0…levels − 1 for values between the limits (beyond them, the nearest), −1 for NaN."""
     low, high = limits
-    share = (np.nan_to_num(values, nan=low) - low) / (high - low)
+    share = (np.clip(np.where(np.isnan(values), low, values), low, high) - low) / (high - low)
     level = np.clip(share * levels, 0, levels - 1).astype(int)
     return np.where(np.isnan(values), -1, level)
 
@@ -142,7 +141,7 @@ def paint(plot: Cells, plan: Plan, levels: Array, theme: Theme) -> None:
 
 def shade(plot: Cells, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
     """Write the plot in the ramp's characters; an empty value is a space."""
-    codes = np.array([ord(character) for character in glyphs.ramp + " "], np.int32)
+    codes = np.array([ord(character) for character in glyphs.ramp + " "], np.int32)  # level −1: the last
     plot.chars[:] = np.repeat(np.repeat(codes[levels], plan.across, axis=1), plan.down, axis=0)
 
 

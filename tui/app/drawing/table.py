@@ -168,7 +168,7 @@ def draw_flags(cells: Cells, row: ClientRow, left: int, theme: Theme, glyphs: Gl
 
 def ink_of(name: str, row: ClientRow, theme: Theme) -> int:
     """The colour of a text: gains and losses have their own beside their sign, what is said in passing is muted."""
-    if name == "change" and row.change and theme.colour:
+    if name == "change" and theme.colour and row.change is not None and abs(row.change) >= 0.0005:
         return theme.clear(OKABE_ITO[2] if row.change > 0 else OKABE_ITO[5])
     return theme.muted if name in ("model", "up", "down", "change") else theme.text
 

@@ -66,7 +66,8 @@ def _between(at: Array, height: Array, where: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(step > 0, (where - at[left]) / step, 0.0)
     share = np.where((where < at[0]) | (where > at[-1]), np.nan, share)
-    return np.asarray(height[:, left] * (1 - share) + height[:, left + 1] * share)
+    with np.errstate(invalid="ignore"):  # a loss may be infinite
+        return np.asarray(height[:, left] * (1 - share) + height[:, left + 1] * share)
 
 
 def _unbroken(at: Array, height: Array, columns: int) -> Array:

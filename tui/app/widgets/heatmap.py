@@ -63,7 +63,7 @@ class Heatmap(Drawn):
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """`axes` says what rows and columns are, ("client", "round"): it stands before their names in the bottom row."""
+        """`axes` says what rows and columns are, ("client", "round"): it goes before their names in the bottom row."""
         super().__init__(glyphs=glyphs, name=name, id=id, classes=classes)
         self._matrix: Array = np.empty((0, 0))
         self._rows: tuple[str, ...] = ()
