@@ -5,7 +5,7 @@ lightness from end to end and so keeps its order in greys.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -100,17 +100,17 @@ class Theme:
     dark: bool = True
     colour: bool = True
 
-    @property
+    @cached_property
     def muted(self) -> int:
         """Axes, ticks, what is said in passing."""
         return blend(self.text, self.background, 0.35)
 
-    @property
+    @cached_property
     def faint(self) -> int:
         """Grid lines."""
         return blend(self.text, self.background, 0.75)
 
-    @property
+    @cached_property
     def highlight(self) -> int:
         """The cursor, legible on the background; plain text under NO_COLOR."""
         return self.clear(self.accent) if self.colour else self.text
