@@ -1,5 +1,31 @@
 """The app's seven screens, by the ids that tabs and keys know them by."""
 
+from tui.app.panels.base import SizedPanel
+from tui.app.panels.clients import ClientsPanel
+from tui.app.panels.communication import CommunicationPanel
+from tui.app.panels.compare import ComparePanel
 from tui.app.panels.live import LivePanel
+from tui.app.panels.log import LogPanel
+from tui.app.panels.sessions import SessionsPanel
+from tui.app.panels.similarity import SimilarityPanel
 
-PANELS = {"live": LivePanel}
+PANELS: dict[str, type[SizedPanel]] = {
+    "live": LivePanel,
+    "clients": ClientsPanel,
+    "similarity": SimilarityPanel,
+    "communication": CommunicationPanel,
+    "compare": ComparePanel,
+    "log": LogPanel,
+    "sessions": SessionsPanel,
+}
+
+__all__ = [
+    "PANELS",
+    "ClientsPanel",
+    "CommunicationPanel",
+    "ComparePanel",
+    "LivePanel",
+    "LogPanel",
+    "SessionsPanel",
+    "SimilarityPanel",
+]

@@ -7,8 +7,8 @@ from tui.app.drawing.colours import OKABE_ITO
 from tui.app.drawing.figure import Band, Series
 from tui.app.drawing.glyphs import Glyphs
 from tui.app.panels import history, who
+from tui.app.panels.base import Chart, Matrix
 from tui.app.view import View
-from tui.app.widgets import Heatmap, LineChart
 from tui.app.wording import spelled
 
 MODES = ("band and mean", "all clients", "clients × rounds")
@@ -22,8 +22,8 @@ class AccuracyChart(Container):
 
     def __init__(self, *, glyphs: Glyphs) -> None:
         super().__init__()
-        self._lines = LineChart(x_label="round", crowd="clients", glyphs=glyphs)
-        self._map = Heatmap(value_range=(0.0, 1.0), corner="client", glyphs=glyphs)
+        self._lines = Chart(x_label="round", crowd="clients", glyphs=glyphs)
+        self._map = Matrix(value_range=(0.0, 1.0), axes=("client", "round"), glyphs=glyphs)
         self._map.display = False
         self._travelled = False
 

@@ -1,15 +1,19 @@
 """What all panels share: they know how much room they have, and draw a part again only when it shows something else."""
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.app.drawing.glyphs import Glyphs
+from tui.app.drawing.glyphs import GLYPHS, Glyphs
+from tui.app.panels.sheet import fit
 from tui.app.view import Panel, View
+from tui.app.widgets import Heatmap, LineChart
 from tui.app.wording import spelled
 
 WIDE, FULL, TALL = 96, 170, 30
@@ -60,6 +64,22 @@ class SizedPanel(Panel):
             self.redraw()
 
 
+class Chart(LineChart, can_focus=True):
+    """A line chart that keys can be meant for: zoom, maximise."""
+
+
+class Matrix(Heatmap, can_focus=True):
+    """A heatmap whose cursor the arrow keys move; escape hides it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1, 0)", "up", show=False),
+        Binding("down", "move(1, 0)", "down", show=False),
+        Binding("left", "move(0, -1)", "left", show=False),
+        Binding("right", "move(0, 1)", "right", show=False),
+        Binding("escape", "hide_cursor", "no cursor", show=False),
+    ]
+
+
 class Part(Container):
     """A titled part of a panel. Where there is nothing to show it says a sentence instead: `say`."""
 
@@ -70,6 +90,7 @@ class Part(Container):
     SizedPanel.-ascii Part.-bare { border: none; }
     Part > .sentence { width: 1fr; height: 1fr; padding: 1 2; color: $text-muted; display: none; }
     Part.-empty > .sentence { display: block; }
+    Part:focus-within { border-title-color: $text-accent; border-title-style: bold; }
     """
 
     def __init__(
@@ -87,10 +108,16 @@ class Part(Container):
         yield from self._content
 
     def caption(self, title: str) -> None:
-        """The title in the line above."""
-        title = spelled(title, self._glyphs).replace("[", r"\[")
-        if title != self.border_title:
-            self.border_title = title
+        """The title in the line above, cut to its length."""
+        self._title = title
+        room = max(self.size.width - 3, 0) or len(title)
+        cut = fit(title, room, False, GLYPHS[self._glyphs]).rstrip()
+        text = spelled(cut, self._glyphs).replace("[", r"\[")
+        if text != self.border_title:
+            self.border_title = text
+
+    def on_resize(self) -> None:
+        self.caption(self._title)
 
     def say(self, sentence: str | None) -> None:
         """Show a sentence in place of the content; None: the content."""

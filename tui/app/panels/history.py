@@ -112,6 +112,12 @@ def costs(curves: Curves, unit: str) -> Array:
     return np.arange(1.0, curves.rounds + 1)
 
 
+def from_zero(*values: Array) -> tuple[float, float]:
+    """The range of an axis for amounts, which begins at nothing: a hair's breadth of change is to look like one."""
+    most = max((float(np.nanmax(one)) for one in values if np.isfinite(one).any()), default=0.0)
+    return 0.0, most * 1.05 or 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """CKA after one round: the layers from shallow to deep, the mean over pairs and the matrix [N, N] of each."""

@@ -8,11 +8,11 @@ from tui.app.drawing.glyphs import Glyphs
 from tui.app.messages import ClientPinned, SessionOpened
 from tui.app.panels import history, log_lines, who, words
 from tui.app.panels.accuracy import MODES, AccuracyChart
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sheet import Sheet
 from tui.app.view import View
-from tui.app.widgets import ClientTable, Heatmap, LineChart
+from tui.app.widgets import ClientTable
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
@@ -51,8 +51,8 @@ class LivePanel(SizedPanel):
         super().__init__(glyphs, id=id)
         self._accuracy = AccuracyChart(glyphs=glyphs)
         self._table = ClientTable(glyphs=glyphs)
-        self._bytes = LineChart(x_label="round", glyphs=glyphs)
-        self._maps = [Heatmap(value_range=(0.0, 1.0), corner="client", glyphs=glyphs) for _ in range(2)]
+        self._bytes = Chart(x_label="round", glyphs=glyphs)
+        self._maps = [Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs) for _ in range(2)]
         self._log = Sheet(log_lines.COLUMNS, follows=True, glyphs=glyphs)
         self._sessions = SessionList(brief=True, glyphs=glyphs)
         self._parts = {
@@ -131,6 +131,7 @@ class LivePanel(SizedPanel):
                 f"bytes: {words.amount(about['up_total'])} up, {words.amount(about['down_total'])} down so far"
             )
             self._bytes.show([Series("up", curves.up), Series("down", curves.down)])
+            self._bytes.y_range = history.from_zero(curves.up, curves.down)
             self._bytes.cursor = float(view.shown) if view.replaying else None
 
     def _draw_likeness(self, view: View, name: str) -> None:

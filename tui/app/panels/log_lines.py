@@ -1,7 +1,6 @@
 """Events as lines of a sheet, newest last."""
 
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
 from typing import Any
 
 from tui.app.panels import words
@@ -33,7 +32,7 @@ def lines(
     for number, event in chosen[-LINES:]:
         tone = "warning" if words.alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
         round = f"r{event['round']}" if "round" in event else ""
-        for part, text in enumerate(wrap(words.said(event), max(width, 20)) or [""]):
+        for part, text in enumerate(words.wrapped(words.said(event), max(width, 20))):
             cells = (words.clock(event), round, text) if not part else ("", "", text)
             rows.append(Row((number, part), cells, tone))  # type: ignore[arg-type]
     return rows

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 from tui.app.drawing.axis import short
@@ -67,6 +68,16 @@ def said(event: Mapping[str, Any]) -> str:
 def alarming(event: Mapping[str, Any]) -> bool:
     """Whether an event asks for attention."""
     return event.get("event") in ("warning", "refused")
+
+
+def value(number: float) -> float | None:
+    """A number for a file: nothing in place of NaN."""
+    return None if math.isnan(number) else float(number)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` cells, at least one."""
+    return wrap(text, max(width, 1)) or [""]
 
 
 def _missing(value: float | None) -> bool:

@@ -1,0 +1,208 @@
+"""The Compare screen: the marked sessions side by side: accuracy over what it cost, and what a target took."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+
+from tui.app.drawing.figure import KEYS, Series
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.feed import Run
+from tui.app.panels import history, words
+from tui.app.panels.base import Chart, Part, SizedPanel
+from tui.app.panels.sheet import Column, Row, Sheet
+from tui.app.view import View
+
+UNITS = ("rounds", "bytes", "FLOPs", "seconds")
+UNMARKED = (
+    "No session is marked. Go to Sessions (s), mark those to compare with x, and press v.\n\n"
+    "Their accuracies are then drawn together, over rounds, bytes, FLOPs or seconds (u), with what each took to reach "
+    "a target accuracy."
+)
+STEP = 0.01  # of the target
+
+
+class ComparePanel(SizedPanel):
+    """Which is better, and at what cost."""
+
+    title = "Compare"
+
+    DEFAULT_CSS = """
+    ComparePanel > .upper { height: 1fr; }
+    ComparePanel > .table { height: 8; }
+    ComparePanel .differences { display: none; }
+    ComparePanel.-wide .differences { display: block; width: 46; margin-left: 1; }
+    ComparePanel.-full .differences { width: 80; }
+    ComparePanel.-tall > .table { height: 12; }
+    ComparePanel.-empty > .table, ComparePanel.-empty .differences { display: none; }
+    """
+
+    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
+        self._unit = UNITS[0]
+        self._target: float | None = None  # None: what all have reached
+        self._chart = Chart(crowd="sessions", glyphs=glyphs)
+        self._table = Sheet((), glyphs=glyphs)
+        self._settings = Sheet((), glyphs=glyphs)
+        self._accuracy = Part("accuracy", self._chart, glyphs=glyphs)
+        self._sessions = Part("target", self._table, glyphs=glyphs, classes="table")
+        self._differences = Part("settings that differ", self._settings, glyphs=glyphs, classes="differences")
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="upper"):
+            yield self._accuracy
+            yield self._differences
+        yield self._sessions
+
+    def draw(self, view: View) -> None:
+        runs = view.compared
+        self.set_class(not runs, "-empty")
+        self._accuracy.say(None if runs else UNMARKED)
+        if not runs:
+            self._accuracy.caption("compare")
+            return
+        target = self.target(runs)
+        ledgers = tuple(run.curves for run in runs)
+        if self.differs("chart", ledgers, self._unit, view.round):
+            self._draw_chart(view, runs)
+        facts = tuple((run.state, run.error, run.rounds) for run in runs)
+        if self.differs("table", ledgers, target, facts):
+            self._sessions.caption(f"target {words.percent(target)} (, lower, . higher)")
+            self._table.show([Row(row[0], row) for row in standings(runs, target)], STANDINGS)
+        if self.differs("settings", tuple(run.config for run in runs)):
+            self._draw_settings(runs)
+
+    def target(self, runs: Sequence[Run]) -> float:
+        """The accuracy to reach: the one asked for, or the highest multiple of five per cent that all reached."""
+        return common_target(runs) if self._target is None else self._target
+
+    def _draw_chart(self, view: View, runs: Sequence[Run]) -> None:
+        series = []
+        for place, run in enumerate(runs):
+            rounds = history.evaluated(run.curves)
+            over = history.costs(run.curves, self._unit)
+            key = KEYS[place] if place < len(KEYS) else ""
+            series.append(Series(run.name, run.curves.mean[rounds - 1], over[rounds - 1], pinned=True, key=key))
+        self._chart.x_label = self._unit
+        self._chart.show(series)
+        self._chart.cursor = float(view.shown) if view.replaying and self._unit == "rounds" else None
+        self._accuracy.caption(f"mean accuracy over {self._unit}")
+
+    def _draw_settings(self, runs: Sequence[Run]) -> None:
+        rows = differences(runs)
+        columns = [Column("setting", stretch=True, worth=99)]
+        columns += [Column(_key(place), stretch=True, worth=90 - place) for place in range(len(runs))]
+        self._settings.show([Row(row[0], row) for row in rows], columns)
+        self._differences.say(None if rows else "All their settings are the same.")
+
+    def action_unit(self) -> None:
+        """Over rounds, bytes, FLOPs or seconds."""
+        self._unit = UNITS[(UNITS.index(self._unit) + 1) % len(UNITS)]
+        self._chart.reset_view()
+        if self._view is not None:
+            self.draw(self._view)
+
+    def action_previous(self) -> None:
+        """A lower target."""
+        self._move_target(-STEP)
+
+    def action_next(self) -> None:
+        """A higher target."""
+        self._move_target(STEP)
+
+    def _move_target(self, by: float) -> None:
+        if self._view is not None and self._view.compared:
+            self._target = min(max(round(self.target(self._view.compared) + by, 4), 0.0), 1.0)
+            self.draw(self._view)
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row a session: accuracies, and what the target took."""
+        columns = ["session", "methods", "state", "round", "best", "last", "target"]
+        columns += ["rounds_to_target", "bytes_to_target", "flops_to_target", "seconds_to_target"]
+        rows: list[list[object]] = []
+        target = self.target(view.compared) if view.compared else 0.0
+        for run in view.compared:
+            took = history.reached(run.curves, target)
+            cost = [took.round, took.bytes, took.flops, took.seconds] if took else [None] * 4
+            rows.append([run.name, course(run), run.state, run.round, *_accuracies(run), target, *cost])
+        return columns, rows
+
+
+STANDINGS = (
+    Column("", worth=20),
+    Column("session", stretch=True, worth=19),
+    Column("methods", stretch=True, worth=9),
+    Column("state", worth=3),
+    Column("round", numeric=True, worth=12),
+    Column("best", numeric=True, worth=15),
+    Column("last", numeric=True, worth=14),
+    Column("rounds to", numeric=True, worth=17),
+    Column("bytes to", numeric=True, worth=16),
+    Column("FLOPs to", numeric=True, worth=8),
+    Column("time to", numeric=True, worth=7),
+)
+
+
+def standings(runs: Sequence[Run], target: float) -> list[tuple[str, ...]]:
+    """A row a session: key, name, methods, state, rounds, accuracies, and what it took to reach the target."""
+    rows = []
+    for place, run in enumerate(runs):
+        took = history.reached(run.curves, target)
+        cost = (
+            (str(took.round), words.amount(took.bytes), words.amount(took.flops), words.lasted(took.seconds))
+            if took
+            else ("not yet" if run.live else "never", words.NONE, words.NONE, words.NONE)
+        )
+        best, last = _accuracies(run)
+        state = "unreadable" if run.error else run.state
+        about = (_key(place), run.name, course(run), state, f"{run.round}/{run.rounds}")
+        rows.append((*about, words.percent(best), words.percent(last), *cost))
+    return rows
+
+
+def course(run: Run) -> str:
+    """The methods in order: 'fedlora → fedssa@12' is fedssa from round 12 on."""
+    first, *rest = history.methods(run)
+    return " → ".join([first[1], *(f"{name}@{round}" for round, name in rest)])
+
+
+def common_target(runs: Sequence[Run]) -> float:
+    """The highest multiple of 0.05 that every run's best accuracy reaches; 0 where one has none."""
+    best = min((_accuracies(run)[0] or 0.0 for run in runs), default=0.0)
+    return math.floor(best * 20 + 1e-9) / 20
+
+
+def differences(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+    """The settings that not all runs have alike, with each run's value; names of settings are dotted."""
+    flat = [flattened(run.config) for run in runs]
+    names = dict.fromkeys(name for one in flat for name in one)
+    rows = [(name, *(_said(one.get(name)) for one in flat)) for name in names]
+    return [row for row in rows if len(set(row[1:])) > 1]
+
+
+def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings under dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            flat |= flattened(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _accuracies(run: Run) -> tuple[float | None, float | None]:
+    """The best mean accuracy and the last one measured."""
+    measured = run.curves.mean[np.isfinite(run.curves.mean)]
+    return (float(measured.max()), float(measured[-1])) if measured.size else (None, None)
+
+
+def _key(place: int) -> str:
+    return KEYS[place] if place < len(KEYS) else ""
+
+
+def _said(value: object) -> str:
+    return words.NONE if value is None else str(value)

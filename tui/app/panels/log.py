@@ -1,0 +1,57 @@
+"""The Log screen: what happened, newest at the bottom."""
+
+from textual.app import ComposeResult
+
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.panels import log_lines, words
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.sheet import Sheet
+from tui.app.view import View
+
+MARGIN = 16  # what time and round take of a line
+
+
+class LogPanel(SizedPanel):
+    """Events and warnings, up to the round shown."""
+
+    title = "Log"
+
+    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
+        self._lines = Sheet(log_lines.COLUMNS, follows=True, glyphs=glyphs)
+        self._part = Part("log", self._lines, glyphs=glyphs)
+
+    def compose(self) -> ComposeResult:
+        yield self._part
+
+    def draw(self, view: View) -> None:
+        width = self.size.width - MARGIN
+        if not self.differs("log", view.run.events, view.shown, view.filter, width, view.run.error):
+            return
+        events = _upto(view)
+        rows = log_lines.lines(events, width, view.filter)
+        warnings = sum(words.alarming(event) for event in events)
+        told = f"{len(events)} events" + (f", {warnings} warnings" if warnings else "")
+        self._part.caption(told + (f", those with '{view.filter}'" if view.filter else "") + ", times in UTC")
+        self._lines.show(rows)
+        nothing = "No event has all these words; / changes them." if events else "Nothing has happened yet."
+        self._part.say(None if rows else nothing)
+
+    def on_resize(self) -> None:
+        """Lines wrap anew."""
+        self.call_after_refresh(self.redraw)
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row an event."""
+        return ["at", "round", "event", "text"], [
+            [event.get("at"), event.get("round"), event.get("event"), words.said(event)]
+            for event in _upto(view)
+            if log_lines.matches(event, view.filter)
+        ]
+
+
+def _upto(view: View) -> list[dict[str, object]]:
+    """The events up to the round shown."""
+    if not view.replaying:
+        return list(view.run.events)
+    return [event for event in view.run.events if event.get("round", 0) <= view.shown]

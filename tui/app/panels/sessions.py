@@ -1,0 +1,125 @@
+"""The Sessions screen: every session of the folder, forks under the sessions they were forked from."""
+
+from pathlib import Path
+
+from textual.app import ComposeResult
+
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.messages import SessionMarked, SessionOpened
+from tui.app.panels import words
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.session_list import SessionList
+from tui.app.panels.sheet import Column, Row, Sheet
+from tui.app.view import View
+from tui.cli.lineage import course
+from tui.cli.summary import Summary
+
+
+class SessionsPanel(SizedPanel):
+    """What has been run: open one, mark some to compare."""
+
+    title = "Sessions"
+
+    DEFAULT_CSS = """
+    SessionsPanel > .about { height: 5; }
+    SessionsPanel.-tall > .about { height: 9; }
+    """
+
+    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
+        self._list = SessionList(glyphs=glyphs)
+        self._about = Sheet([Column("", worth=2), Column("", stretch=True, worth=3)], glyphs=glyphs)
+        self._sessions = Part("sessions", self._list, glyphs=glyphs)
+        self._session = Part("session", self._about, glyphs=glyphs, classes="about")
+
+    def compose(self) -> ComposeResult:
+        yield self._sessions
+        yield self._session
+
+    def draw(self, view: View) -> None:
+        self._list.show_view(view)
+        found, shown = self._list.found, len(self._list.rows)
+        sentence = None
+        if found is None:
+            sentence = f"Reading the sessions in {view.library}…"
+        elif not found:
+            sentence = f"No session is in {view.library} yet. n begins a run."
+        elif not shown:
+            sentence = "No session has all these words; / changes them."
+        self._sessions.say(sentence)
+        if found is not None:
+            number = f"{shown} of {len(found)}" if shown != len(found) else f"{shown}"
+            marked = f", {len(view.marked)} marked" if view.marked else ""
+            self._sessions.caption(f"{number} sessions in {view.library}, by {self._list.order}{marked}")
+        self._draw_about()
+
+    def _draw_about(self) -> None:
+        found = {Path(each.path): each for each in self._list.found or ()}
+        session = found.get(self._list.folder) if self._list.folder else None
+        self._session.display = session is not None
+        if session is None:
+            return
+        self._session.caption(session.name)
+        width = max(self._about.size.width - 10, 20)
+        self._about.show(
+            [
+                Row((name, place), (name * (not place), line), "warning" if name == "damaged" else "plain")
+                for name, value in facts(session)
+                for place, line in enumerate(words.wrapped(value, width))
+            ]
+        )
+
+    def on_session_list_listed(self) -> None:
+        if self._view is not None:
+            self.draw(self._view)
+
+    def on_sheet_cursor_moved(self, message: Sheet.CursorMoved) -> None:
+        if message.sheet is self._list:
+            self._draw_about()
+
+    def on_sheet_chosen(self, message: Sheet.Chosen) -> None:
+        if isinstance(message.key, Path):
+            self.post_message(SessionOpened(message.key))
+
+    def action_mark(self) -> None:
+        """Mark the session under the cursor for comparison, or unmark it."""
+        if self._list.folder is not None:
+            self.post_message(SessionMarked(self._list.folder))
+
+    def action_sort(self) -> None:
+        """As a tree, by age, by best accuracy, by name."""
+        self._list.cycle_order()
+        if self._view is not None:
+            self.draw(self._view)
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row a session, in the order shown."""
+        columns = ["session", "state", "methods", "dataset", "round", "rounds", "accuracy", "best", "created", "parent"]
+        found = {Path(each.path): each for each in self._list.found or ()}
+        shown = [found[row.key] for row in self._list.rows if isinstance(row.key, Path) and row.key in found]
+        return columns, [
+            [
+                each.name,
+                each.state,
+                course(each),
+                each.dataset,
+                each.round,
+                each.rounds,
+                each.accuracy,
+                each.best,
+                each.created,
+                each.parent["name"] if each.parent else None,
+            ]
+            for each in shown
+        ]
+
+
+def facts(session: Summary) -> list[tuple[str, str]]:
+    """What the list has no room for."""
+    if session.error:
+        return [("damaged", session.error)]
+    found = [("methods", course(session) or words.NONE)]
+    if session.parent:
+        found.append(("fork of", f"{session.parent['name']} at round {session.parent['round']}"))
+    found.append(("made", str(session.created)[:19].replace("T", " ")))
+    return [*found, ("in", session.path)]

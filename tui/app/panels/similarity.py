@@ -1,0 +1,157 @@
+"""The Similarity screen: CKA between all pairs of clients, layer by layer, as last measured (InCo's Figures 1, 10, 12)."""
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from tui.app.drawing.figure import Series
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.panels import history, words
+from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
+from tui.app.panels.history import Measured
+from tui.app.panels.sheet import Column, Row, Sheet
+from tui.app.view import View
+
+UNMEASURED = (
+    "How alike the clients' models are has not been measured yet.\n\n"
+    "c measures it now, with a checkpoint. To have it measured every fifth round, begin the run with "
+    "--set cka.every=5, or switch the setting on with m."
+)
+BAR = 12
+
+
+class SimilarityPanel(SizedPanel):
+    """How alike the models have become, at which depth, and how that developed."""
+
+    title = "Similarity"
+
+    DEFAULT_CSS = """
+    SimilarityPanel { layout: horizontal; }
+    SimilarityPanel > Vertical { width: 34; margin-left: 1; }
+    SimilarityPanel .layers { height: 8; }
+    SimilarityPanel .depth { display: none; }
+    SimilarityPanel.-wide > Vertical { width: 48; }
+    SimilarityPanel.-tall .depth { display: block; }
+    SimilarityPanel.-tall .layers { height: 14; }
+    SimilarityPanel.-full > Vertical { width: 72; }
+    SimilarityPanel.-empty > Vertical { display: none; }
+    """
+
+    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
+        self._layer: str | None = None  # None: the deepest
+        self._map = Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs)
+        columns = [Column("layer", worth=3, stretch=True), Column("CKA", numeric=True, worth=2), Column("", worth=1)]
+        self._layers = Sheet(columns, cursor=True, glyphs=glyphs)
+        self._depth = Chart(x_label="layer", y_range=(0.0, 1.0), glyphs=glyphs)
+        self._rounds = Chart(x_label="round", y_range=(0.0, 1.0), crowd="layers", glyphs=glyphs)
+        self._matrix = Part("CKA", self._map, glyphs=glyphs)
+        self._parts = {
+            "layers": Part("layers, shallow to deep", self._layers, glyphs=glyphs, classes="layers"),
+            "depth": Part("by depth", self._depth, glyphs=glyphs, classes="depth"),
+            "rounds": Part("over rounds", self._rounds, glyphs=glyphs),
+        }
+
+    def compose(self) -> ComposeResult:
+        yield self._matrix
+        with Vertical():
+            yield from self._parts.values()
+
+    def draw(self, view: View) -> None:
+        found = history.last_measured(view.run, view.shown)
+        self.set_class(found is None, "-empty")
+        self._matrix.say(_unmeasured(view) if found is None else None)
+        if found is None:
+            self._matrix.caption("CKA")
+            return
+        layer = self.layer(found)
+        if self.differs("matrix", found, layer, self._map.clustered):
+            order = ", like beside like" if self._map.clustered else ""
+            mean = words.figure(found.mean(layer))
+            self._matrix.caption(f"CKA of {layer}, round {found.round}: mean {mean}{order}")
+            self._map.show(found.matrix(layer))
+        if self.differs("layers", found):
+            self._layers.show([self._row(found, name) for name in found.layers])
+            self._parts["layers"].caption(f"layers, shallow to deep, round {found.round}")
+        self._layers.put_cursor(layer)
+        if self.differs("curves", view.curves, view.round):
+            self._draw_depth(view, found)
+            self._draw_rounds(view, found)
+
+    def layer(self, found: Measured) -> str:
+        """The layer shown: the chosen one if it was measured, else the deepest."""
+        return self._layer if self._layer in found.layers and self._layer else found.layers[-1]
+
+    def _row(self, found: Measured, layer: str) -> Row:
+        mean = found.mean(layer)
+        full = "#" if self.glyphs == "ascii" else "━"
+        filled = 0 if np.isnan(mean) else round(BAR * min(max(mean, 0.0), 1.0))
+        return Row(layer, (layer, words.figure(mean), (full * filled).ljust(BAR)))
+
+    def _draw_depth(self, view: View, found: Measured) -> None:
+        """The mean over pairs by depth, now and when it was first measured."""
+        first = history.measurements(view.run)[0]
+        depths = np.arange(1.0, len(found.layers) + 1)
+        series = [
+            Series(f"round {one.round}", np.array([one.mean(layer) for layer in found.layers]), depths, pinned=place == 0)
+            for place, one in enumerate([found] if found is first else [found, first])
+        ]
+        self._depth.show(series)
+        self._parts["depth"].caption(f"by depth: 1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}")
+
+    def _draw_rounds(self, view: View, found: Measured) -> None:
+        measured = history.measurements(view.run)
+        rounds = np.array([one.round for one in measured], float)
+        self._rounds.show(
+            [
+                Series(layer, np.array([one.mean(layer) for one in measured]), rounds)
+                for layer in found.layers
+            ]
+        )
+        self._rounds.cursor = float(found.round) if view.replaying else None
+
+    def on_sheet_cursor_moved(self, message: Sheet.CursorMoved) -> None:
+        if message.sheet is self._layers and isinstance(message.key, str) and self._view is not None:
+            self._layer = message.key
+            self.draw(self._view)
+
+    def action_previous(self) -> None:
+        """The next shallower layer."""
+        self._step(-1)
+
+    def action_next(self) -> None:
+        """The next deeper layer."""
+        self._step(1)
+
+    def action_sort(self) -> None:
+        """Clients in their own order, or like beside like."""
+        self._map.cluster()
+        if self._view is not None:
+            self.draw(self._view)
+
+    def _step(self, layers: int) -> None:
+        found = history.last_measured(self._view.run, self._view.shown) if self._view else None
+        if found is not None and self._view is not None:
+            place = found.layers.index(self.layer(found)) + layers
+            self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
+            self.draw(self._view)
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row a pair of clients, a column a layer, as last measured."""
+        found = history.last_measured(view.run, view.shown)
+        if found is None:
+            return ["round", "client", "other"], []
+        matrices = [found.matrix(layer) for layer in found.layers]
+        clients = len(matrices[0])
+        return ["round", "client", "other", *found.layers], [
+            [found.round, one, other, *(words.value(matrix[one, other]) for matrix in matrices)]
+            for one in range(clients)
+            for other in range(one + 1, clients)
+        ]
+
+
+def _unmeasured(view: View) -> str:
+    later = history.measurements(view.run)
+    if later:
+        return f"CKA was first measured after round {later[0].round}. Go there with ] or L."
+    return UNMEASURED
