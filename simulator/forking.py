@@ -1,5 +1,6 @@
 """Branching a session: a new one that goes on from any round of its parent, with which it shares what it can."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,7 @@ def fork(
     Raises StoreError when the parent is damaged or has no such round, ConfigError for what cannot change,
     SessionError when data, plugin or environment do not give the parent's results.
     """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    if not checkpoints.is_free(folder):
         raise ConfigError(f"{folder} exists already; choose another name with --session.")
     source = _Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)
     states_after, replayed = source.state_after(at_round, allow_inexact, observe)
@@ -72,7 +73,11 @@ def fork(
         state = state or source.load(at_round, built)
         state, adopted = after.engine.take_over(state, built.method)
     config = on_device(config, after)
-    _write(folder, source, at_round, config, after, state, changes, adopted)
+    try:
+        _write(folder, source, at_round, config, after, state, changes, adopted)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # half of a session is none
+        raise
     return Fork(config, at_round, replayed, changes, adopted)
 
 

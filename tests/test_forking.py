@@ -230,3 +230,12 @@ def test_rounds_that_give_other_results_are_refused(parent: Path) -> None:
         patch.setattr(checkpoints.Session, "records", altered)
         with pytest.raises(SessionError, match="gave other results than its ledger has"):
             forked(parent, lost)
+
+
+def test_a_fork_that_fails_leaves_nothing_behind(parent: Path) -> None:
+    """As when the live parent retires the checkpoint at that very moment."""
+    kept = checkpoints.Session(parent).manifest(5)
+    (parent / kept.states["client/0"].name).unlink()
+    with pytest.raises(checkpoints.Damaged, match="missing"):
+        forked(parent, 5)
+    assert not (parent.parent / "child").exists()
