@@ -45,7 +45,13 @@ class AccuracyChart(Container):
         x = rounds.astype(float)
         series = [Series("mean", curves.mean[rounds - 1], x, pinned=True, colour=MEAN, key="m")]
         series += [
-            Series(f"client {client}", curves.accuracy[rounds - 1, client], x, pinned=True, key=names.get(client, ""))
+            Series(
+                f"client {client}",
+                curves.accuracy[rounds - 1, client],
+                x,
+                pinned=True,
+                key=names.get(client, ""),
+            )
             for client in sorted(view.pinned)
             if client < curves.clients
         ]

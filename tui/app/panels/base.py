@@ -56,12 +56,11 @@ class SizedPanel(Panel):
         return True
 
     def on_resize(self, event: events.Resize) -> None:
-        sizes = {"-wide": event.size.width >= WIDE, "-full": event.size.width >= FULL}
-        sizes["-tall"] = event.size.height >= TALL
-        if any(self.has_class(name) != has for name, has in sizes.items()):
-            for name, has in sizes.items():
-                self.set_class(has, name)
-            self.redraw()
+        width, height = event.size
+        self.set_class(width >= WIDE, "-wide")
+        self.set_class(width >= FULL, "-full")
+        self.set_class(height >= TALL, "-tall")
+        self.call_after_refresh(self.redraw)  # once the parts have their new sizes
 
 
 class Chart(LineChart, can_focus=True):
@@ -84,7 +83,8 @@ class Part(Container):
     """A titled part of a panel. Where there is nothing to show it says a sentence instead: `say`."""
 
     DEFAULT_CSS = """
-    Part { width: 1fr; height: 1fr; layout: vertical; border-top: solid $foreground 30%; border-title-color: $foreground; }
+    Part { width: 1fr; height: 1fr; layout: vertical; border-top: solid $foreground 30%; }
+    Part { border-title-color: $foreground; }
     Part.-bare { border: none; }
     SizedPanel.-ascii Part { border-top: ascii $foreground 30%; }
     SizedPanel.-ascii Part.-bare { border: none; }

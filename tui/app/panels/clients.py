@@ -64,12 +64,18 @@ class ClientsPanel(SizedPanel):
         self._draw_client(view, self._table.selected)
 
     def _draw_client(self, view: View, client: int | None) -> None:
-        facts = (view.curves, client, view.round, self._facts.size.width, view.run.config)
+        facts = (view.curves, client, view.round, self._facts.size.width, view.run.config, view.run.error)
         if not self.differs("client", *facts):
             return
         known = client is not None and bool(view.curves.rounds)
         for part in self._parts.values():
-            part.say(None if known else BEGINNING if not view.curves.rounds else "No client is under the cursor.")
+            part.say(
+                None
+                if known
+                else view.run.error or BEGINNING
+                if not view.curves.rounds
+                else "No client is under the cursor."
+            )
         if not known or client is None:
             return
         curves, cursor = view.curves, float(view.shown) if view.replaying else None
@@ -89,7 +95,9 @@ class ClientsPanel(SizedPanel):
         width = max(self._facts.size.width - 10, 20)
         self._facts.show(
             [
-                Row((name, line), (name if not line else "", text), "warning" if name == "remark" else "plain")
+                Row(
+                    (name, line), (name if not line else "", text), "warning" if name == "remark" else "plain"
+                )
                 for name, value in facts_of(view, client)
                 for line, text in enumerate(words.wrapped(value, width))
             ]
@@ -112,7 +120,18 @@ class ClientsPanel(SizedPanel):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a client, in the order shown."""
-        columns = ["client", "model", "accuracy", "best", "loss", "up", "down", "up_total", "down_total", "rounds"]
+        columns = [
+            "client",
+            "model",
+            "accuracy",
+            "best",
+            "loss",
+            "up",
+            "down",
+            "up_total",
+            "down_total",
+            "rounds",
+        ]
         curves = view.curves.upto(view.shown)
         if not curves.rounds:
             return columns, []
@@ -121,7 +140,10 @@ class ClientsPanel(SizedPanel):
             [
                 client,
                 models[client],
-                *(words.value(one) for one in (curves.accuracy[-1, client], best(curves.accuracy[:, client])[0])),
+                *(
+                    words.value(one)
+                    for one in (curves.accuracy[-1, client], best(curves.accuracy[:, client])[0])
+                ),
                 words.value(curves.loss[-1, client]),
                 int(curves.client_up[-1, client]),
                 int(curves.client_down[-1, client]),

@@ -82,10 +82,12 @@ class CommunicationPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         wide = self.has_class("-wide")
-        if not self.differs("all", view.curves, view.round, self._chart, wide, view.filter, view.run.config):
+        if not self.differs(
+            "all", view.curves, view.round, self._chart, wide, view.filter, view.run.config, view.run.error
+        ):
             return
         for part in self._parts.values():
-            part.say(None if view.record else BEGINNING)
+            part.say(None if view.record else view.run.error or BEGINNING)
         if view.record is None:
             return
         if wide:
@@ -111,7 +113,9 @@ class CommunicationPanel(SizedPanel):
             rounds = history.evaluated(curves)
             cost = history.costs(curves, unit)
             shown.x_label = unit
-            shown.show([Series("mean accuracy", curves.mean[rounds - 1], cost[rounds - 1], pinned=True, key="m")])
+            shown.show(
+                [Series("mean accuracy", curves.mean[rounds - 1], cost[rounds - 1], pinned=True, key="m")]
+            )
             shown.y_range = None
             cursor = float(cost[view.shown - 1]) if cursor else None
         shown.cursor = cursor
@@ -143,15 +147,24 @@ class CommunicationPanel(SizedPanel):
         assert record is not None
         flops = record["flops"]
         facts = [
-            ("up", f"{words.amount(record['bytes']['up'])} B, {words.amount(record['bytes']['up_total'])} B in all"),
+            (
+                "up",
+                f"{words.amount(record['bytes']['up'])} B, {words.amount(record['bytes']['up_total'])} B in all",
+            ),
             (
                 "down",
                 f"{words.amount(record['bytes']['down'])} B, {words.amount(record['bytes']['down_total'])} B in all",
             ),
-            ("numbers", f"{words.amount(record['params']['up'])} up, {words.amount(record['params']['down'])} down"),
+            (
+                "numbers",
+                f"{words.amount(record['params']['up'])} up, {words.amount(record['params']['down'])} down",
+            ),
             ("FLOPs", f"{words.amount(flops['total'])}, {words.amount(curves.flops.sum())} in all"),
             ("of these", f"clients {words.amount(flops['clients'])}, server {words.amount(flops['server'])}"),
-            ("time", f"{words.lasted(record['timing']['seconds'])}, {words.lasted(curves.seconds.sum())} in all"),
+            (
+                "time",
+                f"{words.lasted(record['timing']['seconds'])}, {words.lasted(curves.seconds.sum())} in all",
+            ),
             ("clients", f"{len(record['participants'])} took part"),
         ]
         self._parts["facts"].caption(f"round {view.shown}")

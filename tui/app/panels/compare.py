@@ -85,7 +85,9 @@ class ComparePanel(SizedPanel):
             rounds = history.evaluated(run.curves)
             over = history.costs(run.curves, self._unit)
             key = KEYS[place] if place < len(KEYS) else ""
-            series.append(Series(run.name, run.curves.mean[rounds - 1], over[rounds - 1], pinned=True, key=key))
+            series.append(
+                Series(run.name, run.curves.mean[rounds - 1], over[rounds - 1], pinned=True, key=key)
+            )
         self._chart.x_label = self._unit
         self._chart.show(series)
         self._chart.cursor = float(view.shown) if view.replaying and self._unit == "rounds" else None
@@ -148,7 +150,7 @@ STANDINGS = (
 
 def standings(runs: Sequence[Run], target: float) -> list[tuple[str, ...]]:
     """A row a session: key, name, methods, state, rounds, accuracies, and what it took to reach the target."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for place, run in enumerate(runs):
         took = history.reached(run.curves, target)
         cost = (

@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tui.app.curves import Array, Curves
 from tui.app.drawing.figure import Mark
@@ -17,7 +18,7 @@ MARKED_CHECKPOINTS = 10  # more are a routine, and would be a hedge in the chart
 
 
 @lru_cache(maxsize=16)
-def evaluated(curves: Curves) -> Array:
+def evaluated(curves: Curves) -> NDArray[np.int_]:
     """[k] the rounds after which any client was evaluated, from 1."""
     return np.flatnonzero(np.isfinite(curves.mean)) + 1
 

@@ -52,7 +52,9 @@ class LivePanel(SizedPanel):
         self._accuracy = AccuracyChart(glyphs=glyphs)
         self._table = ClientTable(glyphs=glyphs)
         self._bytes = Chart(x_label="round", glyphs=glyphs)
-        self._maps = [Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs) for _ in range(2)]
+        self._maps = [
+            Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs) for _ in range(2)
+        ]
         self._log = Sheet(log_lines.COLUMNS, follows=True, glyphs=glyphs)
         self._sessions = SessionList(brief=True, glyphs=glyphs)
         self._parts = {
@@ -97,11 +99,19 @@ class LivePanel(SizedPanel):
 
     def _draw_accuracy(self, view: View) -> None:
         if not self.differs(
-            "accuracy", view.curves, view.run.events, view.run.checkpoints, view.pinned, view.chart, view.round
+            "accuracy",
+            view.curves,
+            view.run.error,
+            view.run.config,
+            view.run.events,
+            view.run.checkpoints,
+            view.pinned,
+            view.chart,
+            view.round,
         ):
             return
         part = self._parts["accuracy"]
-        part.say(None if view.curves.rounds else BEGINNING)
+        part.say(None if view.curves.rounds else view.run.error or BEGINNING)
         record = view.record
         if record is not None:
             about = record["accuracy"]
@@ -116,9 +126,11 @@ class LivePanel(SizedPanel):
             self._table.show(who.rows(view))
         self._table.filter(view.filter)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.shown)
-        self._parts["clients"].caption(f"clients: {shown} of {count}" if shown != count else f"{count} clients")
-        nobody = "No client has all these words; / changes them." if count and not shown else None
-        self._parts["clients"].say(nobody)
+        self._parts["clients"].caption(
+            f"{shown} of {count} clients" if shown != count else f"{count} clients"
+        )
+        nobody = "No client has all these words; / changes them." if count else BEGINNING
+        self._parts["clients"].say(None if shown else nobody)
 
     def _draw_bytes(self, view: View) -> None:
         if not self.differs("bytes", view.curves, view.round):
@@ -152,8 +164,7 @@ class LivePanel(SizedPanel):
         # One line an event where there are but two; checkpoints, one a round, would push out what matters.
         width = self._log.size.width - 15 if self.has_class("-wide") else 1000
         if self.differs("log", view.run.events, width, view.shown):
-            told = [event for event in view.run.events if event.get("round", 0) <= view.shown]
-            self._log.show(log_lines.lines(told, width, routine=False))
+            self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
 
     def on_sheet_chosen(self, message: Sheet.Chosen) -> None:
         if message.sheet is self._sessions and self._sessions.folder is not None:

@@ -28,7 +28,7 @@ class LogPanel(SizedPanel):
         width = self.size.width - MARGIN
         if not self.differs("log", view.run.events, view.shown, view.filter, width, view.run.error):
             return
-        events = _upto(view)
+        events = log_lines.upto(view)
         rows = log_lines.lines(events, width, view.filter)
         warnings = sum(words.alarming(event) for event in events)
         told = f"{len(events)} events" + (f", {warnings} warnings" if warnings else "")
@@ -37,21 +37,10 @@ class LogPanel(SizedPanel):
         nothing = "No event has all these words; / changes them." if events else "Nothing has happened yet."
         self._part.say(None if rows else nothing)
 
-    def on_resize(self) -> None:
-        """Lines wrap anew."""
-        self.call_after_refresh(self.redraw)
-
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row an event."""
         return ["at", "round", "event", "text"], [
             [event.get("at"), event.get("round"), event.get("event"), words.said(event)]
-            for event in _upto(view)
+            for event in log_lines.upto(view)
             if log_lines.matches(event, view.filter)
         ]
-
-
-def _upto(view: View) -> list[dict[str, object]]:
-    """The events up to the round shown."""
-    if not view.replaying:
-        return list(view.run.events)
-    return [event for event in view.run.events if event.get("round", 0) <= view.shown]

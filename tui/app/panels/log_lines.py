@@ -4,10 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui.app.panels import words
-from tui.app.panels.sheet import Column, Row
+from tui.app.panels.sheet import Column, Row, Tone
+from tui.app.view import View
 
 COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
 LINES = 2000  # of the newest events; the file has them all
+
+
+def upto(view: View) -> Sequence[Mapping[str, Any]]:
+    """The events of the rounds up to the one shown; live, all of them."""
+    if not view.replaying:
+        return view.run.events
+    return [event for event in view.run.events if event.get("round", 0) <= view.shown]
 
 
 def matches(event: Mapping[str, Any], query: str) -> bool:
@@ -30,9 +38,11 @@ def lines(
         if matches(event, query) and (routine or event.get("event") != "checkpoint")
     ]
     for number, event in chosen[-LINES:]:
-        tone = "warning" if words.alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
+        tone: Tone = (
+            "warning" if words.alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
+        )
         round = f"r{event['round']}" if "round" in event else ""
         for part, text in enumerate(words.wrapped(words.said(event), max(width, 20))):
             cells = (words.clock(event), round, text) if not part else ("", "", text)
-            rows.append(Row((number, part), cells, tone))  # type: ignore[arg-type]
+            rows.append(Row((number, part), cells, tone))
     return rows

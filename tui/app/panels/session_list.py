@@ -97,15 +97,10 @@ class SessionList(Sheet):
         if self._found is None or self._view is None:
             return
         view, now = self._view, datetime.now(UTC)
-        lines = [
-            line for line in arranged(self._found, self.order) if matches(line.summary, view.filter)
-        ]
+        lines = [line for line in arranged(self._found, self.order) if matches(line.summary, view.filter)]
         cells = _brief_cells if self._brief else _cells
         self.show(
-            [
-                Row(Path(line.summary.path), cells(line, view, now), _tone(line.summary))
-                for line in lines
-            ]
+            [Row(Path(line.summary.path), cells(line, view, now), _tone(line.summary)) for line in lines]
         )
 
 

@@ -94,7 +94,18 @@ class SessionsPanel(SizedPanel):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a session, in the order shown."""
-        columns = ["session", "state", "methods", "dataset", "round", "rounds", "accuracy", "best", "created", "parent"]
+        columns = [
+            "session",
+            "state",
+            "methods",
+            "dataset",
+            "round",
+            "rounds",
+            "accuracy",
+            "best",
+            "created",
+            "parent",
+        ]
         found = {Path(each.path): each for each in self._list.found or ()}
         shown = [found[row.key] for row in self._list.rows if isinstance(row.key, Path) and row.key in found]
         return columns, [

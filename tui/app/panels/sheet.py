@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 
 from tui.app.drawing.cells import BOLD, Cells
-from tui.app.drawing.colours import OKABE_ITO, Theme, blend
+from tui.app.drawing.colours import Theme, blend
 from tui.app.drawing.glyphs import Glyphs, GlyphSet
 from tui.app.widgets.drawn import Drawn
 from tui.app.wording import spelled

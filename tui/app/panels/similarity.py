@@ -1,4 +1,4 @@
-"""The Similarity screen: CKA between all pairs of clients, layer by layer, as last measured (InCo's Figures 1, 10, 12)."""
+"""The Similarity screen: CKA between all pairs of clients, layer by layer (InCo's Figures 1, 10, 12)."""
 
 import numpy as np
 from textual.app import ComposeResult
@@ -41,7 +41,11 @@ class SimilarityPanel(SizedPanel):
         super().__init__(glyphs, id=id)
         self._layer: str | None = None  # None: the deepest
         self._map = Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs)
-        columns = [Column("layer", worth=3, stretch=True), Column("CKA", numeric=True, worth=2), Column("", worth=1)]
+        columns = [
+            Column("layer", worth=3, stretch=True),
+            Column("CKA", numeric=True, worth=2),
+            Column("", worth=1),
+        ]
         self._layers = Sheet(columns, cursor=True, glyphs=glyphs)
         self._depth = Chart(x_label="layer", y_range=(0.0, 1.0), glyphs=glyphs)
         self._rounds = Chart(x_label="round", y_range=(0.0, 1.0), crowd="layers", glyphs=glyphs)
@@ -64,7 +68,7 @@ class SimilarityPanel(SizedPanel):
         if found is None:
             self._matrix.caption("CKA")
             return
-        layer = self.layer(found)
+        layer = self.chosen(found)
         if self.differs("matrix", found, layer, self._map.clustered):
             order = ", like beside like" if self._map.clustered else ""
             mean = words.figure(found.mean(layer))
@@ -78,7 +82,7 @@ class SimilarityPanel(SizedPanel):
             self._draw_depth(view, found)
             self._draw_rounds(view, found)
 
-    def layer(self, found: Measured) -> str:
+    def chosen(self, found: Measured) -> str:
         """The layer shown: the chosen one if it was measured, else the deepest."""
         return self._layer if self._layer in found.layers and self._layer else found.layers[-1]
 
@@ -93,7 +97,12 @@ class SimilarityPanel(SizedPanel):
         first = history.measurements(view.run)[0]
         depths = np.arange(1.0, len(found.layers) + 1)
         series = [
-            Series(f"round {one.round}", np.array([one.mean(layer) for layer in found.layers]), depths, pinned=place == 0)
+            Series(
+                f"round {one.round}",
+                np.array([one.mean(layer) for layer in found.layers]),
+                depths,
+                pinned=place == 0,
+            )
             for place, one in enumerate([found] if found is first else [found, first])
         ]
         self._depth.show(series)
@@ -103,10 +112,7 @@ class SimilarityPanel(SizedPanel):
         measured = history.measurements(view.run)
         rounds = np.array([one.round for one in measured], float)
         self._rounds.show(
-            [
-                Series(layer, np.array([one.mean(layer) for one in measured]), rounds)
-                for layer in found.layers
-            ]
+            [Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers]
         )
         self._rounds.cursor = float(found.round) if view.replaying else None
 
@@ -132,7 +138,7 @@ class SimilarityPanel(SizedPanel):
     def _step(self, layers: int) -> None:
         found = history.last_measured(self._view.run, self._view.shown) if self._view else None
         if found is not None and self._view is not None:
-            place = found.layers.index(self.layer(found)) + layers
+            place = found.layers.index(self.chosen(found)) + layers
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
             self.draw(self._view)
 

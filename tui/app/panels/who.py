@@ -33,7 +33,7 @@ def rows(view: View) -> list[ClientRow]:
             change=_known(changes[client]),
             up=float(curves.client_up[-1, client]),
             down=float(curves.client_down[-1, client]),
-            history=seen[:, client],
+            history=seen[:, client].tolist(),
             pinned=client in view.pinned,
             key=names.get(client, ""),
         )

@@ -1,0 +1,227 @@
+"""Sessions to look at, made through the store in no time: their numbers follow a formula, their times a fixed clock."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from checkpoints import Retention, Store
+
+BEGAN = datetime(2026, 1, 2, 10, 15, tzinfo=UTC)
+LAYERS = ("conv1", "conv2", "fc1", "fc2")
+ADAPTER = 122_680  # bytes of FedLoRA's adapter for HtM5 on digits
+MODELS = ("cnn1", "cnn2", "cnn3", "cnn4", "cnn5")
+
+
+@contextmanager
+def fixed_clock(seconds: float = 0.5) -> Iterator[None]:
+    """Within it the store writes BEGAN, and at every later look `seconds` more."""
+    ticks = iter(range(1_000_000))
+
+    def now() -> str:
+        at = BEGAN + timedelta(seconds=next(ticks) * seconds)
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    with patch("checkpoints.lock.now", now), patch("checkpoints.events.now", now):
+        yield
+
+
+def accuracy(client: int, round: int, ceiling: float = 0.95) -> float:
+    """Rises from near 0.1; every client has a speed and a ceiling of its own."""
+    pace, top = 4 + client % 5, ceiling - 0.04 * (client % 7)
+    ripple = 0.01 * math.sin(1.7 * round + client)
+    return round_to(top - (top - 0.1) * math.exp(-round / pace) + ripple)
+
+
+def round_to(value: float) -> float:
+    return float(f"{value:.6f}")
+
+
+def config(clients: int, rounds: int, method: str = "fedlora", **changes: Any) -> dict[str, Any]:
+    """The settings of a session, with those sections that the app reads."""
+    return {
+        "preset": "quickstart",
+        "seed": 0,
+        "rounds": rounds,
+        "method": {"name": method, "mu": 0.9},
+        "data": {"dataset": "digits", "classes_per_client": 2},
+        "federation": {"clients": clients, "group": "htm5", "participation": 1.0},
+        "training": {"lr": 0.01, "epochs": 5},
+        "evaluation": {"clients": "all"},
+        "wire": {"drop": 0.0, "noise": 0.0},
+        "cka": {"every": None},
+        "checkpoint": {"every": 1, "keep_last": 3},
+        **changes,
+    }
+
+
+def cka(clients: int, round: int, layers: Sequence[str] = LAYERS) -> dict[str, Any]:
+    """Deeper layers are less alike, clients far apart in number are less alike, and with the rounds it shows more."""
+    matrices = {
+        layer: [
+            [
+                round_to(math.exp(-depth * abs(one - other) * (0.5 + round / 20) / (2 * clients)))
+                for other in range(clients)
+            ]
+            for one in range(clients)
+        ]
+        for depth, layer in enumerate(layers)
+    }
+    pairs = clients * (clients - 1) / 2
+    means = {
+        layer: round_to(sum(matrix[i][j] for i in range(clients) for j in range(i + 1, clients)) / pairs)
+        for layer, matrix in matrices.items()
+    }
+    return {"order": list(layers), "layers": means, "matrix": matrices}
+
+
+def record(
+    round: int,
+    clients: int,
+    method: str = "fedlora",
+    cka_every: int = 0,
+    ceiling: float = 0.95,
+    **changes: Any,
+) -> dict[str, Any]:
+    """A round's ledger record; client 3 takes no part in every fourth round, client 4 diverges in round 5."""
+    per_client = [accuracy(client, round, ceiling) for client in range(clients)]
+    best = max(
+        sum(accuracy(client, r, ceiling) for client in range(clients)) / clients for r in range(1, round + 1)
+    )
+    taking_part = [client for client in range(clients) if not (client == 3 and round % 4 == 0)]
+    traffic = [ADAPTER if client in taking_part else 0 for client in range(clients)]
+    up = down = sum(traffic)
+    before = sum(ADAPTER * (clients - (clients > 3 and r % 4 == 0)) for r in range(1, round))
+    losses = [
+        round_to(2.3 * math.exp(-round / (5 + client % 5))) if client in taking_part else None
+        for client in range(clients)
+    ]
+    diverged = [4] if round == 5 and clients > 4 else []
+    if diverged:
+        losses[4] = None
+    known = [loss for loss in losses if loss is not None]
+    mean = sum(per_client) / clients
+    return {
+        "round": round,
+        "method": method,
+        "participants": taking_part,
+        "diverged": diverged,
+        "dropped": [],
+        "accuracy": {
+            "mean": mean,
+            "std": math.sqrt(sum((one - mean) ** 2 for one in per_client) / clients),
+            "weighted": mean,
+            "min": min(per_client),
+            "max": max(per_client),
+            "best_mean": best,
+            "per_client": per_client,
+        },
+        "loss": {"mean": sum(known) / len(known), "per_client": losses},
+        "bytes": {
+            "up": up,
+            "down": down,
+            "up_total": before + up,
+            "down_total": before + down,
+            "per_client_up": traffic,
+            "per_client_down": traffic,
+            "by_tensor": {"down/adapter": down, "up/adapter": up},
+        },
+        "params": {"up": up // 4, "down": down // 4},
+        "flops": {"clients": 5e10, "server": 1e6, "total": 5e10 + 1e6},
+        "cka": cka(clients, round) if cka_every and round % cka_every == 0 else None,
+        "method_metrics": {},
+        "timing": {
+            "seconds": 2.5,
+            "train": 2.0,
+            "evaluate": 0.4,
+            "checkpoint": 0.1,
+            "at": "2026-01-02T10:20:00Z",
+        },
+        **changes,
+    }
+
+
+def make(
+    folder: Path,
+    *,
+    clients: int = 10,
+    rounds: int = 20,
+    of: int | None = None,
+    method: str = "fedlora",
+    switch: tuple[int, str] | None = None,
+    parent: tuple[Path, str, int] | None = None,
+    cka_every: int = 5,
+    ceiling: float = 0.95,
+    warning: str | None = None,
+    checkpoint_every: int = 5,
+    state: str = "finished",
+    document: dict[str, Any] | None = None,
+) -> Path:
+    """A session of so many rounds of `of`, each with its checkpoint or line; returns its folder.
+
+    `switch`: (the round after which, the method). `parent`: folder, id and round of the session it is forked from.
+    """
+    settings = document or config(clients, of or rounds, method)
+    about = {"name": parent[0].name, "id": parent[1], "round": parent[2]} if parent else None
+    with fixed_clock():
+        store = Store.create(
+            folder,
+            {
+                "config": settings,
+                "environment": {"device": "cpu"},
+                "data_fingerprint": "f" * 64,
+                "parent": about,
+                "plugin": None,
+            },
+            Retention(last=3, every=10),
+        )
+        if about:
+            store.event("forked", method=method, **about, changes=[], adopted=None)
+        else:
+            store.event("started", method=method, round=0)
+        history = [_entry(settings, 1)]
+        state_of = {"server": store.put({"w": torch.zeros(1)})}
+        store.heartbeat("running", round=0, rounds=of or rounds, phase="train", done=0, clients=clients)
+        for round in range(1, rounds + 1):
+            line = record(round, clients, history[-1]["method"]["name"], cka_every, ceiling)
+            if round % checkpoint_every == 0 or round == rounds:
+                store.commit(round, state_of, line, history, [])
+                store.event("checkpoint", round=round)
+            else:
+                store.append(line)
+            if 4 in line["diverged"]:
+                store.event("warning", round=round, client=4, message="loss of phase 'local' is not finite")
+            if warning and round == rounds:
+                store.event("warning", round=round, message=warning)
+            if switch and round == switch[0]:
+                new = settings | {"method": {"name": switch[1]}}
+                store.event(
+                    "switched",
+                    round=round,
+                    method=switch[1],
+                    before=method,
+                    changes=[f"method {method} → {switch[1]}"],
+                    adopted="the server's adapter",
+                )
+                history = [*history, _entry(new, round + 1)]
+        store.heartbeat(
+            state, round=rounds, rounds=of or rounds, phase="evaluate", done=clients, clients=clients
+        )
+        if state in ("finished", "stopped"):
+            store.event("stopped", round=rounds, reason=state)
+        store.close(state)
+    return folder
+
+
+def _entry(settings: dict[str, Any], from_round: int) -> dict[str, Any]:
+    kept = ("rounds", "training", "evaluation", "wire", "cka", "checkpoint")
+    return {
+        "from_round": from_round,
+        "method": settings["method"],
+        "settings": {key: settings[key] for key in kept},
+    }
