@@ -47,7 +47,7 @@ class Frame(App[str]):
         self.ALLOW_IN_MAXIMIZED_VIEW = "#status, #tabs, #keys"
         self.sessions_dir = sessions_dir
         self.glyphs = glyphs
-        self.view = View(Run(NOWHERE), glyphs=glyphs)
+        self.view = View(Run(NOWHERE), glyphs=glyphs, sessions_dir=sessions_dir)
         self.watch_files = Watch(self.post_message)
         self.animation_level = "none"
         self._panels = panels
@@ -186,7 +186,7 @@ class Frame(App[str]):
         self.call_after_refresh(self._focus_panel)
 
     def _focus_panel(self) -> None:
-        self.set_focus(next((each for each in self.panel.query("*") if each.focusable), None))
+        self.set_focus(self.panel.first())
 
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""

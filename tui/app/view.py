@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from textual.containers import Container
+from textual.widget import Widget
 
 from tui.app.curves import Curves, Record
 from tui.app.drawing.glyphs import Glyphs
@@ -63,6 +64,10 @@ class Panel(Container):
     """One of the app's screens. It draws what a View says, and asks for nothing itself."""
 
     title: str = ""
+
+    def first(self) -> Widget | None:
+        """The part that has the focus when the panel comes up: the first in sight that takes keys."""
+        return next((part for part in self.query("*") if part.focusable and part.is_on_screen), None)
 
     def show(self, view: View) -> None:
         """Draw this view. Called while the panel is visible, when what it shows may have changed."""

@@ -2,6 +2,7 @@
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
 
 from tui.app.drawing.figure import Series
 from tui.app.drawing.glyphs import Glyphs
@@ -43,7 +44,10 @@ class LivePanel(SizedPanel):
     LivePanel.-full .likeness { width: 48; }
     LivePanel.-full.-crowd > .matrix { display: block; width: 114; margin-left: 1; }
     LivePanel.-full.-crowd > .sessions { width: 30; }
-    LivePanel.-full.-crowd .clients, LivePanel.-full.-crowd .likeness, LivePanel.-full.-crowd .bytes { display: none; }
+    LivePanel.-full.-crowd .likeness, LivePanel.-full.-crowd .bytes { display: none; }
+    LivePanel.-full.-crowd > Vertical > .upper { layout: vertical; }
+    LivePanel.-full.-crowd > Vertical > .lower { height: 8; }
+    LivePanel.-full.-crowd .clients { width: 1fr; margin-left: 0; }
     LivePanel.-full.-crowd .log { margin-left: 0; }
     """
 
@@ -88,10 +92,9 @@ class LivePanel(SizedPanel):
         self._parts["log"].set_class(not wide, "-bare")
         self._draw_accuracy(view)
         self._draw_log(view)
-        if wide and not crowd:
+        if wide:
             self._draw_clients(view)
             self._draw_bytes(view)
-        if wide:
             self._draw_likeness(view, "matrix" if crowd else "likeness")
         if full:
             self._sessions.show_view(view)
@@ -172,6 +175,10 @@ class LivePanel(SizedPanel):
 
     def on_session_list_listed(self) -> None:
         self._parts["sessions"].say(None)
+
+    def first(self) -> Widget | None:
+        """The table, whose cursor says which client to pin."""
+        return self._table if self._table.is_on_screen else super().first()
 
     def action_pin(self) -> None:
         """Pin the client under the table's cursor."""

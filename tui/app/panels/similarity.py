@@ -72,11 +72,12 @@ class SimilarityPanel(SizedPanel):
         if self.differs("matrix", found, layer, self._map.clustered):
             order = ", like beside like" if self._map.clustered else ""
             mean = words.figure(found.mean(layer))
-            self._matrix.caption(f"CKA of {layer}, round {found.round}: mean {mean}{order}")
+            self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean} over pairs{order}")
             self._map.show(found.matrix(layer))
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
             self._parts["layers"].caption(f"layers, shallow to deep, round {found.round}")
+            self._parts["layers"].styles.max_height = len(found.layers) + 2
         self._layers.put_cursor(layer)
         if self.differs("curves", view.curves, view.round):
             self._draw_depth(view, found)
