@@ -12,7 +12,7 @@ from checkpoints.partial import Partial
 from checkpoints.pruning import prune
 from checkpoints.reader import Session, sessions
 from checkpoints.retention import Pruned, Retention
-from checkpoints.store import Store
+from checkpoints.store import Store, is_free
 from checkpoints.tensors import TensorSpec
 from checkpoints.verify import Finding, verify
 
@@ -34,6 +34,7 @@ __all__ = [
     "TensorSpec",
     "UnsupportedVersion",
     "answer",
+    "is_free",
     "pending",
     "post",
     "prune",

@@ -350,12 +350,16 @@ class Store:
             raise
 
 
-def _refuse_taken(folder: Path) -> None:
-    """A folder that a crash left while a session was being made in it counts as empty."""
+def is_free(folder: Path) -> bool:
+    """Whether a session can be made there: nothing is, or an empty folder, or what a crash left of a making."""
     if not folder.exists():
-        return
+        return True
     ours = {name.split("/")[0] for name in FOLDERS} | {LOCK, OWNER, LEDGER, EVENTS}
-    if not folder.is_dir() or {path.name for path in folder.iterdir()} - ours:
+    return folder.is_dir() and not {path.name for path in folder.iterdir()} - ours
+
+
+def _refuse_taken(folder: Path) -> None:
+    if not is_free(folder):
         raise StoreError(f"{folder} is there already. Choose another name.")
 
 

@@ -100,6 +100,9 @@ class TrainingConfig(Section):
     lr: float = Field(0.01, gt=0, description="learning rate η")
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
+    on_divergence: Literal["continue", "stop"] = Field(
+        "continue", description="after a round in which a client diverged: go on with the others, or stop"
+    )
 
     @model_validator(mode="after")
     def _momentum_is_sgds(self) -> "TrainingConfig":

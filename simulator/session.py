@@ -1,7 +1,8 @@
 """A run and its session directory: the engine's rounds, committed to the store one after the other, and steered."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -73,18 +74,19 @@ class Session:
 
     @classmethod
     def create(cls, config: Config, folder: Path, data_dir: Path) -> "Session":
-        """Make a session in `folder`, which must not be there yet, and own it.
+        """Make a session in `folder`, where there must be none yet, and own it.
 
         Raises ConfigError or DataError before anything is written, StoreError or StorageError when the folder
         cannot be had.
         """
-        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        if not checkpoints.is_free(folder):
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
         config = on_device(config, built)
         store = Store.create(folder, document(config, built, parent=None), retention(config))
-        store.event("started", method=config.method.name, round=0)
-        return cls(config, folder, built, store, built.engine.start(), [switching.entry(config, 1)])
+        with _closed_on_failure(store):
+            store.event("started", method=config.method.name, round=0)
+            return cls(config, folder, built, store, built.engine.start(), [switching.entry(config, 1)])
 
     @classmethod
     def resume(
@@ -118,15 +120,12 @@ class Session:
                 "Use --allow-inexact to go on all the same; the session will record it."
             )
         store = Store.open(folder, retention=retention(config, reader.document["parent"]), steal=steal)
-        try:
+        with _closed_on_failure(store):
             session = cls(config, folder, built, store, built.engine.start(), history)
             session._restore()
             session._steering.refuse_stale()
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
-        except BaseException:
-            store.close("stopped")
-            raise
-        return session
+            return session
 
     @property
     def round(self) -> int:
@@ -153,8 +152,8 @@ class Session:
         """Run rounds until the last one or a stop.
 
         A stop is a reason that `stop` gives, asked between clients and between rounds, or the command; the finished
-        clients of a round it cuts short are kept for the next `resume`. `checkpoint` is asked as often, and true wants
-        one now.
+        clients of a round it cuts short are kept for the next `resume`. With `training.on_divergence = "stop"` a round
+        in which a client diverged is the last. `checkpoint` is asked as often, and true wants one now.
         """
         self._observe = observe
         self._steering.heed(stop, checkpoint)
@@ -163,7 +162,9 @@ class Session:
             self._between_rounds()
             if self.finished:
                 return self._end("finished", "finished")
-            if (reason := self._steering.stop_reason) is not None:
+            # A resume goes on all the same: whoever asked for the stop has seen it.
+            reason = self._steering.stop_reason or (None if opened else self._divergence())
+            if reason is not None:
                 return self._end("stopped", reason)
             kept = self._kept() if opened else {}
             opened = False
@@ -227,6 +228,13 @@ class Session:
             if not held:
                 return
             time.sleep(POLL_SECONDS)
+
+    def _divergence(self) -> str | None:
+        """Why the run is to stop now, if a client diverged in the last round and the settings want that."""
+        record = self._state.record
+        if record is None or self.config.training.on_divergence == "continue" or not record["diverged"]:
+            return None
+        return f"divergence of client {', '.join(map(str, record['diverged']))}"
 
     def _between_clients(self, updates: Sequence[LocalUpdate], running: int) -> Verdict:
         """Heed what is asked for: whether the next client may start."""
@@ -359,6 +367,15 @@ class Session:
     def _beat(self, round: int, rounds: int, phase: str, done: int, clients: int) -> None:
         self._progress = {"round": round, "rounds": rounds, "phase": phase, "done": done, "clients": clients}
         self._store.heartbeat(**self._progress)
+
+
+@contextmanager
+def _closed_on_failure(store: Store) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        store.close("stopped")
+        raise
 
 
 def current(session: checkpoints.Session, runtime: Raw) -> tuple[Config, list[Raw]]:

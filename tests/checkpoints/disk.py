@@ -13,6 +13,11 @@ class Failing:
         self._names, self._left, self._code = names, nth, code
         self.struck = False
 
+    @property
+    def left(self) -> int:
+        """How many more of the calls there are before the one that fails."""
+        return self._left
+
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
         return self._counted(real) if name in self._names else real
@@ -126,9 +131,17 @@ class Recording:
         folder, name = self._at(path)
         self._names.get(folder, {}).pop(name, None)
 
-    def crash_into(self, target: Path, choose: Callable[[str], int]) -> None:
-        """Lay out what the disk holds; `choose(what)` answers 0 (lost), 1 (there) or 2 (garbled, for bytes)."""
-        self._lay_out(str(self._root), target, choose)
+    @property
+    def left(self) -> int:
+        """How many more changes there are before the power is cut."""
+        return self._left
+
+    def crash_into(self, target: Path, choose: Callable[[str], int], folder: Path | None = None) -> None:
+        """Lay out what the disk holds of a folder, by default the whole root.
+
+        `choose(what)` answers 0 (lost), 1 (there) or 2 (garbled, for bytes).
+        """
+        self._lay_out(str(folder or self._root), target, choose)
 
     def _lay_out(self, folder: str, target: Path, choose: Callable[[str], int]) -> None:
         target.mkdir()

@@ -1,0 +1,91 @@
+"""Clock skew: rounds are ordered by number; no time in a file or of a file decides anything."""
+
+import itertools
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+from checkpoints import lock
+from simulator import keys
+from simulator.progress import Event, RoundFinished
+from simulator.session import Outcome, Session
+from tests import federations
+from tests.checkpoints.test_lock import leave_note
+
+IN_2099, IN_1971 = 4_070_908_800, 31_536_000
+
+
+def run(folder: Path, rounds: int = 4) -> Session:
+    settings = federations.config("fedssa", rounds=4)
+    session = Session.create(settings, folder, folder.parent)
+    heard = itertools.count(1)
+
+    def stop() -> str | None:
+        return "SIGTERM" if session.round >= rounds and next(heard) else None
+
+    session.run(stop=stop)
+    return session
+
+
+@pytest.fixture(autouse=True)
+def _images():  # type: ignore[no-untyped-def]
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def test_files_whose_times_are_shuffled_are_read_by_round(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    run(folder, rounds=2)
+    draw = keys.numpy(0, "tests/mtimes")
+    for path in folder.rglob("*"):
+        moment = float(draw.uniform(IN_1971, IN_2099))
+        os.utime(path, (moment, moment))
+    session = Session.resume(folder, tmp_path)
+    assert session.round == 2
+    session.run()
+    run(tmp_path / "alone")
+    assert federations.committed(folder) == federations.committed(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("year", ["1971", "2099"])
+def test_a_clock_set_decades_off_between_two_runs_changes_no_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, year: str
+) -> None:
+    folder = tmp_path / "s"
+    run(folder, rounds=2)
+    monkeypatch.setattr(lock, "now", lambda: f"{year}-01-01T00:00:00.000Z")
+    monkeypatch.setattr(time, "time", lambda: float(IN_1971 if year == "1971" else IN_2099))
+    Session.resume(folder, tmp_path).run()
+    run(tmp_path / "alone")
+    assert federations.committed(folder) == federations.committed(tmp_path / "alone")
+    assert checkpoints.verify(folder) == []
+
+
+def test_a_dead_owner_from_the_future_holds_nothing(tmp_path: Path) -> None:
+    run(tmp_path / "s", rounds=2)
+    leave_note(tmp_path / "s", pid=2**22 + 1, since="2099-01-01T00:00:00.000Z", start_time=float(IN_2099))
+    assert Session.resume(tmp_path / "s", tmp_path).run() == Outcome("finished", 4)
+
+
+def test_commands_from_clocks_decades_apart_are_both_carried_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, posted = tmp_path / "s", []
+
+    def post(event: Event) -> None:
+        if isinstance(event, RoundFinished) and event.record["round"] == 1:
+            for moment, rate in ((IN_2099, 0.02), (IN_1971, 0.03)):
+                monkeypatch.setattr(time, "time_ns", lambda moment=moment: moment * 10**9)
+                arguments = {"method": None, "set": [f"training.lr={rate}"]}
+                posted.append(checkpoints.post(folder, "switch", arguments))
+            monkeypatch.undo()
+
+    with federations.on_images(federations.generated()):
+        Session.create(federations.config("fedssa", rounds=4), folder, tmp_path).run(post)
+    answers = [checkpoints.answer(folder, command.id) for command in posted]
+    assert [each and each.outcome for each in answers] == ["applied", "applied"]
+    rates = [entry["settings"]["training"]["lr"] for entry in checkpoints.Session(folder).manifest().history]
+    assert rates == [0.1, 0.03, 0.02], "in the order of their ids"

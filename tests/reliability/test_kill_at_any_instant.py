@@ -1,0 +1,126 @@
+"""kill -9 at any instant: a real `htfl-sim run`, killed and resumed again and again, differs by its clock alone."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+from simulator import keys, methods
+from simulator.config import Config, read_toml
+from simulator.progress import Event, RoundFinished
+from simulator.session import Session
+from tests import federations
+from tests.reliability.sessions import configuration, events, finish, messages, start
+
+ROUNDS_A_KILL = 8
+"""Rounds enough that every kill finds the run unfinished: a kill comes within three commits and two rounds."""
+
+
+def kill(process: subprocess.Popen[bytes], session: Path, seen: int, wait_for: int, delay: float) -> None:
+    """SIGKILL once `wait_for` more events than `seen` have been written, and `delay` seconds after that."""
+    deadline = time.monotonic() + 60
+    while events(session) < seen + wait_for and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(delay)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, messages(session.parent)
+
+
+def assert_swept(session: Path) -> None:
+    """A crash may leave files in tmp/; the next opening removes them."""
+    checkpoints.Store.open(session).close()
+    assert list((session / "tmp").iterdir()) == []
+
+
+def check(folder: Path, method: str, kills: int) -> None:
+    config = configuration(folder, method, kills * ROUNDS_A_KILL)
+    finish(folder, "run", "--config", config, "--session", "alone")
+    records = checkpoints.Session(folder / "alone").records()
+    seconds = sum(record["timing"]["seconds"] for record in records) / len(records)
+
+    draw = keys.numpy(0, f"tests/kill/{method}")
+    session = folder / "killed"
+    for number in range(kills):
+        begin = ["resume", "killed"] if number else ["run", "--config", config, "--session", "killed"]
+        seen = events(session)
+        process = start(folder, *begin)
+        kill(process, session, seen, int(draw.integers(1, 4)), float(draw.uniform(0, 2 * seconds)))
+    assert_swept(session)
+    finish(folder, "resume", "killed")
+
+    assert federations.committed(session) == federations.committed(folder / "alone")
+    assert checkpoints.verify(session) == []
+    assert list((session / "tmp").iterdir()) == []
+
+
+def test_a_run_killed_three_times_ends_as_one_left_alone(tmp_path: Path) -> None:
+    check(tmp_path, "fedlora", kills=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", methods.names())
+def test_a_run_killed_ten_times_ends_as_one_left_alone(method: str, tmp_path: Path) -> None:
+    check(tmp_path, method, kills=10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_run_killed_a_hundred_times_ends_as_one_left_alone(tmp_path: Path) -> None:
+    check(tmp_path, "fedssa", kills=100)
+
+
+# Commands among the kills
+
+
+def commanded(folder: Path, kills: int, seed: int) -> None:
+    """Kills at random moments with a pause, a resume or a switch just before each."""
+    settings = configuration(folder, "fedlora", kills * ROUNDS_A_KILL)
+    session, draw = folder / "killed", keys.numpy(seed, "tests/kill/commands")
+    rates = iter(range(1, kills + 1))
+    posted = []
+    for number in range(kills):
+        begin = ["resume", "killed"] if number else ["run", "--config", settings, "--session", "killed"]
+        seen = events(session)
+        process = start(folder, *begin)
+        while events(session) < seen + 1:
+            time.sleep(0.001)
+        for kind in draw.choice(["pause", "resume", "switch", "checkpoint"], int(draw.integers(1, 3))):
+            change = {"method": None, "set": [f"training.lr={next(rates, 1) / 1000}"]}
+            posted.append(checkpoints.post(session, str(kind), change if kind == "switch" else None))
+        time.sleep(float(draw.uniform(0, 0.5)))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, messages(folder)
+    assert_swept(session)
+    finish(folder, "resume", "killed")
+
+    answers = {each.id: checkpoints.answer(session, each.id) for each in posted}
+    assert all(answers.values()), "a command was lost"
+    assert list((session / "control" / "inbox").iterdir()) == []
+    history = checkpoints.Session(session).manifest().history[1:]
+    applied = [each.id for each in posted if each.kind == "switch" and answers[each.id].outcome == "applied"]  # type: ignore[union-attr]
+    assert [entry["command"] for entry in history] == applied
+    assert federations.committed(session) == federations.committed(replayed(folder, settings, history))
+    assert checkpoints.verify(session) == []
+
+
+def replayed(folder: Path, settings: str, history: list[dict[str, object]]) -> Path:
+    """A run that nobody kills, switched at the same rounds."""
+    again = folder / "again"
+    changes = {int(str(entry["from_round"])): entry for entry in history}
+
+    def switch(event: Event) -> None:
+        if isinstance(event, RoundFinished) and (entry := changes.get(event.record["round"] + 1)):
+            rate = entry["settings"]["training"]["lr"]  # type: ignore[index]
+            checkpoints.post(again, "switch", {"method": None, "set": [f"training.lr={rate}"]})
+
+    Session.create(Config.read(read_toml(Path(settings))), again, folder).run(switch)
+    return again
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_run_commanded_and_killed_twenty_times_does_each_command_once(tmp_path: Path) -> None:
+    commanded(tmp_path, kills=20, seed=0)

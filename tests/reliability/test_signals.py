@@ -1,0 +1,101 @@
+"""SIGTERM, SIGINT, SIGUSR1, SIGHUP: real processes checkpoint at a safe point; a second SIGINT leaves at once."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+from tests.cli.conftest import TINY, call
+from tests.reliability.sessions import configuration, kinds, messages, rounds, start, wait_until
+
+ENDLESS = 100_000
+"""More rounds than a test waits for."""
+
+
+@contextmanager
+def running(folder: Path, before: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
+    """A run of the session 's' without a checkpoint of its own accord; it is killed if the test leaves it."""
+    config = configuration(folder, "standalone", ENDLESS, "checkpoint.every = 100_000")
+    process = start(folder, "run", "--config", config, "--session", "s", before=before)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_stops_a_run_with_a_checkpoint(tmp_path: Path, name: str) -> None:
+    session = tmp_path / "s"
+    with running(tmp_path) as process:
+        wait_until(lambda: rounds(session) >= 2, process)
+        process.send_signal(number := signal.Signals[name])
+        assert process.wait(timeout=60) == 128 + number, messages(tmp_path)
+    reader = checkpoints.Session(session)
+    assert reader.state() == "stopped"
+    assert reader.rounds()[-1] == rounds(session) >= 2
+    assert reader.events()[-1]["reason"] == name
+    assert "Traceback" not in messages(tmp_path) and "htfl-sim resume s" in messages(tmp_path)
+
+
+def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None:
+    session = tmp_path / "s"
+    with running(tmp_path) as process:
+        wait_until(lambda: rounds(session) >= 2, process)
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: checkpoints.Session(session).rounds() != [], process)
+        (kept,) = checkpoints.Session(session).rounds()
+        wait_until(lambda: rounds(session) > kept + 2, process)
+        process.kill()
+    assert kinds(session) == ["started"]
+    here = ("--sessions-dir", tmp_path)
+    assert call("switch", "s", "standalone", f"--set=rounds={kept + 1}", *here).code == 0
+    assert call("resume", "s", *here).code == 0
+    assert "warning" in kinds(session), "the rounds after the checkpoint are computed again, and that is said"
+    assert checkpoints.Session(session).state() == "finished"
+
+
+def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    session = tmp_path / "s"
+    with running(tmp_path, before=("nohup",)) as process:
+        wait_until(lambda: rounds(session) >= 2, process)
+        process.send_signal(signal.SIGHUP)
+        reached = rounds(session)
+        wait_until(lambda: rounds(session) > reached + 2, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143
+
+
+def test_a_second_sigint_leaves_at_once_and_loses_the_round(tmp_path: Path) -> None:
+    """The clients would train for hours; the first SIGINT waits for them."""
+    session, here = tmp_path / "s", ("--sessions-dir", tmp_path)
+    assert call("run", *TINY, "--method=standalone", "--rounds=1", "--session=s", *here).code == 0
+    forever = ("--set=rounds=2", "--set=training.epochs=1000000")
+    assert call("switch", "s", "standalone", *forever, *here).code == 0
+    process = start(tmp_path, "resume", "s")
+    try:
+        wait_until(lambda: training(session, 2), process)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert process.poll() is None, "the first SIGINT lets the clients at work finish"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=2) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert "left at once: this round is lost" in messages(tmp_path)
+    reader = checkpoints.Session(session)
+    assert (reader.state(), reader.rounds()[-1]) == ("interrupted", 1)
+    checkpoints.Store.open(session).close()
+    assert checkpoints.verify(session) == []
+
+
+def training(session: Path, round: int) -> bool:
+    """Whether the owner says that it is in this round."""
+    note = checkpoints.Session(session).owner() or {}
+    return bool(note.get("progress", {}).get("round") == round and note.get("state") == "running")
