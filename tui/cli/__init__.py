@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import catalog, data, details, doctor, errors, fork, listing, resume, run, steer, upkeep
+from tui.cli import catalog, data, details, doctor, errors, fork, listing, resume, run, steer, tui, upkeep
 
 app = typer.Typer(
     name="htfl-sim",
@@ -40,6 +40,7 @@ def root(
     Examples
       htfl-sim run                         five CNNs learn handwritten digits
       htfl-sim run --preset fedlora_htm5   a row of a paper's table
+      htfl-sim tui                         the same, and everything below, in an app
       htfl-sim resume NAME                 go on after a stop, bit for bit
       htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   what came out of it
@@ -48,7 +49,7 @@ def root(
 
 
 _PANELS: dict[str, list[Callable[..., None]]] = {
-    "Run": [run.run, resume.resume],
+    "Run": [run.run, tui.tui, resume.resume],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
     "Sessions": [listing.sessions, details.show, upkeep.verify, upkeep.prune],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets],

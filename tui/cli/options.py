@@ -108,6 +108,67 @@ DeviceOption = Annotated[
     typer.Option("--device", help="Where to compute.", show_default=False, rich_help_panel=HOW),
 ]
 
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P",
+        help="A named experiment; see `htfl-sim presets`.",
+        show_default=False,
+        autocompletion=completion.presets,
+        rich_help_panel=WHAT,
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A configuration in TOML, in place of a preset.",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="D",
+        help="A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file.",
+        show_default=False,
+        autocompletion=completion.datasets,
+        rich_help_panel=WHAT,
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        metavar="M",
+        help="A method; see `htfl-sim methods`.",
+        show_default=False,
+        autocompletion=completion.methods,
+        rich_help_panel=WHAT,
+    ),
+]
+Rounds = Annotated[
+    int | None, typer.Option(metavar="N", help="rounds", show_default=False, rich_help_panel=SCALE)
+]
+Clients = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="federation.clients", show_default=False, rich_help_panel=SCALE),
+]
+Seed = Annotated[
+    int | None, typer.Option(metavar="S", help="seed", show_default=False, rich_help_panel=SCALE)
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any configuration key, dotted, with a TOML value; may be repeated and has the last word.",
+        show_default=False,
+        autocompletion=completion.assignments,
+        rich_help_panel=SCALE,
+    ),
+]
+
 
 def load_plugins(files: Sequence[Path] | None) -> None:
     """Let the methods of these files stand beside the built-in ones. Raises ConfigError."""

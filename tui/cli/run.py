@@ -1,76 +1,23 @@
 """`htfl-sim run`: a federation from its configuration to its last round."""
 
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tui.cli import completion, options, running
-from tui.cli.options import SCALE, WHAT, WHERE
+from tui.cli import options, running
+from tui.cli.options import WHERE
 
 
 def run(
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="P",
-            help="A named experiment; see `htfl-sim presets`.",
-            show_default=False,
-            autocompletion=completion.presets,
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A configuration in TOML, in place of a preset.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="D",
-            help="A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file.",
-            show_default=False,
-            autocompletion=completion.datasets,
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="M",
-            help="A method; see `htfl-sim methods`.",
-            show_default=False,
-            autocompletion=completion.methods,
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(metavar="N", help="rounds", show_default=False, rich_help_panel=SCALE)
-    ] = None,
-    clients: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="federation.clients", show_default=False, rich_help_panel=SCALE),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(metavar="S", help="seed", show_default=False, rich_help_panel=SCALE)
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Any configuration key, dotted, with a TOML value; may be repeated and has the last word.",
-            show_default=False,
-            autocompletion=completion.assignments,
-            rich_help_panel=SCALE,
-        ),
-    ] = None,
+    preset: options.Preset = None,
+    config: options.ConfigFile = None,
+    dataset: options.Dataset = None,
+    method: options.Method = None,
+    rounds: options.Rounds = None,
+    clients: options.Clients = None,
+    seed: options.Seed = None,
+    assignments: options.Settings = None,
     session: Annotated[
         str | None,
         typer.Option(

@@ -180,21 +180,26 @@ def _ask_switch(
     command = checkpoints.post(reader.folder, "switch", arguments)
     if not wait:
         return command, None
-    posted, said = time.monotonic(), False
+    posted, switched = time.monotonic(), False
     with mailbox.Ticker() as ticker:
 
+        def tell() -> None:
+            nonlocal switched
+            if not switched and (event := _switched(reader, command)):
+                switched = True
+                changes = "; ".join([*event["changes"], event["adopted"]])
+                ticker.say(f"switched after round {event['round']}: {changes}")
+
         def look(note: mailbox.Note) -> bool:
-            nonlocal said
-            if not said and (event := _switched(reader, command)):
-                said = True
-                ticker.say(
-                    f"switched after round {event['round']}: {'; '.join(event['changes'])}; {event['adopted']}"
-                )
-            waits_for = "the checkpoint of its first round" if said else "the end of the round"
+            tell()
+            waits_for = "the checkpoint of its first round" if switched else "the end of the round"
             ticker.show(f"switching: waits for {waits_for} ({mailbox.progress(note)})")
             return note.get("state") == "paused" and time.monotonic() - posted > UNREFUSED_SECONDS
 
-        return command, _accepted(reader, mailbox.await_answer(reader, command, timeout, look))
+        answer = _accepted(reader, mailbox.await_answer(reader, command, timeout, look))
+        if answer:
+            tell()  # a short round is over before the first look
+    return command, answer
 
 
 def _switched(reader: checkpoints.Session, command: Command) -> dict[str, Any] | None:

@@ -1,0 +1,277 @@
+"""pause, resume, stop, checkpoint, switch and fork: what they say, what they leave behind, how they exit."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+from checkpoints import Command, Session, Store, StoreError
+from tests.cli.conftest import Cli
+from tests.cli.test_bad_input import assert_refused
+from tui.cli import mailbox
+
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@contextmanager
+def owned(
+    session: Path, state: str = "running", act: Callable[[Store, Command], None] | None = None
+) -> Iterator[None]:
+    """A session that somebody owns, here; `act` is what the owner does with each command."""
+    over = threading.Event()
+    with Store.open(session) as store:
+
+        def serve() -> None:
+            with suppress(StoreError):  # it has been closed: the owner has ended
+                while not over.wait(0.01):
+                    for command in store.commands() if act else ():
+                        act(store, command)
+
+        store.heartbeat(state, round=4, rounds=9, phase="train", done=3, clients=10)
+        owner = threading.Thread(target=serve)
+        owner.start()
+        try:
+            yield
+        finally:
+            over.set()
+            owner.join()
+
+
+def apply(store: Store, command: Command) -> None:
+    store.answer(command, "applied", "it is done", 3)
+
+
+def refuse(store: Store, command: Command) -> None:
+    store.answer(command, "refused", "it cannot be done")
+
+
+def inbox(session: Path) -> list[str]:
+    return [command.kind for command in checkpoints.pending(session)]
+
+
+# A live session
+
+
+@pytest.mark.parametrize("kind", ["pause", "checkpoint"])
+def test_a_command_is_answered_by_the_owner(cli: Cli, done: Path, kind: str) -> None:
+    with owned(done, act=apply):
+        answer = cli(kind, "done", "--json").json()
+    assert (answer["session"], answer["kind"], answer["outcome"]) == ("done", kind, "applied")
+    assert (answer["message"], answer["round"]) == ("it is done", 3)
+
+
+def test_a_stop_waits_until_the_session_can_be_resumed(cli: Cli, done: Path) -> None:
+    def end(store: Store, command: Command) -> None:
+        apply(store, command)
+        threading.Timer(0.3, store.close).start()
+
+    with owned(done, act=end):
+        assert cli("stop", "done").code == 0
+        assert not Session(done).alive()
+
+
+@pytest.mark.parametrize("line", [["pause"], ["stop"], ["checkpoint"], ["switch", "fedssa"]])
+def test_what_the_owner_refuses_is_bad_usage_with_its_reason(cli: Cli, done: Path, line: list[str]) -> None:
+    command, *rest = line
+    with owned(done, act=refuse):
+        assert_refused(cli(command, "done", *rest), 2, f"refused the {command}", "it cannot be done")
+
+
+def test_without_waiting_the_command_is_only_left_in_the_mailbox(cli: Cli, done: Path) -> None:
+    with owned(done):
+        result = cli("pause", "done", "--no-wait", "--json")
+        assert inbox(done) == ["pause"]
+    assert result.code == 0 and result.json()["outcome"] == "waiting"
+
+
+def test_an_owner_too_busy_to_answer_is_named_and_its_heartbeat_moves(cli: Cli, done: Path) -> None:
+    with owned(done):
+        result = cli("pause", "done", "--timeout", 0.6)
+    owner = Session(done).owner() or {}
+    where = (f"process {owner['pid']} on {owner['host']}", "still moves", "round 4, 3 of 10 clients")
+    assert_refused(result, 4, "nobody answered", *where)
+
+
+def test_an_owner_whose_heartbeat_stands_still_is_not_waited_for(
+    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailbox, "SILENT_SECONDS", 0.2)  # less than a beat
+    with owned(done):
+        result = cli("pause", "done")
+    assert_refused(result, 4, "stands still", "stays in the mailbox", "--steal")
+
+
+def test_an_owner_that_ends_without_an_answer_is_not_waited_for(cli: Cli, done: Path) -> None:
+    with owned(done, act=lambda store, command: store.close("finished")):
+        assert_refused(cli("pause", "done"), 4, "it finished with round 3")
+
+
+def test_a_switch_of_a_session_that_ends_first_waits_for_the_next_resume(cli: Cli, done: Path) -> None:
+    with owned(done, act=lambda store, command: store.close("stopped")):
+        result = cli("switch", "done", "fedssa")
+    assert result.code == 0 and "at the next `htfl-sim resume done`" in result.err
+    assert inbox(done) == ["switch"]
+
+
+def test_a_switch_tells_when_it_happened_and_when_it_is_kept(cli: Cli, done: Path) -> None:
+    def switch(store: Store, command: Command) -> None:
+        store.event("switched", round=3, command=command.id, changes=["a 1 → 2"], adopted="takes over head")
+        store.answer(command, "applied", "in force since round 4", 4)
+
+    with owned(done, act=switch):
+        said = cli("switch", "done", "fedlora", "--set=training.lr=0.5").err
+    assert "switched after round 3: a 1 → 2; takes over head" in said
+    assert "in force since round 4" in said
+
+
+def test_a_switch_of_a_paused_session_is_not_waited_for(
+    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.cli.steer.UNREFUSED_SECONDS", 0.1)
+    with owned(done, "paused"):
+        result = cli("switch", "done", "fedssa")
+    assert result.code == 0 and "once the session is resumed" in result.err
+
+
+def test_resuming_a_paused_session_lets_it_go_on(cli: Cli, done: Path) -> None:
+    with owned(done, "paused", apply):
+        result = cli("resume", "done")
+    assert result.code == 0 and "resume done: it is done" in result.err
+
+
+def test_a_paused_session_is_not_started_again_with_other_options(cli: Cli, done: Path) -> None:
+    with owned(done, "paused", apply):
+        assert_refused(
+            cli("resume", "done", "--workers=2", "--rounds=9"), 2, "only paused", "--rounds, --workers"
+        )
+
+
+# A session that nobody runs
+
+
+def in_state(done: Path, state: str) -> None:
+    if state == "stopped":
+        Store.open(done).close("stopped")
+    elif state == "interrupted":
+        (done / "owner.json").unlink()
+
+
+@pytest.mark.parametrize("command", ["pause", "stop", "checkpoint"])
+@pytest.mark.parametrize(
+    "state, said",
+    [
+        ("finished", ["it finished with round 3", "htfl-sim resume done --rounds N"]),
+        ("stopped", ["it was stopped after round 3", "htfl-sim resume done"]),
+        ("interrupted", ["its run was interrupted after round 3", "htfl-sim resume done"]),
+    ],
+)
+def test_nobody_to_steer_is_said_with_the_state_and_what_to_do(
+    cli: Cli, done: Path, command: str, state: str, said: list[str]
+) -> None:
+    in_state(done, state)
+    assert_refused(cli(command, "done"), 4, "nobody runs", *said)
+    assert inbox(done) == []
+
+
+REFUSED = {
+    "a method its models cannot run": (["inco", "--set=rounds=9"], ["inco"]),
+    "an unknown method": (["fedssaa"], ["'fedssaa'", "'fedssa'"]),
+    "nothing new": (["fedlora"], ["nothing would change"]),
+    "a bad value": (["fedlora", "--set=training.lr=-1"], ["'training.lr'"]),
+    "what cannot change": (["fedlora", "--set=seed=3"], ["'seed' cannot change"]),
+    "no round left": (["fedssa"], ["round 3 is done", "rounds=13"]),
+}
+
+
+@pytest.mark.parametrize("line, said", REFUSED.values(), ids=REFUSED)
+def test_a_refused_switch_leaves_a_stopped_session_untouched(
+    cli: Cli, done: Path, line: list[str], said: list[str]
+) -> None:
+    before = {path: path.read_bytes() for path in done.rglob("*") if path.is_file()}
+    assert_refused(cli("switch", "done", *line), 2, *said)
+    assert before == {path: path.read_bytes() for path in done.rglob("*") if path.is_file()}
+
+
+def test_a_switch_of_a_stopped_session_is_shown_and_takes_hold_at_the_resume(cli: Cli, done: Path) -> None:
+    switched = cli("switch", "done", "fedssa", "--set=rounds=5")
+    assert switched.code == 0 and "rounds 3 → 5" in switched.err
+    assert "fedssa rounds=5" in cli("show", "done").out
+    (waiting,) = cli("show", "done", "--json").json()["pending"]
+    assert waiting["arguments"] == {"method": "fedssa", "set": ["rounds=5"]}
+
+    resumed = cli("resume", "done")
+    assert resumed.code == 0 and "takes hold now: fedssa rounds=5" in resumed.err
+    assert "from round 4 on: fedlora → fedssa" in resumed.err
+    assert [record["method"] for record in Session(done).records()] == ["fedlora"] * 3 + ["fedssa"] * 2
+    page = cli("show", "done", "--json").json()
+    assert page["settings"]["method"]["name"] == "fedssa" != page["config"]["method"]["name"]
+    assert page["pending"] == []
+
+
+def test_switches_are_checked_on_top_of_those_that_wait(cli: Cli, done: Path) -> None:
+    assert cli("switch", "done", "fedssa", "--set=rounds=5").code == 0
+    assert_refused(cli("switch", "done", "fedssa"), 2, "nothing would change")
+    assert "mu_0 0.5 → 0.3" in cli("switch", "done", "fedssa", "--set=method.mu_0=0.3").err
+
+
+def test_a_resume_tells_of_a_switch_it_refuses(cli: Cli, done: Path) -> None:
+    checkpoints.post(done, "switch", {"method": "inco", "set": ["rounds=9"]})
+    said = cli("resume", "done").err
+    assert "the switch to inco rounds=9" in said and "is refused" in said and "is finished" in said
+
+
+def test_a_finished_session_is_extended(cli: Cli, done: Path) -> None:
+    assert cli("resume", "done", "--rounds=5").code == 0
+    assert len(Session(done).records()) == 5
+    (listed,) = cli("sessions", "--json").json()
+    assert (listed["round"], listed["rounds"], listed["state"]) == (5, 5, "finished")
+    again = cli("resume", "done", "--rounds=5")
+    assert again.code == 0 and "is finished" in again.err and inbox(done) == []
+
+
+def test_a_session_cannot_be_shortened_to_less_than_it_has(cli: Cli, done: Path) -> None:
+    assert_refused(cli("resume", "done", "--rounds=2"), 2, "round 3 is done")
+    assert inbox(done) == []
+
+
+# Forks
+
+
+def test_a_fork_tells_what_was_run_again_what_changed_and_what_to_type(cli: Cli, done: Path) -> None:
+    kept = cli("prune", "done", "--keep-last=1", "--no-keep-best")
+    assert kept.code == 0
+    result = cli("fork", "done", "--at-round=2", "--session=new", "--method=fedssa", "--json")
+    assert result.code == 0, result.err
+    assert "2 rounds were run again, with the parent's very results" in result.err
+    assert "htfl-sim resume new" in result.err
+    made = result.json()
+    assert (made["parent"], made["round"], made["replayed"]) == ("done", 2, 2)
+    assert made["changes"] == ["method fedlora → fedssa"] and made["adopted"]
+
+
+def test_a_fork_goes_on_at_once_when_asked_to(cli: Cli, done: Path, sessions: Path) -> None:
+    result = cli("fork", "done", "--at-round=2", "--session=new", "--rounds=4", "--run", "--json")
+    assert result.code == 0 and result.out.count("\n") == 2
+    assert [record["round"] for record in Session(sessions / "new").records()] == [1, 2, 3, 4]
+
+
+FORKS = {
+    "a round that never was": (["--at-round=4", "--session=new"], 2, ["rounds 0 to 3"]),
+    "a name that is taken": (["--at-round=2", "--session=done"], 2, ["exists already", "--session"]),
+    "a name with a folder": (["--at-round=2", "--session=a/b"], 2, ["'a/b'"]),
+    "no round left": (["--at-round=3", "--session=new"], 2, ["--rounds 13"]),
+    "other data": (["--at-round=2", "--session=new", "--set=data.limit=100"], 2, ["'data' cannot change"]),
+    "no name": (["--at-round=2"], 2, ["--session"]),
+}
+
+
+@pytest.mark.parametrize("line, code, said", FORKS.values(), ids=FORKS)
+def test_a_refused_fork_makes_nothing(
+    cli: Cli, done: Path, sessions: Path, line: list[str], code: int, said: list[str]
+) -> None:
+    assert_refused(cli("fork", "done", *line), code, *said)
+    assert [path.name for path in sessions.iterdir()] == ["done"]
