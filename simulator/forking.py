@@ -9,14 +9,13 @@ from typing import Any
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
 from checkpoints.seal import canonical
-from simulator import states, switching
+from simulator import document, states, switching
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config, Raw
 from simulator.engine import State
 from simulator.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
 from simulator.progress import Observer, unobserved
-from simulator.session import check_data, current, document, on_device, retention
 
 MAY_CHANGE = (*switching.SETTINGS, "seed")
 
@@ -72,7 +71,7 @@ def fork(
     if at_round and config.method != before.method:
         state = state or source.load(at_round, built)
         state, adopted = after.engine.take_over(state, built.method)
-    config = on_device(config, after)
+    config = document.on_device(config, after)
     try:
         _write(folder, source, at_round, config, after, state, changes, adopted)
     except BaseException:
@@ -99,9 +98,9 @@ class _Source:
             has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
             raise ConfigError(f"{parent} has no round {at_round}; it has {has}.")
         given = {key: value for key, value in runtime.items() if value is not None}
-        config, history = current(session, given)
+        config, history = document.current(session, given)
         built = build(config, data_dir)
-        check_data(session, config, built)
+        document.check_data(session, config, built)
         return cls(session, records, history, config, built)
 
     def config_after(self, round: int) -> Config:
@@ -184,8 +183,8 @@ def _write(
     parent = source.session
     about = {"id": parent.document["id"], "name": parent.folder.resolve().name, "round": round}
     ledger = b"".join(canonical(record) + b"\n" for record in source.records[: max(round - 1, 0)])
-    facts = document(config, built, parent=about)
-    with Store.create(folder, facts, retention(config, about), ledger=ledger) as store:
+    facts = document.of_new(config, built, parent=about)
+    with Store.create(folder, facts, document.retention(config, about), ledger=ledger) as store:
         store.event("forked", method=config.method.name, **about, changes=list(changes), adopted=adopted)
         if round == 0:
             return

@@ -9,8 +9,8 @@ import checkpoints
 from simulator import switching
 from simulator.builder import build, rebuild
 from simulator.config import Config
+from simulator.document import check_data, current
 from simulator.errors import ConfigError
-from simulator.session import check_data, current
 
 
 def planned(session: checkpoints.Session) -> Config:

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import checkpoints
-from checkpoints import Command, ObjectRef, Retention, Store
-from simulator import partial, plugins, states, switching
+from checkpoints import Command, ObjectRef, Store
+from simulator import document, partial, plugins, states, switching
 from simulator.builder import Built, build, rebuild
-from simulator.config import Config, Raw, merged
+from simulator.config import Config, Raw
 from simulator.engine import State
 from simulator.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
@@ -82,8 +82,8 @@ class Session:
         if not checkpoints.is_free(folder):
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
-        config = on_device(config, built)
-        store = Store.create(folder, document(config, built, parent=None), retention(config))
+        config = document.on_device(config, built)
+        store = Store.create(folder, document.of_new(config, built, parent=None), document.retention(config))
         with _closed_on_failure(store):
             store.event("started", method=config.method.name, round=0)
             return cls(config, folder, built, store, built.engine.start(), [switching.entry(config, 1)])
@@ -109,9 +109,9 @@ class Session:
         runtime = {
             key: value for key, value in (("workers", workers), ("device", device)) if value is not None
         }
-        config, history = current(reader, runtime)
+        config, history = document.current(reader, runtime)
         built = build(config, data_dir)
-        check_data(reader, config, built)
+        document.check_data(reader, config, built)
         present = environment(built.federation.device, config.runtime.threads_per_client)
         changes = inexact(reader.document["environment"], present)
         if changes and not allow_inexact:
@@ -119,7 +119,9 @@ class Session:
                 f"{folder}: resumed here the result would no longer be bit-identical ({'; '.join(changes)}). "
                 "Use --allow-inexact to go on all the same; the session will record it."
             )
-        store = Store.open(folder, retention=retention(config, reader.document["parent"]), steal=steal)
+        store = Store.open(
+            folder, retention=document.retention(config, reader.document["parent"]), steal=steal
+        )
         with _closed_on_failure(store):
             session = cls(config, folder, built, store, built.engine.start(), history)
             session._restore()
@@ -376,52 +378,3 @@ def _closed_on_failure(store: Store) -> Iterator[None]:
     except BaseException:
         store.close("stopped")
         raise
-
-
-def current(session: checkpoints.Session, runtime: Raw) -> tuple[Config, list[Raw]]:
-    """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
-
-    Raises SessionError when the plugin of its method is not loaded or not the same.
-    """
-    history = session.manifest().history if session.rounds() else []
-    plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
-    raw = switching.in_force(session.document, history)
-    plugins.check(session.folder, str(raw["method"]["name"]), plugin)
-    config = Config.read(merged(raw, {"runtime": runtime}))
-    return config, history or [switching.entry(config, 1)]
-
-
-def check_data(session: checkpoints.Session, config: Config, built: Built) -> None:
-    """Raise SessionError unless the data and their partition are those the session was made with."""
-    if built.data.fingerprint != session.document["data_fingerprint"]:
-        raise SessionError(
-            f"{session.folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
-            "made with; point --data-dir at the original data."
-        )
-
-
-def document(config: Config, built: Built, parent: Raw | None) -> Raw:
-    """What session.json says of a new session."""
-    return {
-        "config": config.to_json(),
-        "parent": parent,
-        "environment": environment(built.federation.device, config.runtime.threads_per_client),
-        "data_fingerprint": built.data.fingerprint,
-        "plugin": plugins.recorded(config.method.name),
-    }
-
-
-def on_device(config: Config, built: Built) -> Config:
-    """The configuration with the device that 'auto' came to."""
-    return Config.read(merged(config.to_json(), {"runtime": {"device": built.federation.device.type}}))
-
-
-def retention(config: Config, parent: Raw | None = None) -> Retention:
-    """Which checkpoints the configuration keeps; of a fork also its first, from which its rounds can be run again."""
-    settings = config.checkpoint
-    return Retention(
-        last=settings.keep_last,
-        every=settings.keep_every,
-        best="accuracy.mean" if settings.keep_best else None,
-        pinned=frozenset({parent["round"]} if parent else ()),
-    )

@@ -1,0 +1,58 @@
+"""What a session's files say of it besides tensors: its settings, its data, its environment, what it keeps."""
+
+import checkpoints
+from checkpoints import Retention
+from simulator import plugins, switching
+from simulator.builder import Built
+from simulator.config import Config, Raw, merged
+from simulator.environment import environment
+from simulator.errors import SessionError
+
+
+def current(session: checkpoints.Session, runtime: Raw) -> tuple[Config, list[Raw]]:
+    """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
+
+    Raises SessionError when the plugin of its method is not loaded or not the same.
+    """
+    history = session.manifest().history if session.rounds() else []
+    plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
+    raw = switching.in_force(session.document, history)
+    plugins.check(session.folder, str(raw["method"]["name"]), plugin)
+    config = Config.read(merged(raw, {"runtime": runtime}))
+    return config, history or [switching.entry(config, 1)]
+
+
+def check_data(session: checkpoints.Session, config: Config, built: Built) -> None:
+    """Raise SessionError unless the data and their partition are those the session was made with."""
+    if built.data.fingerprint != session.document["data_fingerprint"]:
+        raise SessionError(
+            f"{session.folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
+            "made with; point --data-dir at the original data."
+        )
+
+
+def of_new(config: Config, built: Built, parent: Raw | None) -> Raw:
+    """What session.json says of a new session."""
+    return {
+        "config": config.to_json(),
+        "parent": parent,
+        "environment": environment(built.federation.device, config.runtime.threads_per_client),
+        "data_fingerprint": built.data.fingerprint,
+        "plugin": plugins.recorded(config.method.name),
+    }
+
+
+def on_device(config: Config, built: Built) -> Config:
+    """The configuration with the device that 'auto' came to."""
+    return Config.read(merged(config.to_json(), {"runtime": {"device": built.federation.device.type}}))
+
+
+def retention(config: Config, parent: Raw | None = None) -> Retention:
+    """Which checkpoints the configuration keeps; of a fork also its first, from which its rounds can be run again."""
+    settings = config.checkpoint
+    return Retention(
+        last=settings.keep_last,
+        every=settings.keep_every,
+        best="accuracy.mean" if settings.keep_best else None,
+        pinned=frozenset({parent["round"]} if parent else ()),
+    )
