@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
@@ -66,9 +65,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float
     for _ in range(int(seconds / 0.05)):
         if condition():
             return
-        await pilot.pause(0.05)
+        await asyncio.sleep(
+            0.05
+        )  # pilot.pause waits for an idle processor, which a run in this process is not
     raise AssertionError("it did not come about in time")
-
-
-def session(name: str) -> Path:
-    return Path("/tmp/look") / name

@@ -26,7 +26,8 @@ class Key:
 
     keys: as Textual names them, comma-separated. action: of the app; `panel('pin')` is `action_pin` of the visible
     panel. label: for the footer, one or two words. about: for help and palette, a short sentence. shown: how the key
-    is printed. where: the panels it works in; none means everywhere. weight: the higher, the sooner the footer has room for it; 0: never.
+    is printed. where: the panels it works in; none means everywhere. weight: the higher, the sooner the footer has room
+    for it; 0: never.
     """
 
     keys: str

@@ -1,7 +1,6 @@
 """A run on a thread of this process. The app steers and reads it through its session, like anybody's."""
 
 import threading
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,9 +24,10 @@ class Launch(threading.Thread):
     def __init__(self, folder: Path, open: Opener, post: Callable[[Message], object]) -> None:
         super().__init__(name="run", daemon=True)
         self.folder = folder
-        self.trace: str | None = None
-        """The traceback of a failure, for --debug."""
-        self.failure: str | None = None
+        self.error: Exception | None = None
+        """What ended it, if not the last round or a stop."""
+        self.state = "stopped"
+        """Once it is over: 'finished' or 'stopped'."""
         self.observe: Observer | None = None
         """Told of the run's events, if anybody wants them."""
         self._open = open
@@ -39,15 +39,14 @@ class Launch(threading.Thread):
         self._reason = self._reason or reason
 
     def run(self) -> None:
-        state = "stopped"
         try:
             with self._open() as session:
                 self._post(RunStarted(self.folder))
-                state = session.run(self._tell, stop=lambda: self._reason).state
+                self.state = session.run(self._tell, stop=lambda: self._reason).state
         except Exception as error:  # whatever it is, it is shown, and the app goes on
-            self.trace = traceback.format_exc()
-            self.failure = explain(error)[0]
-        self._post(RunEnded(self.folder, state, self.failure))
+            self.error = error
+        failure = explain(self.error)[0] if self.error else None
+        self._post(RunEnded(self.folder, self.state, failure))
 
     def _tell(self, event: "Event") -> None:
         if self.observe is not None:

@@ -1,7 +1,7 @@
-"""What panels and threads tell the app. A panel changes nothing itself: it says what was asked for, the app makes a View.
+"""What panels and threads tell the app. A panel changes nothing itself: it says what is wanted, the app makes a View.
 
-Keys reach panels by name: `action_pin`, `action_mark`, `action_sort` … on the visible panel are called for the keys that
-keys.py gives to panels, whether or not the panel has the focus. So a panel needs no BINDINGS of its own for them.
+Keys reach panels by name: `action_pin`, `action_mark`, `action_sort` … on the visible panel are called for the keys
+that keys.py gives to panels, whether or not the panel has the focus. So a panel needs no BINDINGS of its own for them.
 """
 
 from dataclasses import dataclass

@@ -44,7 +44,9 @@ def _facts(view: View) -> list[str]:
     """From the one that is dropped last to the one that is dropped first."""
     run = view.run
     if not run.document:
-        return [run.name or "htfl-sim", "starting…" if run.error is None else "cannot be read"]
+        if not run.name:
+            return ["htfl-sim", "no session: a shows one, n begins one"]
+        return [run.name, run.state if run.state == "failed" else "cannot be read" if run.error else "…"]
     facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
     if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
         facts.append(within)

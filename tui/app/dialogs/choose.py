@@ -42,7 +42,6 @@ class Choose(Dialog[str]):
         )
 
     def on_mount(self) -> None:
-        super().on_mount()
         options = self.query_one(OptionList)
         ids = [id for id, _, _ in self._choices]
         options.highlighted = ids.index(self._selected) if self._selected in ids else 0

@@ -26,7 +26,6 @@ class Help(Dialog[None]):
         yield VerticalScroll(Static(self._text()))
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(VerticalScroll).focus()
 
     def _text(self) -> Content:

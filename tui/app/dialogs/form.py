@@ -1,0 +1,188 @@
+"""Lines to fill in, with what may stand there listed under the one that has the focus."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, TypeVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.app.dialogs.base import Dialog
+from tui.cli.errors import explain
+
+Result = TypeVar("Result")
+Known = tuple[str, str]
+"""A value that may stand in a field, and what it is."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A line of a form. `known` gives the values to choose from, if there are any to list."""
+
+    name: str
+    label: str
+    value: str = ""
+    placeholder: str = ""
+    known: Callable[[], Sequence[Known]] | None = None
+
+
+class Form(Dialog[Result]):
+    """Fields by line. Enter hands the values to `accept`, on a thread; what it raises is said in the dialog."""
+
+    hint = "tab: next line  up, down: choose  enter: do it  escape: leave"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "choose(-1)", "choose", show=False),
+        Binding("down", "choose(1)", "choose", show=False),
+    ]
+
+    def __init__(self, title: str, fields: Sequence[Field]) -> None:
+        super().__init__(title)
+        self._fields = {field.name: field for field in fields}
+        self._typed = ""
+        self._working = False
+
+    def accept(self, values: dict[str, str]) -> Result:
+        """What the form gives back for these values; on a thread. Raises the project's errors for bad ones."""
+        raise NotImplementedError
+
+    def remark(self, values: dict[str, str]) -> str:
+        """What is to be said under the fields while they are filled in; quick."""
+        return ""
+
+    @property
+    def values(self) -> dict[str, str]:
+        return {name: self.query_one(f"#field-{name}", Input).value.strip() for name in self._fields}
+
+    def body(self) -> Iterable[Widget]:
+        width = max(len(field.label) for field in self._fields.values()) + 2
+        with Vertical(classes="fields") as rows:
+            for field in self._fields.values():
+                label = Label(self.spelled(field.label), markup=False)
+                label.styles.width = width
+                entry = Input(
+                    field.value,
+                    placeholder=self.spelled(field.placeholder),
+                    id=f"field-{field.name}",
+                    compact=True,
+                    select_on_focus=False,
+                )
+                yield Horizontal(label, entry, classes="field")
+        _ = rows
+        yield OptionList(id="known", compact=True)
+        yield Static("", id="remark", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#known", OptionList).can_focus = False
+        self.query(Input).first().focus()
+        self._remark()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        self._typed = ""
+        self._list_known()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.complain("")
+        self._remark()
+        if event.input.has_focus and event.value != self._chosen():
+            self._typed = event.value
+            self._list_known()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.action_submit()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self._take(event.option_id or "")
+
+    def action_choose(self, step: int) -> None:
+        """Put the next or the previous of the listed values into the field."""
+        known = self.query_one("#known", OptionList)
+        if not known.display or not known.option_count:
+            return
+        place = -1 if known.highlighted is None and step > 0 else known.highlighted or 0
+        known.highlighted = (place + step) % known.option_count
+        self._take(self._chosen() or "")
+
+    def action_submit(self) -> None:
+        if self._working:
+            return
+        self._working = True
+        self.complain("")
+        self.run_worker(partial(self._accept, self.values), thread=True)
+
+    def _accept(self, values: dict[str, str]) -> None:
+        try:
+            result = self.accept(values)
+        except Exception as error:  # said in the dialog, whatever it is
+            self.app.call_from_thread(self._refuse, explain(error)[0])
+        else:
+            self.app.call_from_thread(self.dismiss, result)
+
+    def _refuse(self, fault: str) -> None:
+        self._working = False
+        self.complain(fault)
+
+    def _take(self, value: str) -> None:
+        if isinstance(self.focused, Input):
+            self.focused.value = value
+            self.focused.cursor_position = len(value)
+
+    def _chosen(self) -> str | None:
+        known = self.query_one("#known", OptionList)
+        if known.highlighted is None or not known.display:
+            return None
+        return known.get_option_at_index(known.highlighted).id
+
+    def _remark(self) -> None:
+        text = self.remark(self.values)
+        line = self.query_one("#remark", Static)
+        line.update(self.spelled(text))
+        line.display = bool(text)
+
+    def _list_known(self) -> None:
+        """The values for the field with the focus that have what was typed."""
+        known = self.query_one("#known", OptionList)
+        name = (self.focused.id or "").removeprefix("field-") if self.focused else ""
+        field = self._fields.get(name)
+        offered = field.known() if field and field.known else ()
+        found = [each for each in offered if self._typed.lower() in f"{each[0]} {each[1]}".lower()]
+        known.clear_options()
+        width = max((len(value) for value, _ in found), default=0) + 2
+        known.add_options(
+            Option(Content.assemble((value.ljust(width), "bold"), self.spelled(about)), id=value)
+            for value, about in found
+        )
+        known.display = bool(found)
+
+
+def number(values: dict[str, str], name: str, least: int = 1) -> int | None:
+    """A whole number from a field, None where it is empty. Raises ConfigError."""
+    from simulator.errors import ConfigError
+
+    text = values[name]
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise ConfigError(f"{name}: '{text}' is no whole number from {least} on.")
+    return int(text)
+
+
+def assignments(text: str) -> list[str]:
+    """`key=value` words, quoted as in a shell. Raises ConfigError."""
+    import shlex
+
+    from simulator.errors import ConfigError
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"settings: {error} in '{text}'.") from error
+    for word in words:
+        if "=" not in word:
+            raise ConfigError(f"settings: '{word}' is not key=value; for example: training.lr=0.005.")
+    return words

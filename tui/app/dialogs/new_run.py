@@ -1,0 +1,189 @@
+"""The form for a new run: what to run, what that comes to, and what is missing for it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+import presets
+from tui.app.dialogs.fork import free_name
+from tui.app.dialogs.form import Field, Form, Known, assignments, number
+from tui.cli import literals
+from tui.cli.errors import explain
+from tui.cli.settings import QUICKSTART, Choices
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run to begin, and its folder."""
+
+    choices: Choices
+    folder: Path
+
+
+class NewRunDialog(Form[NewRun]):
+    """Gives back a NewRun whose data are here."""
+
+    hint = (
+        "tab: next line  up, down: choose  enter: begin  escape: leave\n"
+        "ctrl+f: fetch the data set  ctrl+d: take digits, which need no download"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+f", "fetch", "fetch", show=False, priority=True),
+        Binding("ctrl+d", "digits", "digits", show=False, priority=True),
+    ]
+
+    def __init__(self, sessions: Path, data: Path, choices: Choices, name: str = "") -> None:
+        """`choices` fills the form in, and gives what the form has no line for."""
+        self._sessions, self._data, self._choices = sessions, data, choices
+        self._fetching = ""
+        super().__init__(
+            "New run",
+            [
+                Field("preset", "preset", choices.preset or "", f"{QUICKSTART}", _presets),
+                Field(
+                    "dataset", "data set", choices.dataset or "", "the preset's; or a folder", self._datasets
+                ),
+                Field("method", "method", choices.method or "", "the preset's", _methods),
+                Field("rounds", "rounds", _text(choices.rounds), "the preset's"),
+                Field("clients", "clients", _text(choices.clients), "the preset's"),
+                Field("seed", "seed", _text(choices.seed), "the preset's"),
+                Field(
+                    "set", "settings", " ".join(choices.assignments), "key=value …, such as training.epochs=2"
+                ),
+                Field("name", "session", name, "made up"),
+            ],
+        )
+
+    def remark(self, values: dict[str, str]) -> str:
+        """What the preset says, as far as that is known without reading the whole configuration."""
+        if self._fetching:
+            return self._fetching
+        name = values["preset"] or QUICKSTART
+        if name not in presets.names():
+            return f"There is no preset '{name}'."
+        preset = presets.load(name)
+        raw = preset.config
+        dataset = values["dataset"] or str(raw.get("data", {}).get("dataset", "digits"))
+        method = values["method"] or str(raw.get("method", {}).get("name", ""))
+        rounds = values["rounds"] or raw.get("rounds", "?")
+        clients = values["clients"] or raw.get("federation", {}).get("clients", 10)
+        about = f"{preset.title}\n{method} on {dataset}, {clients} clients, {rounds} rounds"
+        missing = _missing(dataset, self._data)
+        return f"{about}\nMissing: {missing}" if missing else about
+
+    def accept(self, values: dict[str, str]) -> NewRun:
+        from simulator.errors import ConfigError, DataError
+        from tui.cli.options import checked_name
+        from tui.cli.settings import new_name
+
+        choices = replace(
+            self._choices,
+            preset=values["preset"] or (None if self._choices.file else QUICKSTART),
+            dataset=values["dataset"] or None,
+            method=values["method"] or None,
+            rounds=number(values, "rounds"),
+            clients=number(values, "clients"),
+            seed=number(values, "seed", 0),
+            assignments=assignments(values["set"]),
+        )
+        config = choices.read()
+        if missing := _missing(config.data.dataset, self._data):
+            raise DataError(f"{missing}: ctrl+f fetches it, ctrl+d takes digits instead.")
+        name = checked_name(values["name"]) if values["name"] else None
+        folder = self._sessions / (name or new_name(config, self._sessions, datetime.now().astimezone()))
+        if folder.exists():
+            raise ConfigError(f"{folder.name} exists already; choose another name, or attach to it.")
+        return NewRun(choices, folder)
+
+    def action_digits(self) -> None:
+        from textual.widgets import Input
+
+        self.query_one("#field-dataset", Input).value = "digits"
+
+    def action_fetch(self) -> None:
+        """Download the data set, on a thread, with the bytes under the fields."""
+        if not self._fetching:
+            self._fetching = "fetching…"
+            self.run_worker(partial(self._fetch, self.values), thread=True)
+
+    def _fetch(self, values: dict[str, str]) -> None:
+        import simulator.data
+        from simulator.data import datasets
+
+        assert simulator.data
+        raw = presets.load(values["preset"] or QUICKSTART).config
+        name = values["dataset"] or str(raw.get("data", {}).get("dataset", "digits"))
+        fault = ""
+        try:
+            datasets.get(name).fetch(self._data, partial(self._fetched, name))
+        except Exception as error:  # said in the dialog, whatever it is
+            fault = explain(error)[0]
+        self.app.call_from_thread(self._fetch_ended, fault)
+
+    def _fetched(self, name: str, done: int, total: int | None) -> None:
+        share = f"{done / total:.0%} of {total / 2**20:.0f} MiB" if total else f"{done / 2**20:.1f} MiB"
+        text = f"fetching {name}: {share}"
+        if text != self._fetching:
+            self._fetching = text
+            self.app.call_from_thread(self._remark)
+
+    def _fetch_ended(self, fault: str) -> None:
+        self._fetching = ""
+        self._remark()
+        self.complain(fault)
+
+    def _datasets(self) -> Sequence[Known]:
+        import simulator.data
+        from simulator.data import datasets
+
+        assert simulator.data
+        return [
+            (name, ("here" if datasets.get(name).is_present(self._data) else "to fetch"))
+            for name in datasets.names()
+        ]
+
+
+def is_here(choices: Choices, data: Path) -> bool:
+    """Whether the data of a run are there, as far as its preset and its options tell."""
+    name = choices.dataset
+    if name is None and choices.file is None:
+        name = presets.load(choices.preset or QUICKSTART).config.get("data", {}).get("dataset")
+    return name is None or not _missing(str(name), data)
+
+
+def made_up(choices: Choices, sessions: Path) -> str:
+    """A name for a run of which only the options are known."""
+    stem = choices.preset or (choices.file.stem if choices.file else QUICKSTART)
+    words = [stem, *(Path(word).stem for word in (choices.method, choices.dataset) if word)]
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip(".-_")[:70] or "run"
+    return free_name(sessions, f"{plain}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+
+
+def _missing(dataset: str, data: Path) -> str:
+    """What is not here of the data, in words; nothing where all is, or the loader has to say."""
+    import simulator.data
+    from simulator.data import datasets
+
+    assert simulator.data
+    if dataset in datasets.names():
+        here = datasets.get(dataset).is_present(data)
+        return "" if here else f"{dataset} is not in {data} yet"
+    return "" if Path(dataset).expanduser().exists() else f"there is no data set or folder '{dataset}'"
+
+
+def _presets() -> Sequence[Known]:
+    return [(preset.name, preset.title) for preset in presets.all()]
+
+
+def _methods() -> Sequence[Known]:
+    return [(name, "") for name in literals.methods()]
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)

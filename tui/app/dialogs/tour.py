@@ -1,0 +1,63 @@
+"""What a newcomer is told, page by page, on the first start."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.app.dialogs.base import Dialog
+
+PAGES = (
+    "Clients with different models and different data learn together. The status row says which session is shown, "
+    "what it does and how far it is; the tabs below it are the screens, each with its digit, Sessions with s.",
+    "Live is where to begin: accuracy over the rounds, the clients, the traffic, how alike the models have become. "
+    "y changes the chart, p pins a client, z gives one part the whole screen.",
+    "space pauses and goes on, c writes a checkpoint, m changes the method under way, S stops. What is asked for takes "
+    "hold between two clients or two rounds; until then the status row says so.",
+    "[ and ] go back and forth in time, L returns to the newest round. f forks a new session off the round shown: "
+    "another method, another seed, the same past. x in Sessions marks, v compares.",
+    "q asks whether the training goes on without the app. ? lists every key, ctrl+p finds every command by name.",
+)
+
+
+class Tour(Dialog[None]):
+    """A few pages; escape skips what is left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,right,space", "page(1)", "on", show=False),
+        Binding("left,backspace", "page(-1)", "back", show=False),
+    ]
+    hint = "enter: on   left: back   escape: skip the tour"
+
+    def __init__(self) -> None:
+        super().__init__("Welcome to htfl-sim")
+        self._page = 0
+
+    def body(self) -> Iterable[Widget]:
+        yield Static(self._text(), id="page", markup=False)
+
+    def action_page(self, step: int) -> None:
+        self._page = max(self._page + step, 0)
+        if self._page == len(PAGES):
+            self.dismiss(None)
+        else:
+            self.query_one("#page", Static).update(self._text())
+
+    def _text(self) -> str:
+        return self.spelled(f"{PAGES[self._page]}\n\n{self._page + 1} of {len(PAGES)}")
+
+
+def is_due(folder: Path) -> bool:
+    """Whether the tour has not been shown yet; from now on it has. Where that cannot be noted it is not shown."""
+    seen = folder / "tour-seen"
+    if seen.exists():
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        seen.touch()
+    except OSError:
+        return False
+    return True

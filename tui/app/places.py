@@ -1,0 +1,52 @@
+"""Where sessions and data lie and how runs of this process are opened: what the command line said, once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import checkpoints
+
+if TYPE_CHECKING:
+    from simulator.session import Session
+    from tui.app.dialogs.new_run import NewRun
+    from tui.app.launch import Opener
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders, and the options of every run begun here."""
+
+    sessions: Path
+    data: Path
+    workers: int | None = None
+    device: str | None = None
+    name: str | None = None
+    """The name for the first new session, if one was given."""
+
+    def creator(self, wish: "NewRun") -> "Opener":
+        """Makes the session of a new run."""
+
+        def create() -> "Session":
+            from simulator.session import Session
+
+            return Session.create(wish.choices.read(), wish.folder, self.data)
+
+        return create
+
+    def resumer(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> "Opener":
+        """Takes a session up again, with so many rounds in all if they are to be others."""
+
+        def resume() -> "Session":
+            from simulator.rehearsal import planned, proposed
+            from simulator.session import Session
+
+            reader = checkpoints.Session(folder)
+            arguments = {"method": None, "set": [f"rounds={rounds}"]}
+            if rounds is not None and planned(reader).rounds != rounds:
+                proposed(reader, arguments)
+                checkpoints.post(folder, "switch", arguments)
+            return Session.resume(
+                folder, self.data, workers=self.workers, device=self.device, allow_inexact=allow_inexact
+            )
+
+        return resume

@@ -1,0 +1,102 @@
+"""Which methods a session's models can run, and why the others cannot: asked of the methods, without data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.federation import Federation
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyper-parameter of a method: its key, default as text, and meaning."""
+
+    key: str
+    default: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A method as the switch dialog lists it; `obstacle` says why the models cannot run it, if they cannot."""
+
+    name: str
+    title: str
+    needs: str
+    obstacle: str | None
+    parameters: tuple[Parameter, ...]
+
+
+def survey(config: Mapping[str, Any]) -> list[Offer]:
+    """Every method, with what it lacks here. Takes a second or two, and torch: call it on a thread.
+
+    How many samples a client has is not known without its data, nor the shape of a user's own images: what depends on
+    those is left to the session's owner, who checks again and may refuse.
+    """
+    from simulator import methods
+    from simulator.config import Config
+    from simulator.errors import HtflError
+
+    settings = Config.read(config)
+    federation = _federation(settings)
+    offers = []
+    for name in methods.names():
+        method = methods.get(name)
+        try:
+            obstacle = method(method.Config(name=name), federation).unmet_need()
+        except HtflError as error:
+            obstacle = str(error)
+        parameters = tuple(
+            Parameter(key, _text(field.default), field.description or "")
+            for key, field in method.Config.model_fields.items()
+            if key != "name"
+        )
+        offers.append(Offer(name, method.card.title, method.card.needs, obstacle, parameters))
+    return offers
+
+
+def known_methods() -> list[tuple[str, str]]:
+    """The methods' names and titles; imports torch."""
+    from simulator import methods
+
+    return [(name, methods.get(name).card.title) for name in methods.names()]
+
+
+def _federation(config: Any) -> "Federation":
+    import torch
+
+    import simulator.data
+    from simulator import models
+    from simulator.data import datasets
+    from simulator.federation import ClientInfo, Federation
+
+    assert simulator.data  # importing it registers the data sets
+    shape, classes, samples = (3, 32, 32), 10, 10_000
+    if config.data.dataset in datasets.names():
+        dataset = datasets.get(config.data.dataset)
+        shape, classes = dataset.shape, dataset.classes
+    if config.data.size:
+        shape = (shape[0], config.data.size, config.data.size)
+    if config.data.rgb:
+        shape = (3, *shape[1:])
+    architectures = models.assign(config.federation.group, config.federation.clients)
+    everything = tuple(range(classes))
+    return Federation(
+        seed=config.seed,
+        rounds=config.rounds,
+        num_classes=classes,
+        shape=models.ImageShape(*shape),
+        clients=tuple(
+            ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
+        ),
+        training=config.training,
+        device=torch.device("cpu"),
+        pretrained=config.federation.pretrained,
+    )
+
+
+def _text(value: object) -> str:
+    from pydantic_core import PydanticUndefined
+
+    return "" if value in (None, PydanticUndefined) else str(value)

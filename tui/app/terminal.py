@@ -1,0 +1,61 @@
+"""The terminal under the app: what is done when it is none, when a signal comes, and when it goes away.
+
+A closed pty is seen by poll even where SIGHUP is ignored. Nothing may be left that reads or writes it: both fail at
+once, again and again, and would keep a core busy.
+"""
+
+import asyncio
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+HANGUP = 128 + signal.SIGHUP
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def is_there() -> bool:
+    """Whether input, output and messages all go to a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def on_signals(do: Callable[[signal.Signals], None]) -> None:
+    """Call `do` in the running loop for a signal that ends the app; what was ignored before stays ignored."""
+    loop = asyncio.get_running_loop()
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, do, number)
+
+
+class Hangup(threading.Thread):
+    """Waits, asleep, until the terminal has gone; then lets `stop` end what is to be ended, and ends the process."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        super().__init__(name="hangup", daemon=True)
+        self._stop = stop
+        self.disarmed = False
+        """Set when the app has ended by itself, and the process looks after itself again."""
+
+    def run(self) -> None:
+        poller = select.poll()
+        poller.register(
+            sys.__stdin__.fileno() if sys.__stdin__ else 0, 0
+        )  # only what cannot be masked: HUP, ERR
+        poller.poll()
+        if not self.disarmed:
+            silence()
+            self._stop()
+            os._exit(HANGUP)
+
+
+def silence() -> None:
+    """Let reads of the terminal wait for ever, and writes go nowhere."""
+    with suppress(OSError):
+        never, _ = os.pipe()
+        os.dup2(never, 0)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)

@@ -1,0 +1,167 @@
+"""`htfl-sim tui`: the terminal app, on a new run, on a session that is there, or on the list of them."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tui.cli import options
+from tui.cli.options import HOW, WHERE
+
+if TYPE_CHECKING:
+    from tui.app.app import HtflApp
+    from tui.app.launch import Launch
+    from tui.cli.settings import Choices
+
+
+class Glyphs(StrEnum):
+    """What charts are drawn with."""
+
+    BRAILLE = "braille"
+    BLOCK = "block"
+    ASCII = "ascii"
+
+
+def tui(
+    preset: options.Preset = None,
+    config: options.ConfigFile = None,
+    dataset: options.Dataset = None,
+    method: options.Method = None,
+    rounds: options.Rounds = None,
+    clients: options.Clients = None,
+    seed: options.Seed = None,
+    assignments: options.Settings = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A session to show, live or ended; or, with a preset or settings, the new one's name.",
+            show_default=False,
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    plugin: options.Plugins = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+    device: options.DeviceOption = None,
+    workers: options.Workers = None,
+    glyphs: Annotated[
+        Glyphs,
+        typer.Option(help="Block or ascii where the font lacks braille.", rich_help_panel=HOW),
+    ] = Glyphs.BRAILLE,
+    tour: Annotated[
+        bool, typer.Option("--tour/--no-tour", help="The tour on the first start.", rich_help_panel=HOW)
+    ] = True,
+) -> None:
+    """Open the terminal app: watch a run, steer it, go back in its time, branch it off, compare.
+
+    With nothing said it opens on the sessions there are. A run begun in the
+    app trains in this process; q asks whether it goes on without the app.
+    In the app, ? lists every key.
+
+    \b
+    Examples
+      htfl-sim tui
+      htfl-sim tui --preset fedlora_htm5 --dataset fashion_mnist
+      htfl-sim tui --session mu07
+      htfl-sim tui --glyphs ascii --no-tour
+    """
+    from simulator.data.datasets import data_folder
+    from simulator.errors import ConfigError
+    from tui.app import terminal
+    from tui.app.app import HtflApp
+    from tui.app.dialogs.tour import is_due
+    from tui.app.places import Places
+    from tui.cli.settings import Choices
+
+    if not terminal.is_there():
+        raise ConfigError("The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`.")
+    options.load_plugins(plugin)
+    choices = Choices(
+        preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+    )
+    places = Places(options.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session)
+    app = HtflApp(
+        places, _start(choices, session, places), glyphs=glyphs.value, tour=tour and is_due(_state_folder())
+    )
+    _carry_out(app)
+
+
+def _start(choices: "Choices", session: str | None, places: Any) -> Any:
+    """The session to show, the run to begin, the form to fill in, or None for the list of sessions."""
+    from simulator.errors import ConfigError
+    from tui.app.dialogs.new_run import NewRun, is_here, made_up
+    from tui.cli.settings import Choices
+
+    says_run = choices != Choices(device=choices.device, workers=choices.workers)
+    if session is not None and not says_run:
+        return options.session_folder(session, places.sessions)
+    if not says_run:
+        return None
+    folder = places.sessions / (
+        options.checked_name(session) if session else made_up(choices, places.sessions)
+    )
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already; show it with --session alone, or choose another name.")
+    return NewRun(choices, folder) if is_here(choices, places.data) else choices
+
+
+def _carry_out(app: "HtflApp") -> None:
+    """The app from its first to its last screen, and then the run it leaves behind."""
+    from tui.app.app import KEEP
+    from tui.app.terminal import Hangup
+
+    def stop() -> None:
+        if app.launch is not None and app.launch.is_alive():
+            app.launch.stop("SIGHUP")
+            app.launch.join()
+
+    hangup = Hangup(stop)
+    hangup.start()
+    how = app.run()
+    hangup.disarmed = how == KEEP
+    if app.launch is not None:
+        _see_out(app.launch, how == KEEP, app.ended_by)
+    if app.ended_by:
+        raise typer.Exit(128 + app.ended_by)
+    if app.return_code:
+        raise typer.Exit(app.return_code)
+
+
+def _see_out(launch: "Launch", keep: bool, ended_by: int | None) -> None:
+    """Train on with a line per round, or stop between two clients; raises what the run ended with."""
+    import signal
+
+    import checkpoints
+    from simulator.control import Signals
+    from tui.cli import output
+    from tui.cli.progress import Lines
+
+    name = launch.folder.name
+    if launch.is_alive():
+        if keep:
+            launch.observe = Lines(0)
+            output.say(f"{name} trains on; Ctrl-C stops it. Look again: htfl-sim tui --session {name}")
+        else:
+            launch.stop(signal.Signals(ended_by).name if ended_by else "stop")
+            output.say(f"{name}: the clients at work finish and are kept, then a checkpoint is written.")
+        with Signals() as signals:
+            while launch.is_alive():
+                launch.join(0.2)
+                if signals.stop:
+                    launch.stop(signals.stop)
+                if signals.take_checkpoint():
+                    checkpoints.post(launch.folder, "checkpoint")
+        if launch.error is None:
+            output.say(f"{name} has {launch.state}.")
+        if signals.exit_code and launch.state == "stopped":
+            raise typer.Exit(signals.exit_code)
+    if launch.error is not None:
+        raise launch.error
+
+
+def _state_folder() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("htfl-sim")
