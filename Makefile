@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench bench-methods results clean
+.PHONY: help demo test test-slow test-kills lint format bench bench-methods bench-storage results clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -20,6 +20,9 @@ test: $(READY)  ## Run the tests
 
 test-slow: $(READY)  ## Run every test, also those that take minutes
 	$(BIN)/python -m pytest -m ''
+
+test-kills: $(READY)  ## Kill a long run a hundred times, and a steered one twenty times: minutes
+	$(BIN)/python -m pytest -m slow -k 'hundred or twenty' --durations=0 tests/reliability
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .
@@ -35,6 +38,9 @@ bench: $(READY)  ## Measure speed and memory on this machine
 
 bench-methods: $(READY)  ## Measure time and memory of every method against standalone
 	$(BIN)/python -m benchmarks.methods
+
+bench-storage: $(READY)  ## Measure what checkpoints cost, how fast sessions are listed, how soon one pauses
+	$(BIN)/python -m benchmarks.storage
 
 results: $(READY)  ## Run the studies of docs/results.md: an hour or two on two cores; can be stopped and goes on
 	$(BIN)/python -m benchmarks.results htm5

@@ -1,0 +1,279 @@
+"""`make bench-storage`: what keeping a session costs, and how soon one answers.
+
+Four tables: a checkpoint by how much of the state changed; its share of a round; opening and listing many long
+sessions; from `pause` to paused. Setting: the sizes of HtM5 on Fashion-MNIST, 10 clients, two workers of one thread.
+"""
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import checkpoints
+import presets
+import simulator
+from benchmarks.__main__ import METHODS, rounds
+from checkpoints import Retention, Store
+from checkpoints.seal import canonical
+from simulator import keys, states
+from simulator.builder import build
+from simulator.config import Config, merged
+from simulator.data import datasets
+from simulator.errors import DataError
+
+COMMAND = Path(sys.executable).with_name("htfl-sim")
+CLIENTS, WORKERS = 10, 2
+SESSIONS, ROUNDS = 200, 500
+PAUSES = 8
+MB = 1_000_000
+
+
+def main() -> None:
+    """Measure and print, table by table."""
+    console = Console()
+    console.print(f"data: {_images()['dataset']}")
+    for table in (cost_by_change, share_of_a_round, many_sessions, pause_latency):
+        console.print(table())
+
+
+# A checkpoint by what changed
+
+
+def cost_by_change() -> Table:
+    """Commits in which some of the clients, and the server, changed; each the median of several."""
+    state = build(_config(), simulator.data_folder(None)).engine.start()
+    title = "A checkpoint of HtM5, FedLoRA, by the clients that changed"
+    table = _table(title, "clients", "MB", "ms", "MB/s", "CPU ms", "waits for the disk")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.create(Path(folder) / "s", {}, Retention(last=2)) as store,
+    ):
+        named = states.by_name(state)
+        refs = {name: store.put(tensors) for name, tensors in named.items()}
+        round = 0
+        for changed in (0, 1, 2, 5, 10):
+            walls, processor, size = [], [], 0
+            for _ in range(7):
+                round += 1
+                fresh = {name: _altered(named[name], round) for name in _some(changed)}
+                cpu, began = time.process_time(), time.perf_counter()
+                refs |= {name: store.put(tensors) for name, tensors in fresh.items()}
+                store.commit(round, refs, _record(round), [], [])
+                walls.append(time.perf_counter() - began)
+                processor.append(time.process_time() - cpu)
+                size = sum(refs[name].size for name in fresh)
+            wall, cpu = statistics.median(walls), statistics.median(processor)
+            table.add_row(
+                f"{changed / CLIENTS:.0%}",
+                f"{size / MB:.1f}",
+                f"{wall * 1e3:.1f}",
+                f"{size / MB / wall:.0f}",
+                f"{cpu * 1e3:.1f}",
+                f"{max(0.0, 1 - cpu / wall):.0%}",
+            )
+    return table
+
+
+def _some(clients: int) -> list[str]:
+    return ["server", *(f"client/{client}" for client in range(clients))] if clients else []
+
+
+def _altered(tensors: dict[str, torch.Tensor], by: int) -> dict[str, torch.Tensor]:
+    return {name: tensor + by if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+
+
+def _record(round: int) -> dict[str, Any]:
+    return {"round": round, "accuracy": {"mean": 0.5}}
+
+
+# Its share of a round
+
+
+def share_of_a_round() -> Table:
+    """What of a round is neither training nor evaluation, for the methods of `make bench`."""
+    table = _table("The checkpoint's share of a round of HtM5", "method", "s/round", "checkpoint ms", "share")
+    for method in METHODS:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                records = rounds(method, Path(folder) / "s")
+            except DataError as missing:
+                table.caption = str(missing)
+                return table
+        wall = sum(record["wall"] for record in records)
+        inside = sum(record["timing"]["seconds"] for record in records)
+        table.add_row(
+            method,
+            f"{wall / len(records):.2f}",
+            f"{(wall - inside) / len(records) * 1e3:.0f}",
+            f"{1 - inside / wall:.1%}",
+        )
+    return table
+
+
+# Many sessions
+
+
+def many_sessions() -> Table:
+    """The commands and the calls behind them, on as many finished sessions as a study leaves."""
+    table = _table(f"{SESSIONS} sessions of {ROUNDS} rounds", "what", "first", "again")
+    with tempfile.TemporaryDirectory() as folder:
+        _study(Path(folder))
+        found = checkpoints.sessions(Path(folder))
+        assert len(found) == SESSIONS
+        for what, act in _ways(Path(folder), found).items():
+            first, *again = [_timed(act) for _ in range(4)]
+            table.add_row(what, f"{first:.2f} s", f"{statistics.median(again):.2f} s")
+    return table
+
+
+def _ways(folder: Path, found: list[Path]) -> dict[str, Callable[[], object]]:
+    def command(*arguments: str) -> Callable[[], object]:
+        whole = [COMMAND, *arguments, "--sessions-dir", folder]
+        return lambda: subprocess.run(whole, check=True, capture_output=True)
+
+    return {
+        "`htfl-sim sessions`": command("sessions"),
+        "`htfl-sim --help`, which opens none": lambda: subprocess.run(
+            [COMMAND, "--help"], check=True, capture_output=True
+        ),
+        "open all, newest checkpoint of each": lambda: [
+            checkpoints.Session(each).manifest() for each in found
+        ],
+        "open all, every record of each": lambda: [checkpoints.Session(each).records() for each in found],
+        "`htfl-sim show` of one": command("show", found[0].name),
+    }
+
+
+def _study(folder: Path) -> None:
+    """One real round's record, repeated; every session with its own ledger, three checkpoints and an ended owner."""
+    small = merged(
+        _config().to_json(),
+        {"rounds": 1, "data": {"dataset": "digits", "size": None}, "federation": {"group": "tiny"}},
+    )
+    config = Config.read(small)
+    with simulator.Session.create(config, folder / "pattern", simulator.data_folder(None)) as session:
+        session.run()
+    pattern = checkpoints.Session(folder / "pattern")
+    document = {
+        key: pattern.document[key]
+        for key in ("config", "parent", "environment", "data_fingerprint", "plugin")
+    }
+    (record,), manifest = pattern.records(), pattern.manifest()
+    lines = [record | {"round": round} for round in range(1, ROUNDS + 1)]
+    ledger = b"".join(canonical(line) + b"\n" for line in lines[:-3])
+    for number in range(SESSIONS):
+        with Store.create(folder / f"s{number:03}", document, Retention(last=3), ledger=ledger) as store:
+            for ref in set(manifest.states.values()):
+                store.import_object(folder / "pattern", ref)
+            for line in lines[-3:]:
+                store.commit(line["round"], manifest.states, line, manifest.history, [])
+            store.close("finished")
+    shutil.rmtree(folder / "pattern")
+
+
+# From pause to paused
+
+
+def pause_latency() -> Table:
+    """A real `htfl-sim run`, paused at keyed moments of its rounds by a command left in its mailbox."""
+    title = "From `pause` to paused, HtM5, FedLoRA"
+    table = _table(title, "pauses", "median", "longest", "a client trains (mean)", "a round")
+    draw = keys.numpy(0, "benchmarks/pause")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        session = folder / "s"
+        run = _start_run(folder)
+        try:
+            _await(lambda: (session / "manifests" / "000002.json").exists(), run)
+            reader = checkpoints.Session(session)
+            train = [record["timing"]["train"] for record in reader.records()[1:]]
+            round = statistics.median(train)
+            waits = []
+            for _ in range(PAUSES):
+                time.sleep(float(draw.uniform(0.2, 1.2)) * round)
+                began = time.perf_counter()
+                command = checkpoints.post(session, "pause")
+                _await(lambda id=command.id: checkpoints.answer(session, id) is not None, run)
+                waits.append(time.perf_counter() - began)
+                checkpoints.post(session, "resume")
+        finally:
+            run.kill()
+            run.wait()
+    table.add_row(
+        str(len(waits)),
+        f"{statistics.median(waits):.2f} s",
+        f"{max(waits):.2f} s",
+        f"{round * WORKERS / CLIENTS:.2f} s",
+        f"{round:.2f} s",
+    )
+    return table
+
+
+def _start_run(folder: Path) -> subprocess.Popen[bytes]:
+    settings = [
+        f"{section}.{key}={json.dumps(value)}"
+        for section, entries in _settings().items()
+        for key, value in entries.items()
+    ]
+    options = [part for setting in settings for part in ("--set", setting)]
+    return subprocess.Popen(
+        [COMMAND, "run", "--preset", "fedlora_htm5", *options, "--session", "s", "--sessions-dir", folder],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _await(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    while not true():
+        assert process.poll() is None, "the run ended"
+        time.sleep(0.005)
+
+
+# What the tables share
+
+
+def _images() -> dict[str, Any]:
+    """Fashion-MNIST if it is here, else digits scaled to its size: the models are the same."""
+    if datasets.get("fashion_mnist").is_present(simulator.data_folder(None)):
+        return {"dataset": "fashion_mnist"}
+    return {"dataset": "digits", "size": 28}
+
+
+def _settings() -> dict[str, dict[str, Any]]:
+    return {
+        "data": _images(),
+        "federation": {"clients": CLIENTS, "participation": 1.0},
+        "training": {"batch_size": 64, "epochs": 1},
+        "runtime": {"device": "cpu", "workers": WORKERS},
+    }
+
+
+def _config() -> Config:
+    return Config.read(merged(presets.load("fedlora_htm5").config, _settings()))
+
+
+def _timed(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title)
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("what", "method") else "right")
+    return table
+
+
+if __name__ == "__main__":
+    main()

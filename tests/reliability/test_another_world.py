@@ -1,0 +1,80 @@
+"""Newer format; other torch, device or threads; dataset or partition changed: found at once, by real differences."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import checkpoints
+from simulator import keys
+from simulator.data import partition
+from tests.cli.conftest import TINY, Cli, call
+from tests.cli.test_bad_input import assert_refused, rewrite
+from tests.reliability.sessions import COMMAND, contents
+
+
+def images(path: Path, change: bool = False) -> Path:
+    """An .npz of the user's own: noise of two classes; `change` alters one pixel of one image by one."""
+    draw = keys.numpy(0, "tests/own")
+    pixels = draw.integers(1, 255, (120, 8, 8)).astype(np.uint8)
+    pixels[7, 3, 3] += change
+    np.savez(path, images=pixels, labels=np.arange(120) % 2)
+    return path
+
+
+def test_data_that_changed_by_one_pixel_are_refused(cli: Cli, sessions: Path, tmp_path: Path) -> None:
+    own = images(tmp_path / "own.npz")
+    assert cli("run", *TINY, f"--dataset={own}", "--rounds=2", "--session=x").code == 0
+    assert cli("switch", "x", "fedlora", "--set=rounds=4").code == 0
+    before = contents(sessions / "x")
+    images(own, change=True)
+    assert_refused(cli("resume", "x"), 4, "x", "own.npz", "--data-dir")
+    assert_refused(cli("fork", "x", "--at-round=1", "--session=y"), 4, "own.npz")
+    assert contents(sessions / "x") == before and not (sessions / "y").exists()
+    images(own)
+    assert cli("resume", "x").code == 0
+
+
+def test_a_partition_that_comes_out_otherwise_is_refused(
+    cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another version of numpy might draw it."""
+    assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
+    real = partition.iid
+    monkeypatch.setattr(partition, "iid", lambda *about: real(*about)[::-1])
+    assert_refused(cli("resume", "done"), 4, "partition")
+
+
+def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
+    cli: Cli, sessions: Path
+) -> None:
+    """A process that torch gives its plain kernels stands for another machine: its sums do differ."""
+    made = subprocess.run(
+        [COMMAND, "run", *TINY, "--rounds=2", "--session=x", "--sessions-dir", sessions],
+        env={"ATEN_CPU_CAPABILITY": "default", "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert made.returncode == 0, made.stderr
+    recorded = checkpoints.Session(sessions / "x").document["environment"]["device"]
+    assert recorded == "cpu (DEFAULT)"
+    if call("switch", "x", "fedlora", "--set=rounds=3").code or cli("resume", "x").code == 0:
+        pytest.skip("this machine has no other instruction set")
+    assert_refused(cli("resume", "x"), 4, "no longer be bit-identical", recorded, "--allow-inexact")
+    assert cli("resume", "x", "--allow-inexact").code == 0
+    (event,) = [e for e in checkpoints.Session(sessions / "x").events() if e["event"] == "resumed"]
+    assert [change.split(" ")[0] for change in event["inexact"]] == ["device"]
+
+
+@pytest.mark.parametrize("version", [0, 2, 999])
+def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched(
+    cli: Cli, done: Path, version: int
+) -> None:
+    rewrite(done, format=version)
+    before = contents(done)
+    for command in (["resume"], ["show"], ["fork", "--at-round=1", "--session=y"], ["pause"]):
+        result = cli(command[0], "done", *command[1:])
+        assert_refused(result, 4, f"format {version}", "format 1")
+    assert contents(done) == before

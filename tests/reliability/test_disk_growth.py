@@ -1,0 +1,82 @@
+"""Disk growth: what does not change costs nothing, retention bounds the rest, and a fork keeps what it needs."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+import simulator
+from checkpoints import Retention, Store
+from simulator.progress import Event, RoundFinished
+from simulator.session import Session
+from tests import federations
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def objects(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in (folder / "objects").glob("*/*")}
+
+
+def test_a_round_adds_the_objects_of_its_participants_and_no_other(tmp_path: Path) -> None:
+    """Four clients, one of them in a round, in a method whose server keeps nothing."""
+    seen = []
+
+    def count(event: Event) -> None:
+        if isinstance(event, RoundFinished):
+            seen.append(len(objects(tmp_path / "s")))
+
+    sparse = {"federation": {"clients": 4, "participation": 0.25}, "checkpoint": {"keep_last": 99}}
+    Session.create(federations.config("standalone", rounds=6, **sparse), tmp_path / "s", tmp_path).run(count)
+    assert seen == list(range(seen[0], seen[0] + 6))
+
+
+def test_twenty_rounds_take_the_space_of_six_and_their_ledger(tmp_path: Path) -> None:
+    """The last three and the best are kept: at most four checkpoints of a server and four clients."""
+    sizes = {}
+
+    def weigh(event: Event) -> None:
+        if isinstance(event, RoundFinished):
+            sizes[event.record["round"]] = objects(tmp_path / "s")
+
+    Session.create(federations.config("fedssa", rounds=20), tmp_path / "s", tmp_path).run(weigh)
+    assert all(len(held) <= 4 * 5 for held in sizes.values())
+    largest_checkpoint = 5 * max(max(held.values()) for held in sizes.values())
+    assert all(sum(held.values()) <= 4 * largest_checkpoint for held in sizes.values())
+    assert len(checkpoints.Session(tmp_path / "s").records()) == 20
+    assert len(checkpoints.Session(tmp_path / "s").rounds()) <= 4
+
+
+def test_a_fork_goes_on_when_its_parent_is_pruned_and_then_deleted(tmp_path: Path) -> None:
+    parent, child = tmp_path / "parent", tmp_path / "child"
+    Session.create(federations.config("fedssa", rounds=5), parent, tmp_path).run()
+    before = federations.committed(parent)
+    simulator.fork(parent, child, tmp_path, 3)
+    with Store.open(parent) as store:
+        store.prune(Retention(last=1, best=None))
+    assert 3 not in checkpoints.Session(parent).rounds()
+    assert checkpoints.verify(child) == []
+    shutil.rmtree(parent)
+    Session.resume(child, tmp_path).run()
+    assert federations.committed(child) == before
+
+
+def test_new_checkpoints_are_durable_before_old_ones_go(tmp_path: Path) -> None:
+    """At every moment a round is whole on the disk: a reader in the midst of the run always finds its newest."""
+    folder = tmp_path / "s"
+
+    def read(event: Event) -> None:
+        if folder.exists() and (kept := checkpoints.Session(folder).rounds()):
+            manifest = checkpoints.Session(folder).manifest(kept[-1])
+            for name in manifest.states:
+                checkpoints.Session(folder).check(manifest, name, thorough=True)
+
+    settings = federations.config("fedssa", rounds=5, checkpoint={"keep_last": 1, "keep_best": False})
+    Session.create(settings, folder, tmp_path).run(read)
+    assert checkpoints.Session(folder).rounds() == [5]
