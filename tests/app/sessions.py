@@ -1,5 +1,6 @@
 """Sessions to look at, made through the store in no time: their numbers follow a formula, their times a fixed clock."""
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -225,3 +226,8 @@ def _entry(settings: dict[str, Any], from_round: int) -> dict[str, Any]:
         "method": settings["method"],
         "settings": {key: settings[key] for key in kept},
     }
+
+
+def line(round: int, clients: int) -> str:
+    """A round's line of the ledger."""
+    return json.dumps(record(round, clients)) + "\n"

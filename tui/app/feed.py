@@ -154,7 +154,7 @@ class Feed:
             self._grower = Grower()
             self._grower.extend(records)
             self._offset = path.stat().st_size if records else 0
-        if [records[-1]["round"]] * bool(records) != [len(records)] * bool(records):
+        if records and records[-1]["round"] != len(records):
             raise ValueError("a round is missing in the ledger")
         self.run = replace(self.run, records=tuple(records), curves=self._grower.curves())
 

@@ -26,6 +26,8 @@ class SizedPanel(Panel):
     DEFAULT_CSS = """
     SizedPanel { layout: vertical; width: 1fr; height: 1fr; }
     SizedPanel.-ascii Sheet, SizedPanel.-ascii ClientTable { scrollbar-size-vertical: 0; }
+    SizedPanel.-ascii Part { border-top: ascii $foreground 30%; }
+    SizedPanel.-ascii Part.-bare { border: none; }
     """
 
     def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
@@ -86,8 +88,6 @@ class Part(Container):
     Part { width: 1fr; height: 1fr; layout: vertical; border-top: solid $foreground 30%; }
     Part { border-title-color: $foreground; }
     Part.-bare { border: none; }
-    SizedPanel.-ascii Part { border-top: ascii $foreground 30%; }
-    SizedPanel.-ascii Part.-bare { border: none; }
     Part > .sentence { width: 1fr; height: 1fr; padding: 1 2; color: $text-muted; display: none; }
     Part.-empty > .sentence { display: block; }
     Part:focus-within { border-title-color: $text-accent; border-title-style: bold; }

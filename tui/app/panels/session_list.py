@@ -96,12 +96,17 @@ class SessionList(Sheet):
     def _arrange(self) -> None:
         if self._found is None or self._view is None:
             return
-        view, now = self._view, datetime.now(UTC)
+        view, now = self._view, present()
         lines = [line for line in arranged(self._found, self.order) if matches(line.summary, view.filter)]
         cells = _brief_cells if self._brief else _cells
         self.show(
             [Row(Path(line.summary.path), cells(line, view, now), _tone(line.summary)) for line in lines]
         )
+
+
+def present() -> datetime:
+    """The time, to say ages by."""
+    return datetime.now(UTC)
 
 
 def arranged(sessions: Sequence[Summary], order: str) -> list[Placed]:

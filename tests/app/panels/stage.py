@@ -1,0 +1,104 @@
+"""An app with one panel on it: what it shows as text, and what it posts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.feed import Feed, Run
+from tui.app.messages import ClientPinned, SessionMarked, SessionOpened
+from tui.app.panels import PANELS
+from tui.app.panels.base import SizedPanel
+from tui.app.panels.session_list import SessionList
+from tui.app.view import View
+
+FRAME_ROWS = 3  # status, tabs and footer take these of the screen
+
+
+def read(folder: Path) -> Run:
+    """The session in a folder, as it is now."""
+    feed = Feed(folder)
+    feed.poll()
+    return feed.run
+
+
+class Stage(App[None]):
+    """Shows one panel, and keeps the messages it posts."""
+
+    def __init__(self, panel: SizedPanel, view: View) -> None:
+        super().__init__()
+        self.panel, self.view = panel, view
+        self.posted: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.panel
+
+    def on_mount(self) -> None:
+        self.panel.show(self.view)
+
+    def on_client_pinned(self, message: ClientPinned) -> None:
+        self.posted.append(message)
+
+    def on_session_marked(self, message: SessionMarked) -> None:
+        self.posted.append(message)
+
+    def on_session_opened(self, message: SessionOpened) -> None:
+        self.posted.append(message)
+
+    def text(self) -> str:
+        """The screen's characters, line by line, without the spaces at their ends."""
+        rows = self.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
+
+
+Size = tuple[int, int]
+Act = Callable[[Pilot[None], Any], Awaitable[None]]
+
+
+def on_stage(
+    panel: str, view: View, act: Act | None = None, *, size: Size = (120, 40), glyphs: Glyphs = "braille"
+) -> tuple[Stage, str]:
+    """Show a panel on a screen of `size`, let `act` do something, and return the app and what was shown last."""
+    app = Stage(PANELS[panel](glyphs, id=panel), view)
+
+    async def run() -> str:
+        async with app.run_test(size=(size[0], size[1] - FRAME_ROWS)) as pilot:
+            await settle(pilot, app.panel)
+            if act is not None:
+                await act(pilot, app.panel)
+                await settle(pilot, app.panel)
+            return app.text()
+
+    return app, asyncio.run(run())
+
+
+def pictures(
+    panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "braille"
+) -> dict[Size, str]:
+    """What a panel shows at each of the sizes, its terminal being resized from one to the next."""
+    seen: dict[Size, str] = {}
+
+    async def look(pilot: Pilot[None], shown: Any) -> None:
+        for size in sizes:
+            await pilot.resize_terminal(size[0], size[1] - FRAME_ROWS)
+            await settle(pilot, shown)
+            seen[size] = pilot.app.text()  # type: ignore[attr-defined]
+
+    on_stage(panel, view, look, size=sizes[0], glyphs=glyphs)
+    return seen
+
+
+async def settle(pilot: Pilot[None], panel: SizedPanel) -> None:
+    """Wait until the sessions have been read, where a list of them is in sight, and all is drawn."""
+    await pilot.pause()
+    for _ in range(200):
+        if all(one.found is not None for one in panel.query(SessionList) if one.is_on_screen):
+            break
+        await pilot.pause(0.02)
+    await pilot.pause()
+    await pilot.pause()

@@ -1,0 +1,92 @@
+"""The list of sessions: read off the UI thread, and cheaply."""
+
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from unittest.mock import patch
+
+from tests.app import sessions
+from tests.app.panels.stage import on_stage, read
+from tui.app.messages import SessionMarked, SessionOpened
+from tui.app.panels.library import Library
+from tui.app.panels.session_list import age, arranged, matches
+from tui.app.view import View
+from tui.cli.summary import Summary
+
+
+def test_a_session_that_has_ended_is_opened_once(library: Path) -> None:
+    reader = Library(lambda found: None)
+    first = reader.read(library / "sessions")
+    with patch.object(Summary, "read", side_effect=AssertionError("opened again")):
+        assert reader.read(library / "sessions") == first
+
+
+def test_a_session_whose_files_changed_is_read_again(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
+    reader = Library(lambda found: None)
+    assert reader.read(tmp_path)[0].round == 2
+    ledger = folder / "ledger.jsonl"
+    ledger.write_text(ledger.read_text() + sessions.line(3, 2))
+    assert reader.read(tmp_path)[0].round == 3
+
+
+def test_a_damaged_session_is_listed_with_its_fault(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "one", rounds=1, clients=2)
+    (folder / "session.json").write_text("{")
+    (found,) = Library(lambda found: None).read(tmp_path)
+    assert found.state == "damaged"
+    assert found.error
+
+
+def test_what_is_found_is_told_from_another_thread_and_only_when_it_changed(library: Path) -> None:
+    told: list[tuple[str, int]] = []
+    twice = threading.Event()
+    reader = Library(lambda found: told.append((threading.current_thread().name, len(found))), every=0.01)
+    reader.follow(library / "sessions")
+    twice.wait(0.5)
+    reader.close()
+    assert told == [("library", 4)]
+
+
+def test_a_folder_that_is_not_there_holds_no_sessions(tmp_path: Path) -> None:
+    assert Library(lambda found: None).read(tmp_path / "none") == ()
+
+
+def test_a_fork_stands_under_its_parent(library: Path) -> None:
+    found = Library(lambda found: None).read(library / "sessions")
+    lines = [(line.rule, line.summary.name) for line in arranged(found, "tree")]
+    assert ("└─ ", "main-fork") == lines[lines.index(("", "main")) + 1]
+
+
+def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:
+    found = Library(lambda found: None).read(library / "sessions")
+    best = [line.summary.best for line in arranged(found, "best")]
+    assert best[-1] is None
+    assert best[:-1] == sorted(best[:-1], reverse=True)
+
+
+def test_a_filter_finds_methods_that_were_switched_to(library: Path) -> None:
+    found = Library(lambda found: None).read(library / "sessions")
+    assert [each.name for each in found if matches(each, "FEDSSA main")] == ["main"]
+
+
+def test_ages_are_said_in_their_own_units() -> None:
+    now = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
+    assert age("2026-01-02T11:59:20Z", now) == "40 s"
+    assert age("2026-01-02T11:15:00Z", now) == "45 min"
+    assert age("2026-01-02T12:00:01Z", now) == "0 s"  # clocks differ
+    assert age("yesterday", now) == "-"
+
+
+def test_enter_opens_the_session_under_the_cursor_and_marking_marks_it(at_home: Path) -> None:
+    view = View(read(at_home / "main"), sessions_dir=at_home)
+
+    async def act(pilot: object, panel: object) -> None:
+        panel.action_mark()  # type: ignore[attr-defined]
+        await pilot.press("down", "enter")  # type: ignore[attr-defined]
+
+    app, text = on_stage("sessions", view, act)
+    assert [type(message) for message in app.posted] == [SessionMarked, SessionOpened]
+    assert app.posted[0].folder == at_home / "main"  # type: ignore[attr-defined]
+    assert app.posted[1].folder == at_home / "main-fork"  # type: ignore[attr-defined]
+    assert "└─ main-fork" in text

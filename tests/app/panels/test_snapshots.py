@@ -1,0 +1,83 @@
+"""Every panel at every size, as text. After a change that is meant: HTFL_SNAPSHOTS=write pytest tests/app/panels.
+
+The files hold characters, not colours; what NO_COLOR and ASCII glyphs change has files of its own.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.app.panels.stage import FRAME_ROWS, on_stage, pictures, read
+from tui.app.drawing.glyphs import Glyphs
+from tui.app.panels import PANELS
+from tui.app.view import View
+
+FOLDER = Path(__file__).parent.parent / "snapshots" / "panels"
+SIZES = ((80, 24), (120, 40), (200, 60))
+
+
+def view_of(home: Path, name: str = "main", glyphs: Glyphs = "braille", round: int | None = None) -> View:
+    compared = tuple(read(home / each) for each in ("main", "main-fork", "base"))
+    return View(
+        read(home / name),
+        round=round,
+        pinned=frozenset({1, 3}),
+        marked=tuple(run.folder for run in compared),
+        compared=compared,
+        glyphs=glyphs,
+    )
+
+
+def check(name: str, text: str) -> None:
+    """That the text is what the file of this name holds."""
+    file = FOLDER / f"{name}.txt"
+    if os.environ.get("HTFL_SNAPSHOTS") == "write":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8"), f"{name} looks different"
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_holds_at_each_size(panel: str, at_home: Path) -> None:
+    for size, text in pictures(panel, view_of(at_home), SIZES).items():
+        check(f"{panel}-{size[0]}x{size[1]}", text)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_ascii_glyphs_leave_nothing_that_a_font_may_lack(panel: str, at_home: Path) -> None:
+    for size, text in pictures(panel, view_of(at_home, glyphs="ascii"), SIZES[:2], "ascii").items():
+        assert text.isascii(), sorted({character for character in text if not character.isascii()})
+        check(f"{panel}-{size[0]}x{size[1]}-ascii", text)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_without_colour_everything_is_said_in_characters(
+    panel: str, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, text = on_stage(panel, view_of(at_home))
+    check(f"{panel}-120x40-no-colour", text)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_an_earlier_round_is_shown_as_it_was(panel: str, at_home: Path) -> None:
+    _, text = on_stage(panel, view_of(at_home, round=7))
+    check(f"{panel}-120x40-round7", text)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_where_there_is_nothing_yet_a_sentence_says_what_to_do(panel: str, at_home: Path) -> None:
+    empty = View(read(at_home / "begun"), sessions_dir=at_home / "none")
+    _, text = on_stage(panel, empty, size=(80, 24))
+    check(f"{panel}-80x24-empty", text)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_no_size_between_leaves_a_panel_blank(panel: str, at_home: Path) -> None:
+    between = [(60, 16), (95, 50), (96, 16), (170, 24)]
+    for (width, height), text in pictures(panel, view_of(at_home), between).items():
+        lines = text.splitlines()
+        assert len(lines) == height - FRAME_ROWS
+        assert max(len(line) for line in lines) <= width
+        assert sum(bool(line.strip()) for line in lines) >= 6

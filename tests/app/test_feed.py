@@ -1,0 +1,44 @@
+"""The feed: a session's files as one Run."""
+
+import json
+from pathlib import Path
+
+from tests.app import sessions
+from tui.app.feed import Feed
+
+
+def test_a_session_without_a_finished_round_is_read_as_such(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "begun", rounds=0, of=20, state="stopped")
+    feed = Feed(folder)
+    assert feed.poll()
+    assert feed.run.error is None
+    assert (feed.run.round, feed.run.rounds, feed.run.state) == (0, 20, "stopped")
+
+
+def test_a_ledger_that_lacks_a_round_is_said_to_be_no_session_of_ours(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "short", rounds=6, checkpoint_every=100, state="stopped")
+    lines = (folder / "ledger.jsonl").read_text().splitlines(keepends=True)
+    (folder / "ledger.jsonl").write_text("".join(lines[:2] + lines[3:]))
+    feed = Feed(folder)
+    feed.poll()
+    assert feed.run.error is not None
+    assert feed.run.round == 0
+
+
+def test_nothing_new_is_no_news(tmp_path: Path) -> None:
+    feed = Feed(sessions.make(tmp_path / "done", rounds=3))
+    assert feed.poll()
+    before = feed.run
+    assert not feed.poll()
+    assert feed.run is before
+
+
+def test_lines_that_come_are_added_and_earlier_curves_stay_as_they_were(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "grows", rounds=3)
+    feed = Feed(folder)
+    feed.poll()
+    before = feed.run.curves
+    with (folder / "ledger.jsonl").open("a") as ledger:
+        ledger.write(json.dumps(sessions.record(4, 10)) + "\n")
+    assert feed.poll()
+    assert (before.rounds, feed.run.curves.rounds, feed.run.round) == (3, 4, 4)
