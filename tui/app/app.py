@@ -78,6 +78,12 @@ class HtflApp(Frame):
         return self.launch is not None and self.launch.is_alive()
 
     @property
+    def rounds_here(self) -> int:
+        """How many rounds the run of this process is to have, as far as it was shown."""
+        shown = self.launch is not None and self.launch.folder == self.view.run.folder
+        return self.view.run.rounds if shown else 0
+
+    @property
     def waiting(self) -> list[str]:
         kinds = [command.kind for command in (*self.view.run.pending, *self._asked.values())]
         return [*dict.fromkeys(WAITING[kind] for kind in kinds if kind in WAITING), *self._doing.values()]

@@ -40,7 +40,7 @@ def root(
     Examples
       htfl-sim run                         five CNNs learn handwritten digits
       htfl-sim run --preset fedlora_htm5   a row of a paper's table
-      htfl-sim tui                         the same, and everything below, in an app
+      htfl-sim tui                         the terminal app
       htfl-sim resume NAME                 go on after a stop, bit for bit
       htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   what came out of it

@@ -1,5 +1,6 @@
 """`htfl-sim tui`: the terminal app, on a new run, on a session that is there, or on the list of them."""
 
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tui.cli import options
+from tui.cli.errors import OutputClosed
 from tui.cli.options import HOW, WHERE
 
 if TYPE_CHECKING:
+    from simulator.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.launch import Launch
     from tui.cli.settings import Choices
@@ -122,14 +125,14 @@ def _carry_out(app: "HtflApp") -> None:
     how = app.run()
     hangup.disarmed = how == KEEP
     if app.launch is not None:
-        _see_out(app.launch, how == KEEP, app.ended_by)
+        _see_out(app.launch, how == KEEP, app.ended_by, app.rounds_here)
     if app.ended_by:
         raise typer.Exit(128 + app.ended_by)
     if app.return_code:
         raise typer.Exit(app.return_code)
 
 
-def _see_out(launch: "Launch", keep: bool, ended_by: int | None) -> None:
+def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) -> None:
     """Train on with a line per round, or stop between two clients; raises what the run ended with."""
     import signal
 
@@ -141,7 +144,7 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None) -> None:
     name = launch.folder.name
     if launch.is_alive():
         if keep:
-            launch.observe = Lines(0)
+            launch.observe = _Unheard(Lines(rounds))
             output.say(f"{name} trains on; Ctrl-C stops it. Look again: htfl-sim tui --session {name}")
         else:
             launch.stop(signal.Signals(ended_by).name if ended_by else "stop")
@@ -154,11 +157,27 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None) -> None:
                 if signals.take_checkpoint():
                     checkpoints.post(launch.folder, "checkpoint")
         if launch.error is None:
-            output.say(f"{name} has {launch.state}.")
+            with suppress(OSError):
+                output.say(f"{name} has {launch.state}.")
         if signals.exit_code and launch.state == "stopped":
             raise typer.Exit(signals.exit_code)
     if launch.error is not None:
         raise launch.error
+
+
+class _Unheard:
+    """Lines for a terminal that may go away: then nobody hears them, and the run is none the worse."""
+
+    def __init__(self, tell: "Observer") -> None:
+        self._tell = tell
+
+    def __call__(self, event: "Event") -> None:
+        from tui.app import terminal
+
+        try:
+            self._tell(event)
+        except (OSError, OutputClosed):
+            terminal.silence()
 
 
 def _state_folder() -> Path:
