@@ -1,6 +1,5 @@
 """Sessions to look at, made through the store in no time: their numbers follow a formula, their times a fixed clock."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from unittest.mock import patch
 import torch
 
 from checkpoints import Retention, Store
+from checkpoints.seal import canonical
 
 BEGAN = datetime(2026, 1, 2, 10, 15, tzinfo=UTC)
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
@@ -230,4 +230,4 @@ def _entry(settings: dict[str, Any], from_round: int) -> dict[str, Any]:
 
 def line(round: int, clients: int) -> str:
     """A round's line of the ledger."""
-    return json.dumps(record(round, clients)) + "\n"
+    return canonical(record(round, clients)).decode() + "\n"

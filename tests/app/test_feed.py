@@ -1,6 +1,5 @@
 """The feed: a session's files as one Run."""
 
-import json
 from pathlib import Path
 
 from tests.app import sessions
@@ -39,6 +38,6 @@ def test_lines_that_come_are_added_and_earlier_curves_stay_as_they_were(tmp_path
     feed.poll()
     before = feed.run.curves
     with (folder / "ledger.jsonl").open("a") as ledger:
-        ledger.write(json.dumps(sessions.record(4, 10)) + "\n")
+        ledger.write(sessions.line(4, 10))
     assert feed.poll()
     assert (before.rounds, feed.run.curves.rounds, feed.run.round) == (3, 4, 4)

@@ -51,7 +51,9 @@ class Row:
 class Sheet(Drawn, ScrollView, can_focus=True):
     """Rows of text under a header, which is left out where no column has a title."""
 
-    DEFAULT_CSS = "Sheet { width: 1fr; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = """
+    Sheet { width: 1fr; height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "up", show=False),

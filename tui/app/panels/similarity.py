@@ -118,7 +118,9 @@ class SimilarityPanel(SizedPanel):
         self._rounds.cursor = float(found.round) if view.replaying else None
 
     def on_sheet_cursor_moved(self, message: Sheet.CursorMoved) -> None:
-        if message.sheet is self._layers and isinstance(message.key, str) and self._view is not None:
+        # An older message may tell of a cursor that `draw` has moved on since.
+        now = message.sheet is self._layers and message.key == self._layers.selected
+        if now and isinstance(message.key, str) and self._view is not None:
             self._layer = message.key
             self.draw(self._view)
 

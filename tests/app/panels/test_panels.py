@@ -1,0 +1,215 @@
+"""What the panels do: keys, filters, time travel, remarks, files."""
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app import sessions
+from tests.app.panels.stage import on_stage, read
+from tui.app.messages import ClientPinned
+from tui.app.panels import PANELS, words
+from tui.app.panels.communication import tensors
+from tui.app.panels.log_lines import lines, matches, upto
+from tui.app.panels.sheet import Column, Row, Sheet, fit
+from tui.app.panels.who import keys, remarks, rows
+from tui.app.view import View
+
+
+@pytest.fixture
+def view(at_home: Path) -> View:
+    return View(read(at_home / "main"), sessions_dir=at_home)
+
+
+def test_numbers_follow_the_round_travelled_to(view: View) -> None:
+    earlier = replace(view, round=7)
+    record = view.run.records[6]
+    assert [row.accuracy for row in rows(earlier)] == record["accuracy"]["per_client"]
+    assert rows(earlier)[0].change == pytest.approx(
+        record["accuracy"]["per_client"][0] - view.run.records[5]["accuracy"]["per_client"][0]
+    )
+    _, text = on_stage("live", earlier)
+    assert "accuracy after round 7" in text
+    assert "CKA of fc2, round 5" in text  # the last measured until then
+    assert "fedssa" not in text[text.index("log") :]  # the switch was after round 12
+
+
+def test_pinned_clients_have_one_character_everywhere(view: View) -> None:
+    assert keys(frozenset({7, 3})) == {3: "1", 7: "2"}
+    assert {row.id: row.key for row in rows(replace(view, pinned=frozenset({7, 3}))) if row.pinned} == {
+        3: "1",
+        7: "2",
+    }
+
+
+def test_p_pins_the_client_under_the_cursor(view: View) -> None:
+    async def act(pilot: Any, panel: Any) -> None:
+        panel.first().focus()
+        await pilot.press("down", "down")
+        panel.action_pin()
+
+    for panel in ("live", "clients"):
+        app, _ = on_stage(panel, view, act)
+        assert app.posted == [ClientPinned(2)]
+
+
+def test_a_filter_leaves_the_clients_that_have_its_words(view: View) -> None:
+    _, text = on_stage("clients", replace(view, filter="cnn3"))
+    assert "2 of 10 clients" in text
+    _, text = on_stage("clients", replace(view, filter="nobody"))
+    assert "No client has all these words" in text
+
+
+def test_remarks_say_what_happened_now_and_before(view: View) -> None:
+    assert remarks(replace(view, round=5), 4) == ["diverged: its loss is not finite"]
+    assert remarks(replace(view, round=8), 3) == ["took no part in this round"]
+    assert remarks(replace(view, round=9), 4) == ["diverged in 1 earlier rounds, last in round 5"]
+    assert remarks(replace(view, round=9), 0) == []
+
+
+def test_the_layer_keys_go_shallower_and_deeper_and_stop_at_the_ends(view: View) -> None:
+    seen: list[str] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for step in ("previous", "previous", "previous", "previous", "next"):
+            getattr(panel, f"action_{step}")()
+            await pilot.pause()
+            seen.append(panel._matrix.border_title.split()[2].rstrip(","))
+
+    on_stage("similarity", view, act)
+    assert seen == ["fc1", "conv2", "conv1", "conv1", "conv2"]
+
+
+def test_o_puts_like_beside_like_and_back(view: View) -> None:
+    async def act(pilot: Any, panel: Any) -> None:
+        panel.action_sort()
+        assert panel._map.clustered
+        assert "like beside like" in panel._matrix.border_title
+
+    on_stage("similarity", view, act)
+
+
+def test_before_the_first_measurement_similarity_says_when_it_comes(view: View) -> None:
+    _, text = on_stage("similarity", replace(view, round=3))
+    assert "first measured after round 5" in text
+
+
+def test_u_walks_through_the_charts_of_communication(view: View) -> None:
+    seen: list[str] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(5):
+            seen.append(panel._parts["round"].border_title)
+            panel.action_unit()
+            await pilot.pause()
+
+    on_stage("communication", view, act, size=(80, 24))
+    assert seen == [
+        "bytes a round",
+        "bytes in total",
+        "accuracy over bytes",
+        "accuracy over FLOPs",
+        "accuracy over seconds",
+    ]
+
+
+def test_tensors_are_counted_up_to_the_round_shown(view: View) -> None:
+    # Ten clients in rounds 1 to 3, nine in round 4.
+    once = sessions.ADAPTER
+    found = {(name, way): (now, share, total) for name, way, now, share, total in tensors(replace(view, round=4))}
+    assert found == {
+        ("adapter", "up"): (9 * once, 0.5, 39 * once),
+        ("adapter", "down"): (9 * once, 0.5, 39 * once),
+    }
+
+
+def test_long_messages_wrap_and_the_log_shows_its_end(view: View) -> None:
+    found = lines(view.run.events, 40)
+    assert all(len(row.cells[2]) <= 40 for row in found)
+    assert " ".join(row.cells[2] for row in found if row.tone == "warning").endswith("or keep fewer")
+    _, text = on_stage("live", view, size=(80, 24))
+    assert text.splitlines()[-1].endswith("stopped: finished")
+
+
+def test_the_log_keeps_to_the_round_shown_and_to_the_filter(view: View) -> None:
+    early = replace(view, round=6)
+    assert {event["event"] for event in upto(early)} == {"started", "checkpoint", "warning"}
+    assert [event for event in view.run.events if matches(event, "diverg fedssa")] == []
+    assert len([event for event in view.run.events if matches(event, "switched FEDSSA")]) == 1
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_what_is_shown_makes_a_rectangular_file(panel: str, view: View) -> None:
+    compared = replace(view, compared=(view.run,), marked=(view.run.folder,), round=15)
+    app, _ = on_stage(panel, compared)
+    columns, table = app.panel.table(compared)
+    assert table
+    assert all(len(row) == len(columns) for row in table)
+    out = io.StringIO()
+    csv.writer(out).writerows([columns, *table])
+    assert "nan" not in out.getvalue().casefold().replace("fashion", "")
+
+
+def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> None:
+    broken = read(tmp_path / "gone")
+    for panel in ("live", "clients", "communication"):
+        _, text = on_stage(panel, View(broken, sessions_dir=tmp_path))
+        assert "is not a session" in " ".join(text.split())
+
+
+def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for kind in {type(each) for each in panel.query("Drawn")}:
+            whole = kind.draw
+
+            def noted(self: Any, *arguments: Any, whole: Any = whole) -> Any:
+                drawn.append(type(self).__name__)
+                return whole(self, *arguments)
+
+            monkeypatch.setattr(kind, "draw", noted)
+        for _ in range(3):
+            panel.show(replace(view, run=replace(view.run, progress={"done": 3})))
+            await pilot.pause()
+
+    for panel in PANELS:
+        on_stage(panel, view, act)
+        monkeypatch.undo()
+    assert drawn == []
+
+
+def test_a_sheet_gives_up_its_least_worthy_columns_first() -> None:
+    sheet = Sheet([Column("name", worth=3), Column("about", worth=1), Column("size", numeric=True, worth=2)])
+    sheet._rows = (Row(1, ("abcdef", "something", "123")),)
+    sheet._measure()
+    assert [place for place, _, _ in sheet._places(40)] == [0, 1, 2]
+    assert [place for place, _, _ in sheet._places(15)] == [0, 2]
+    assert [place for place, _, _ in sheet._places(5)] == [0]
+
+
+def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs() -> None:
+    from tui.app.drawing.glyphs import GLYPHS
+
+    assert fit("abcdef", 4, False, GLYPHS["braille"]) == "abc…"
+    assert fit("abcdef", 4, False, GLYPHS["ascii"]).isascii()
+    assert fit("7", 3, True, GLYPHS["ascii"]) == "  7"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"event": "started", "method": "fd", "round": 0}, "started with fd"),
+        ({"event": "resumed", "method": "fd", "inexact": ["torch 2 → 3"]}, "resumed with fd; not bit-identical: torch 2 → 3"),
+        ({"event": "switched", "method": "fd", "changes": ["training.lr 0.1 → 0.2"]}, "switched: training.lr 0.1 → 0.2"),
+        ({"event": "refused", "command": "switch", "reason": "no head"}, "refused switch: no head"),
+        ({"event": "forked", "name": "a", "round": 3, "changes": []}, "forked from a at round 3"),
+        ({"event": "warning", "client": 4, "message": "is late"}, "warning: client 4: is late"),
+        ({"event": "paused", "round": 3, "at": "x", "sha256": "y"}, "paused"),
+    ],
+)  # fmt: skip
+def test_events_are_said_in_a_few_words(event: dict[str, Any], said: str) -> None:
+    assert words.said(event) == said
