@@ -74,8 +74,8 @@ def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path
     ask(tmp_path, "fork", "s", "--at-round", 2, "--session", "second", "--rounds", 4, "--method", "fedgh")
 
     # refused, and nothing changes
-    refused = command(tmp_path, "switch", "s", "inco")
-    assert refused.returncode == 2 and "inco" in refused.stderr
+    refused = command(tmp_path, "switch", "s", "heteroavg")
+    assert refused.returncode == 2 and "client 0 (tiny_cnn)" in refused.stderr
 
     ask(tmp_path, "stop", "s")
     assert process.wait(timeout=60) == 0, messages(tmp_path)

@@ -13,7 +13,6 @@ from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 from tui.cli import mailbox
 
-
 pytestmark = pytest.mark.filterwarnings("error")
 
 
@@ -140,7 +139,7 @@ def test_a_switch_of_a_paused_session_is_not_waited_for(
 def test_resuming_a_paused_session_lets_it_go_on(cli: Cli, done: Path) -> None:
     with owned(done, "paused", apply):
         result = cli("resume", "done")
-    assert result.code == 0 and "resume done: it is done" in result.err
+    assert result.code == 0 and "done: resumed; it is done" in result.err
 
 
 def test_a_paused_session_is_not_started_again_with_other_options(cli: Cli, done: Path) -> None:
@@ -178,7 +177,7 @@ def test_nobody_to_steer_is_said_with_the_state_and_what_to_do(
 
 
 REFUSED = {
-    "a method its models cannot run": (["inco", "--set=rounds=9"], ["inco"]),
+    "a method its models cannot run": (["heteroavg", "--set=rounds=9"], ["heteroavg", "client 0 (tiny_cnn)"]),
     "an unknown method": (["fedssaa"], ["'fedssaa'", "'fedssa'"]),
     "nothing new": (["fedlora"], ["nothing would change"]),
     "a bad value": (["fedlora", "--set=training.lr=-1"], ["'training.lr'"]),
@@ -219,9 +218,9 @@ def test_switches_are_checked_on_top_of_those_that_wait(cli: Cli, done: Path) ->
 
 
 def test_a_resume_tells_of_a_switch_it_refuses(cli: Cli, done: Path) -> None:
-    checkpoints.post(done, "switch", {"method": "inco", "set": ["rounds=9"]})
+    checkpoints.post(done, "switch", {"method": "heteroavg", "set": ["rounds=9"]})
     said = cli("resume", "done").err
-    assert "the switch to inco rounds=9" in said and "is refused" in said and "is finished" in said
+    assert "the switch to heteroavg rounds=9" in said and "is refused" in said and "is finished" in said
 
 
 def test_a_finished_session_is_extended(cli: Cli, done: Path) -> None:

@@ -163,10 +163,12 @@ class Page:
 
     def _at_start(self) -> Iterator[tuple[str, object]]:
         """The sections that a switch has changed, as the session was made with them."""
+        from simulator.switching import SETTINGS
+
         made, now = self.document["config"], self._in_force()
-        for name in ("rounds", "method", "training", "evaluation", "wire", "checkpoint"):
-            if made.get(name) != now.get(name):
-                before = made[name]
+        for name in ("method", *SETTINGS):
+            before = made.get(name)
+            if before is not None and before != now.get(name):
                 yield f"{name} at first", _settings(before) if isinstance(before, dict) else str(before)
 
     def _plugin(self) -> dict[str, Any] | None:

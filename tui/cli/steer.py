@@ -25,6 +25,13 @@ Timeout = Annotated[
     ),
 ]
 
+DONE = {
+    "pause": "paused",
+    "resume": "resumed",
+    "stop": "stopped",
+    "checkpoint": "checkpoint written",
+    "switch": "switched",
+}
 LET_GO_SECONDS = 30.0
 """How long a process may take to end after its last checkpoint before `stop` no longer waits for that."""
 UNREFUSED_SECONDS = 2.0
@@ -241,7 +248,8 @@ def _report(reader: checkpoints.Session, command: Command, answer: Answer | None
         )
         return
     after = f" (after round {answer.round})" if answer and answer.kind in ("pause", "stop") else ""
-    output.say(f"{reader.folder.name}: {command.kind} {'done' if answer else 'asked for'}: {message}{after}")
+    done = DONE.get(command.kind, command.kind) if answer else f"{command.kind} asked for"
+    output.say(f"{reader.folder.name}: {done}; {message}{after}")
 
 
 def _outlook(reader: checkpoints.Session, command: Command) -> str:
