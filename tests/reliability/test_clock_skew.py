@@ -1,8 +1,8 @@
 """Clock skew: rounds are ordered by number; no time in a file or of a file decides anything."""
 
-import itertools
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,20 +18,14 @@ from tests.checkpoints.test_lock import leave_note
 IN_2099, IN_1971 = 4_070_908_800, 31_536_000
 
 
-def run(folder: Path, rounds: int = 4) -> Session:
-    settings = federations.config("fedssa", rounds=4)
-    session = Session.create(settings, folder, folder.parent)
-    heard = itertools.count(1)
-
-    def stop() -> str | None:
-        return "SIGTERM" if session.round >= rounds and next(heard) else None
-
-    session.run(stop=stop)
-    return session
+def run(folder: Path, rounds: int = 4) -> None:
+    """A session of four rounds, stopped after some of them."""
+    session = Session.create(federations.config("fedssa", rounds=4), folder, folder.parent)
+    session.run(stop=lambda: "SIGTERM" if session.round >= rounds else None)
 
 
 @pytest.fixture(autouse=True)
-def _images():  # type: ignore[no-untyped-def]
+def _images() -> Iterator[None]:
     with federations.on_images(federations.generated()):
         yield
 
@@ -83,8 +77,7 @@ def test_commands_from_clocks_decades_apart_are_both_carried_out(
                 posted.append(checkpoints.post(folder, "switch", arguments))
             monkeypatch.undo()
 
-    with federations.on_images(federations.generated()):
-        Session.create(federations.config("fedssa", rounds=4), folder, tmp_path).run(post)
+    Session.create(federations.config("fedssa", rounds=4), folder, tmp_path).run(post)
     answers = [checkpoints.answer(folder, command.id) for command in posted]
     assert [each and each.outcome for each in answers] == ["applied", "applied"]
     rates = [entry["settings"]["training"]["lr"] for entry in checkpoints.Session(folder).manifest().history]

@@ -7,7 +7,7 @@ from pathlib import Path
 import checkpoints
 from tests import federations
 from tests.cli.conftest import TINY, call
-from tests.reliability.sessions import mounted
+from tests.reliability.sessions import COMMAND, mounted
 
 RUN = ("run", *TINY, "--rounds=12", "--session=s", "--method=fedlora")
 ROOM = "700k"
@@ -22,7 +22,7 @@ def test_a_run_on_a_disk_that_fills_up_says_what_it_needed_and_goes_on_when_ther
     with mounted(small, "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs"):
         with (tmp_path / "log").open("wb") as log:  # the messages have room
             process = subprocess.Popen(
-                [*start_command(), *RUN, "--set=checkpoint.keep_last=99", "--sessions-dir", small], stderr=log
+                [COMMAND, *RUN, "--set=checkpoint.keep_last=99", "--sessions-dir", small], stderr=log
             )
         assert process.wait(timeout=120) == 5
         said = (tmp_path / "log").read_text().splitlines()[-1]
@@ -41,9 +41,3 @@ def test_a_run_on_a_disk_that_fills_up_says_what_it_needed_and_goes_on_when_ther
         assert federations.committed(small / "s") == federations.committed(tmp_path / "s")
         assert checkpoints.verify(small / "s") == []
         assert list((small / "s" / "tmp").iterdir()) == []
-
-
-def start_command() -> list[str | Path]:
-    from tests.reliability.sessions import COMMAND
-
-    return [COMMAND]
