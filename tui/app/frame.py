@@ -52,7 +52,7 @@ class Frame(App[str]):
         self.animation_level = "none"
         self._panels = panels
         self._drawn: tuple[str, View] | None = None
-        self._mouse = True
+        self.has_mouse = True
 
     # What is shown
 
@@ -269,13 +269,15 @@ class Frame(App[str]):
 
     def action_mouse(self) -> None:
         """Hand the mouse to the terminal, whose own selection works then, or take it back."""
-        driver = self._driver
-        self._mouse = not self._mouse
-        for name in ("_enable_mouse_support",) if self._mouse else ("_disable_mouse_support",):
-            if (switch := getattr(driver, name, None)) is not None:
-                switch()
+        self.has_mouse = not self.has_mouse
+        # Textual has no public switch for it; its drivers for real terminals have this pair.
+        switch = getattr(self._driver, f"_{'enable' if self.has_mouse else 'disable'}_mouse_support", None)
+        if switch is not None:
+            switch()
         self.say(
-            "The app has the mouse." if self._mouse else "The terminal has the mouse: select text as usual."
+            "The app has the mouse."
+            if self.has_mouse
+            else "The terminal has the mouse: select text as usual."
         )
 
     def action_command_palette(self) -> None:
@@ -313,24 +315,9 @@ def tabs(shown: str, width: int) -> Content:
 
 def made_panels(glyphs: Glyphs) -> list[Panel]:
     """The seven panels, with the ids that tabs and keys know them by."""
-    from tui.app.panels.clients import ClientsPanel
-    from tui.app.panels.communication import CommunicationPanel
-    from tui.app.panels.compare import ComparePanel
-    from tui.app.panels.live import LivePanel
-    from tui.app.panels.log import LogPanel
-    from tui.app.panels.sessions import SessionsPanel
-    from tui.app.panels.similarity import SimilarityPanel
+    from tui.app.panels import PANELS
 
-    kinds: list[Callable[..., Panel]] = [
-        LivePanel,
-        ClientsPanel,
-        SimilarityPanel,
-        CommunicationPanel,
-        ComparePanel,
-        LogPanel,
-        SessionsPanel,
-    ]
-    return [kind(glyphs, id=name) for name, kind in zip(SCREENS, kinds, strict=True)]
+    return [PANELS[name](glyphs, id=name) for name in SCREENS]
 
 
 def _say(row: Static, text: Content) -> None:

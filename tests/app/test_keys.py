@@ -1,0 +1,328 @@
+"""Every key of the table, pressed in the app. A new key fails here until what it does is written down."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+import checkpoints
+from checkpoints import Store
+from tests.app import sessions
+from tests.app.frames import Blank, blanks, drive, until
+from tui.app import app as module
+from tui.app.app import HtflApp
+from tui.app.dialogs.attach import AttachDialog
+from tui.app.dialogs.choose import Choose
+from tui.app.dialogs.fork import ForkDialog
+from tui.app.dialogs.help import Help
+from tui.app.dialogs.new_run import NewRunDialog
+from tui.app.dialogs.resume import ResumeDialog
+from tui.app.dialogs.switch import SwitchDialog
+from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
+from tui.app.places import Places
+from tui.app.survey import Offer
+from tui.app.widgets import LineChart
+
+Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
+ROUNDS = 12
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a session of twelve rounds; the working folder, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tui.app.survey.survey", lambda config: [Offer("fedlora", "FedLoRA", "…", None, ())])
+    sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4)
+    return tmp_path
+
+
+@pytest.fixture
+def live(home: Path) -> Iterator[Path]:
+    """The same session with an owner, who answers nothing."""
+    with Store.open(home / "main") as store:
+        store.heartbeat("running", round=ROUNDS, rounds=40, phase="train", done=1, clients=4)
+        yield home
+        store.heartbeat("stopped")
+
+
+def opened(home: Path) -> HtflApp:
+    return HtflApp(Places(home, home / "data"), home / "main", panels=blanks())
+
+
+async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
+    await until(pilot, lambda: app.view.run.round == ROUNDS)
+    await pilot.pause()
+
+
+def asked(home: Path) -> list[tuple[str, dict[str, object]]]:
+    return [(command.kind, command.arguments) for command in checkpoints.pending(home / "main")]
+
+
+async def go_to(app: HtflApp, pilot: Pilot[str], key: Key) -> None:
+    """The first panel in which the key works."""
+    if key.where:
+        app.action_show_panel(key.where[0])
+        await pilot.pause()
+
+
+async def show_panel(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert app.panel.id == argument
+    assert isinstance(app.panel, Blank)
+    assert app.panel.views[-1] is app.view
+
+
+async def panel(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert isinstance(app.panel, Blank)
+    assert app.panel.called == [argument]
+
+
+async def travel(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    back = int(argument) < 0
+    assert app.view.shown == (ROUNDS + int(argument) if back else ROUNDS)
+    assert app.view.replaying == back
+
+
+async def live_again(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    await pilot.press("left_square_bracket", "left_square_bracket")
+    assert app.view.shown == ROUNDS - 2
+    await pilot.press("L")
+    assert not app.view.replaying
+
+
+async def chart_mode(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert app.view.chart == 1
+    await pilot.press("y", "y")
+    assert app.view.chart == 0
+
+
+async def compare(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    await until(pilot, lambda: len(app.view.compared) == 1)
+    assert app.panel.id == "compare"
+    assert app.view.marked == (app.view.run.folder,)
+
+
+async def words(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    await pilot.press("c", "n", "n", "3")
+    assert app.view.filter == "cnn3"
+    await pilot.press("enter")
+    assert not app.query_one("#filter", Input).display
+    await pilot.press("slash", "escape")
+    assert app.view.filter == ""
+
+
+async def mouse(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert not app.has_mouse
+    await pilot.press("percent_sign")
+    assert app.has_mouse
+
+
+async def quits(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert app.return_value == module.LEAVE
+
+
+async def exports(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    await pilot.press("enter")
+    await pilot.pause()
+    lines = Path("main-live.csv").read_text().splitlines()
+    assert len(lines) == 1 + ROUNDS
+    assert lines[0] == "round,mean"
+    await pilot.press("w", "down", "enter")
+    await pilot.pause()
+    assert Path("main-live.svg").read_text().startswith("<svg")
+
+
+def dialog(kind: type) -> Press:
+    async def check(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+        await until(pilot, lambda: isinstance(app.screen, kind))
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    return check
+
+
+async def theme(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    before = app.theme
+    await pilot.press("up", "enter")
+    await pilot.pause()
+    assert app.theme != before
+
+
+def x_range(app: HtflApp) -> tuple[float, float]:
+    return app.query(LineChart).first().x_range
+
+
+async def zoom(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    whole = (1, ROUNDS)
+    if argument != "1":
+        assert x_range(app) == whole
+        await pilot.press("plus")
+    narrow = x_range(app)
+    assert narrow[1] - narrow[0] < ROUNDS - 1
+    if argument != "1":
+        await pilot.press("minus" if argument == "-1" else "0")
+        assert x_range(app) == whole
+
+
+async def pan(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    await pilot.press("plus", "plus", "shift+left")
+    left = x_range(app)
+    await pilot.press("shift+right")
+    right = x_range(app)
+    assert left[0] < right[0]
+    await pilot.press("shift+left" if argument == "-0.25" else "shift+right")
+    assert x_range(app) == pytest.approx(left if argument == "-0.25" else right)
+
+
+async def focus(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    there = app.focused
+    await pilot.press("tab")
+    assert app.focused is not there
+    await pilot.press("shift+tab")
+    assert app.focused is there
+
+
+async def maximise(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert app.screen.maximized is not None
+    assert app.main.query_one("#status").is_on_screen
+    await pilot.press("z")
+    assert app.screen.maximized is None
+
+
+async def not_live(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    """Of a finished session: a notice with the reason, and nothing in the mailbox."""
+    assert len(app.screen_stack) == 1
+    assert "finished" in [*app._notifications][-1].message
+    assert asked(app.sessions_dir) == []
+
+
+EFFECTS: dict[str, Press] = {
+    "show_panel": show_panel,
+    "panel": panel,
+    "travel": travel,
+    "live": live_again,
+    "chart_mode": chart_mode,
+    "compare": compare,
+    "filter": words,
+    "mouse": mouse,
+    "quit": quits,
+    "export": exports,
+    "help": dialog(Help),
+    "attach": dialog(AttachDialog),
+    "new_run": dialog(NewRunDialog),
+    "fork": dialog(ForkDialog),
+    "switch": dialog(SwitchDialog),
+    "pause": dialog(ResumeDialog),
+    "command_palette": dialog(CommandPalette),
+    "change_theme": theme,
+    "zoom": zoom,
+    "pan": pan,
+    "focus_next": focus,
+    "focus_previous": focus,
+    "maximise": maximise,
+    "checkpoint": not_live,
+    "stop": not_live,
+}
+
+
+NEED_PARTS = ("zoom", "pan", "focus_next", "focus_previous", "maximise")
+"""Actions on what a panel is made of: these are tried on the real panels."""
+
+
+@pytest.mark.parametrize(
+    ("key", "pressed"),
+    [(key, pressed) for key in KEYS for pressed in key.keys.split(",")],
+    ids=lambda each: str(each) if isinstance(each, str) else each.name,
+)
+def test_a_key_does_what_the_table_says(key: Key, pressed: str, home: Path) -> None:
+    app = HtflApp(Places(home, home / "data"), home / "main") if key.name in NEED_PARTS else opened(home)
+    argument = key.action.partition("(")[2].rstrip(")").strip("'")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await go_to(app, pilot, key)
+        await pilot.press(pressed)
+        await pilot.pause()
+        await EFFECTS[key.name](app, pilot, argument)
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("keys", "command"),
+    [
+        (["space"], ("pause", {})),
+        (["c", "enter"], ("checkpoint", {})),
+        (["c", "down", "enter"], ("checkpoint", {"cka": True})),
+        (["S", "down", "enter"], ("stop", {})),
+    ],
+)
+def test_a_live_session_is_asked_through_its_mailbox_and_the_status_row_says_so(
+    keys: list[str], command: tuple[str, dict[str, object]], live: Path
+) -> None:
+    app = opened(live)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await until(pilot, lambda: app.view.run.live)
+        await pilot.press(*keys)
+        await until(pilot, lambda: asked(live) == [command])
+        await until(pilot, lambda: bool(app.waiting))
+        assert app.waiting[0].endswith("…")
+
+    drive(app, script)
+
+
+def test_confirmations_do_nothing_when_the_first_line_is_taken(live: Path) -> None:
+    app = opened(live)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await until(pilot, lambda: app.view.run.live)
+        await pilot.press("S", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, Choose) is False
+        assert asked(live) == []
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize("name", WHILE_REPLAYING)
+def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, live: Path) -> None:
+    app = opened(live)
+    key = next(key for key in KEYS if key.name == name)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await pilot.press("left_square_bracket", key.keys)
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        assert "replay" in [*app._notifications][-1].message
+        assert asked(live) == []
+
+    drive(app, script)
+
+
+def test_no_key_is_a_multiplexers_prefix_and_none_is_given_twice() -> None:
+    keys = [pressed for key in KEYS for pressed in key.keys.split(",")]
+    assert not {"ctrl+a", "ctrl+b"} & set(keys)
+    assert len(keys) == len(set(keys))
+    assert [binding.key for binding in bindings()] == [key.keys for key in KEYS]
+
+
+def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await pilot.pause()
+        panel = app.panel
+        assert isinstance(panel, Blank)
+        drawn = len(panel.views)
+        await asyncio.sleep(1.5)
+        assert len(panel.views) == drawn
+
+    drive(app, script)
