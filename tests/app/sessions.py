@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -37,6 +38,11 @@ def accuracy(client: int, round: int, ceiling: float = 0.95) -> float:
     pace, top = 4 + client % 5, ceiling - 0.04 * (client % 7)
     ripple = 0.01 * math.sin(1.7 * round + client)
     return round_to(top - (top - 0.1) * math.exp(-round / pace) + ripple)
+
+
+@cache
+def _mean(clients: int, round: int, ceiling: float) -> float:
+    return sum(accuracy(client, round, ceiling) for client in range(clients)) / clients
 
 
 def round_to(value: float) -> float:
@@ -91,9 +97,7 @@ def record(
 ) -> dict[str, Any]:
     """A round's ledger record; client 3 takes no part in every fourth round, client 4 diverges in round 5."""
     per_client = [accuracy(client, round, ceiling) for client in range(clients)]
-    best = max(
-        sum(accuracy(client, r, ceiling) for client in range(clients)) / clients for r in range(1, round + 1)
-    )
+    best = max(_mean(clients, each, ceiling) for each in range(1, round + 1))
     taking_part = [client for client in range(clients) if not (client == 3 and round % 4 == 0)]
     traffic = [ADAPTER if client in taking_part else 0 for client in range(clients)]
     up = down = sum(traffic)

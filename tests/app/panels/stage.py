@@ -77,9 +77,7 @@ def on_stage(
     return app, asyncio.run(run())
 
 
-def pictures(
-    panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "braille"
-) -> dict[Size, str]:
+def pictures(panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "braille") -> dict[Size, str]:
     """What a panel shows at each of the sizes, its terminal being resized from one to the next."""
     seen: dict[Size, str] = {}
 

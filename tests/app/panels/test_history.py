@@ -16,7 +16,9 @@ from tui.app.feed import Run
 from tui.app.panels import history
 
 
-def curves(*means: float | None, up: int = 100, down: int = 50, flops: float = 7, seconds: float = 2) -> Curves:
+def curves(
+    *means: float | None, up: int = 100, down: int = 50, flops: float = 7, seconds: float = 2
+) -> Curves:
     """One client; every round costs the same."""
     grower = Grower()
     grower.extend(

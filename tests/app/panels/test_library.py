@@ -55,7 +55,7 @@ def test_a_folder_that_is_not_there_holds_no_sessions(tmp_path: Path) -> None:
 def test_a_fork_stands_under_its_parent(library: Path) -> None:
     found = Library(lambda found: None).read(library / "sessions")
     lines = [(line.rule, line.summary.name) for line in arranged(found, "tree")]
-    assert ("└─ ", "main-fork") == lines[lines.index(("", "main")) + 1]
+    assert lines[lines.index(("", "main")) + 1] == ("└─ ", "main-fork")
 
 
 def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:
