@@ -1,0 +1,154 @@
+"""Every dialog at every size, as text. After a change that is meant: HTFL_SNAPSHOTS=write pytest on this file."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.app import sessions
+from tests.app.frames import blanks, drive, until
+from tests.app.panels.stage import read
+from tui.app.app import HtflApp
+from tui.app.dialogs.attach import AttachDialog
+from tui.app.dialogs.base import Dialog
+from tui.app.dialogs.choose import Choose, confirm
+from tui.app.dialogs.fork import ForkDialog
+from tui.app.dialogs.help import Help
+from tui.app.dialogs.new_run import NewRunDialog
+from tui.app.dialogs.resume import ResumeDialog
+from tui.app.dialogs.small import TooSmall
+from tui.app.dialogs.switch import SwitchDialog
+from tui.app.dialogs.text import Text
+from tui.app.dialogs.tour import PAGES, Tour
+from tui.app.feed import Run
+from tui.app.places import Places
+from tui.app.survey import Offer, Parameter
+from tui.cli.settings import Choices
+
+FOLDER = Path(__file__).parent / "snapshots" / "dialogs"
+SIZES = ((80, 24), (120, 40), (200, 60))
+OBSTACLE = "needs nested architectures: client 1 (cnn2) has 'conv2.weight' [16, 16, 5, 5], cnn1 has it [32, 16, 5, 5]"
+OFFERS = [
+    Offer(
+        "fedgh",
+        "FedGH",
+        "the same head on every client",
+        None,
+        (Parameter("server_epochs", "1", "epochs E_s"),),
+    ),
+    Offer(
+        "fedlora",
+        "FedLoRA",
+        "the same width of the representation the adapter reads",
+        None,
+        (Parameter("mu", "0.9", "μ, weight of the local loss"), Parameter("hidden", "", "hidden width")),
+    ),
+    Offer("heteroavg", "HeteroAvg", "nested architectures", OBSTACLE, ()),
+    Offer("standalone", "Standalone", "nothing", None, ()),
+]
+KNOWN = [(offer.name, offer.title) for offer in OFFERS]
+
+DIALOGS: dict[str, Callable[[Run, Path], Dialog[Any]]] = {
+    "attach": lambda run, home: AttachDialog(home, lambda: [("main", "finished"), ("other", "running")]),
+    "choose": lambda run, home: Choose(
+        "Leave", "main runs here.", [("keep", "keep training", "without the app")]
+    ),
+    "confirm": lambda run, home: confirm("Stop main?", "The clients at work finish and are kept.", "stop"),
+    "fork": lambda run, home: ForkDialog(run, 7, home, KNOWN),
+    "help": lambda run, home: Help("live"),
+    "new_run": lambda run, home: NewRunDialog(home, Path("data"), Choices(preset="fedlora_htm5")),
+    "resume": lambda run, home: ResumeDialog(run),
+    "switch": lambda run, home: SwitchDialog(run.config, OFFERS, "Takes hold at the end of the round."),
+    "text": lambda run, home: Text("Written to main-again.txt", "htfl-sim run --session main-again"),
+    "tour": lambda run, home: Tour(),
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sessions")
+    sessions.make(folder / "main", rounds=12, clients=4)
+    return folder
+
+
+def text(app: HtflApp) -> str:
+    """The characters of the screen on top."""
+    rows = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
+
+
+def check(name: str, shown: str) -> None:
+    file = FOLDER / f"{name}.txt"
+    if os.environ.get("HTFL_SNAPSHOTS") == "write":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(shown, encoding="utf-8")
+    assert shown == file.read_text(encoding="utf-8"), f"{name} looks different"
+
+
+def pictures(name: str, home: Path, glyphs: Any = "braille") -> dict[tuple[int, int], str]:
+    """The dialog at each size, its terminal being resized under it."""
+    app = HtflApp(Places(home, home / "data"), glyphs=glyphs, panels=blanks())
+    seen: dict[tuple[int, int], str] = {}
+
+    async def script(pilot: Pilot[str]) -> None:
+        dialog = DIALOGS[name](read(home / "main"), home)
+        app.push_screen(dialog)
+        await until(pilot, lambda: app.screen is dialog)
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            await pilot.pause()
+            seen[size] = text(app)
+
+    drive(app, script, SIZES[0])
+    return seen
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_a_dialog_holds_at_each_size(name: str, home: Path) -> None:
+    for (width, height), shown in pictures(name, home).items():
+        assert "escape: " in shown, f"its last line is out of sight at {width}×{height}"
+        assert shown.count("╭") == shown.count("╯") == 1
+        check(f"{name}-{width}x{height}", shown)
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_with_ascii_glyphs_a_dialog_is_ascii(name: str, home: Path) -> None:
+    for (width, height), shown in pictures(name, home, "ascii").items():
+        strange = {character for character in shown if not character.isascii()}
+        assert not strange, f"at {width}×{height}"
+
+
+def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:
+    app = HtflApp(Places(home, home / "data"), home / "main", panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        await pilot.press("question_mark")
+        await pilot.resize_terminal(59, 16)
+        await until(pilot, lambda: isinstance(app.screen, TooSmall))
+        await pilot.pause()
+        assert "59 columns and 16 rows" in " ".join(text(app).split())
+        await pilot.resize_terminal(60, 16)
+        await until(pilot, lambda: isinstance(app.screen, Help))
+
+    drive(app, script)
+
+
+def test_the_tour_has_a_last_page_and_can_be_skipped(home: Path) -> None:
+    app = HtflApp(Places(home, home / "data"), home / "main", panels=blanks(), tour=True)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: isinstance(app.screen, Tour))
+        await pilot.press(*["enter"] * (len(PAGES) - 1))
+        assert isinstance(app.screen, Tour)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        app.push_screen(Tour())
+        await pilot.pause()
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+    drive(app, script)
