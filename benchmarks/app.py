@@ -183,7 +183,7 @@ def document() -> dict[str, object]:
 class Watcher(frame.Frame):
     """The app, attached to one session."""
 
-    CSS_PATH = Path(frame.__file__).with_name("style.tcss")
+    CSS_PATH = str(Path(frame.__file__).with_name("style.tcss"))
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder.parent)

@@ -78,9 +78,11 @@ class Run:
 
     @property
     def models(self) -> list[str]:
-        """The architecture of every client."""
+        """The architecture of every client; "?" for a group that is not known here."""
         federation = self.config.get("federation", {})
-        return [assigned(federation["group"], client) for client in range(federation.get("clients", 0))]
+        return [
+            assigned(federation["group"], client) or "?" for client in range(federation.get("clients", 0))
+        ]
 
     def record(self, round: int | None) -> Record | None:
         """The record of a round, of the last one for None."""

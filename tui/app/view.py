@@ -67,7 +67,7 @@ class Panel(Container):
 
     def first(self) -> Widget | None:
         """The part that has the focus when the panel comes up: the first in sight that takes keys."""
-        return next((part for part in self.query("*") if part.focusable and part.is_on_screen), None)
+        return next((part for part in self.query("*") if part.focusable and in_sight(part)), None)
 
     def show(self, view: View) -> None:
         """Draw this view. Called while the panel is visible, when what it shows may have changed."""
@@ -76,3 +76,8 @@ class Panel(Container):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """What is shown, as columns and rows for a CSV file."""
         raise NotImplementedError
+
+
+def in_sight(part: Widget) -> bool:
+    """Whether a widget is displayed, or will be once the layout that is under way is done."""
+    return all(each.display for each in part.ancestors_with_self if isinstance(each, Widget))

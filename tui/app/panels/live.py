@@ -12,7 +12,7 @@ from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sheet import Sheet
-from tui.app.view import View
+from tui.app.view import View, in_sight
 from tui.app.widgets import ClientTable
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
@@ -178,7 +178,7 @@ class LivePanel(SizedPanel):
 
     def first(self) -> Widget | None:
         """The table, whose cursor says which client to pin."""
-        return self._table if self._table.is_on_screen else super().first()
+        return self._table if in_sight(self._table) else super().first()
 
     def action_pin(self) -> None:
         """Pin the client under the table's cursor."""

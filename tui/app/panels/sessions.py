@@ -10,7 +10,7 @@ from tui.app.panels import words
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sheet import Column, Row, Sheet
-from tui.app.view import View
+from tui.app.view import View, in_sight
 from tui.cli.lineage import course
 from tui.cli.summary import Summary
 
@@ -72,6 +72,8 @@ class SessionsPanel(SizedPanel):
     def on_session_list_listed(self) -> None:
         if self._view is not None:
             self.draw(self._view)
+        if self.screen.focused is None and in_sight(self._list):
+            self._list.focus()  # there was nothing to focus while the sessions were being read
 
     def on_sheet_cursor_moved(self, message: Sheet.CursorMoved) -> None:
         if message.sheet is self._list:

@@ -43,7 +43,7 @@ def rows(view: View) -> list[ClientRow]:
 
 def models_of(view: View) -> Sequence[str]:
     """The architecture of every client that the ledger knows; "?" where the settings do not say."""
-    models = [model or "?" for model in view.run.models]
+    models = view.run.models
     return models + ["?"] * (view.curves.clients - len(models))
 
 
