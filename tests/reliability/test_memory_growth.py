@@ -11,7 +11,7 @@ from tests.reliability.sessions import COMMAND, configuration
 
 MIB = 2**20
 TOLERANCE = 8 * MIB
-"""What may come and go. Keeping 28 KiB a round would exceed it; one client's model alone is several times that."""
+"""What may come and go. Keeping 28 KiB a round would exceed it; the states of one round are 107 KB."""
 
 
 @pytest.mark.slow
