@@ -126,7 +126,10 @@ class Runner:
         unheard: list[Result] = []
         try:
             while waiting or running or unheard:
-                verdict = gate([results[client] for client in sorted(results)], len(running))
+                busy = len(running) + len(
+                    unheard
+                )  # whoever hears of a pause has heard of every client before it
+                verdict = gate([results[client] for client in sorted(results)], busy)
                 if verdict == "leave":
                     waiting.clear()
                 while verdict == "go" and waiting and len(running) < self.workers:

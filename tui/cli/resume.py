@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import checkpoints
-from checkpoints import Command
+from checkpoints import Command, Locked
 from simulator.errors import ConfigError
 from tui.cli import mailbox, options, output, running, steer
 from tui.cli.options import HOW, SCALE
@@ -101,11 +101,11 @@ def described(command: Command) -> str:
 
 
 def _go_on(reader: checkpoints.Session, options_given: list[str]) -> None:
-    """Let a live session go on if it is paused; raises ConfigError for one that is not."""
+    """Let a live session go on if it is paused; raises Locked for one that is not."""
     note = mailbox.owner(reader)
     who, state = mailbox.holder(note), note.get("state")
     if state not in ("paused", "pausing"):
-        raise ConfigError(
+        raise Locked(
             f"{reader.folder} is in use by {who}: it is {state} and needs no resume. "
             "See how far it is with `htfl-sim show`; if that machine is dead, use --steal."
         )

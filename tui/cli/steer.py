@@ -9,7 +9,7 @@ import typer
 import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.errors import ConfigError
-from tui.cli import completion, mailbox, options, output
+from tui.cli import completion, mailbox, options, output, similarity
 
 Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait until it has taken hold, or only ask for it.")
@@ -83,20 +83,47 @@ def stop(
 
 def checkpoint(
     session: options.SessionArgument,
+    cka: Annotated[
+        bool, typer.Option("--cka", help="Also measure how alike the clients' models are, layer by layer.")
+    ] = False,
+    round: Annotated[
+        int | None,
+        typer.Option(
+            "--round", metavar="R", help="With --cka: of this kept round, after the fact.", show_default=False
+        ),
+    ] = None,
     wait: Wait = True,
     timeout: Timeout = None,
     sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a running session write a checkpoint now, with the finished clients of its round.
+
+    With --cka it is written at the end of the round, whose record gets the
+    CKA. Of a session that nobody runs, --cka measures the newest kept round.
 
     \b
     Examples
       htfl-sim checkpoint mu07
       kill -USR1 PID    asks for the same
+      htfl-sim checkpoint mu07 --cka
+      htfl-sim checkpoint mu07 --cka --round 40 --json > similarity.json
     """
-    reader = _live(session, options.sessions_dir(sessions_dir), "checkpoint")
-    _report(reader, *_ask(reader, "checkpoint", "writing a checkpoint", wait, timeout), as_json)
+    reader = checkpoints.Session(options.session_folder(session, options.sessions_dir(sessions_dir)))
+    if round is not None and not cka:
+        raise ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
+    if cka and (round is not None or not reader.alive()):
+        similarity.show(reader.folder, similarity.of_checkpoint(reader, data_dir, round), as_json)
+        return
+    if not reader.alive():
+        mailbox.refuse_idle(reader, "checkpoint")
+    doing = "measuring at the end of the round" if cka else "writing a checkpoint"
+    command, answer = _ask(reader, "checkpoint", doing, wait, timeout, {"cka": True} if cka else {})
+    _report(reader, command, answer, as_json)
+    if cka and answer and answer.round is not None and not as_json:
+        record = reader.records()[answer.round - 1]
+        similarity.show(reader.folder, {"round": answer.round, **record["cka"]}, as_json)
 
 
 def switch(
@@ -161,10 +188,15 @@ def _live(name: str, folder: Any, what: str) -> checkpoints.Session:
 
 
 def _ask(
-    reader: checkpoints.Session, kind: str, doing: str, wait: bool, timeout: float | None
+    reader: checkpoints.Session,
+    kind: str,
+    doing: str,
+    wait: bool,
+    timeout: float | None,
+    arguments: dict[str, Any] | None = None,
 ) -> tuple[Command, Answer | None]:
     """Post a command and wait until it has taken hold; raises ConfigError when it is refused."""
-    command = checkpoints.post(reader.folder, kind)
+    command = checkpoints.post(reader.folder, kind, arguments)
     if not wait:
         return command, None
 

@@ -1,0 +1,38 @@
+"""How alike clients' models are, printed: measured by a live run, or from a kept checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+from tui.cli import output
+
+
+def of_checkpoint(reader: checkpoints.Session, data_dir: str | None, round: int | None) -> dict[str, Any]:
+    """CKA after a kept round (None: the newest), with the run's own probe and layers. Nothing is written."""
+    from simulator.analysis import cka
+    from simulator.config import CkaConfig
+    from simulator.data.datasets import data_folder
+
+    settings = CkaConfig.model_validate(reader.document["config"].get("cka", {}))
+    return cka.of_checkpoint(
+        reader.folder,
+        data_folder(data_dir),
+        round,
+        images=settings.probe,
+        layers=None if settings.layers == "all" else settings.layers,
+        debiased=settings.debiased,
+    )
+
+
+def show(folder: Path, measured: dict[str, Any], as_json: bool) -> None:
+    """The mean over all pairs of clients per layer, shallow to deep; as JSON also the matrices."""
+    if as_json:
+        output.emit({"session": folder.name, **measured})
+        return
+    output.show(output.heading(f"CKA between clients of {folder.name} after round {measured['round']}"))
+    rows = ([name, _value(measured["layers"][name])] for name in measured["order"])
+    output.show(output.table(["layer", ">mean over pairs"], rows))
+
+
+def _value(mean: float | None) -> str | None:
+    return None if mean is None else f"{mean:.3f}"
