@@ -1,6 +1,9 @@
 """The feed: a session's files as one Run."""
 
+import json
 from pathlib import Path
+
+import pytest
 
 from tests.app import sessions
 from tui.app.feed import Feed
@@ -41,3 +44,17 @@ def test_lines_that_come_are_added_and_earlier_curves_stay_as_they_were(tmp_path
         ledger.write(sessions.line(4, 10))
     assert feed.poll()
     assert (before.rounds, feed.run.curves.rounds, feed.run.round) == (3, 4, 4)
+
+
+@pytest.mark.parametrize("lacking", ["participants", "params", "flops", "bytes", "accuracy", "timing"])
+def test_a_record_without_what_the_panels_read_is_refused_by_the_feed(lacking: str, tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "odd", rounds=2, clients=2, checkpoint_every=100, state="stopped")
+    feed = Feed(folder)
+    feed.poll()
+    odd = sessions.record(3, 2)
+    del odd[lacking]
+    with (folder / "ledger.jsonl").open("a") as ledger:
+        ledger.write(json.dumps(odd) + "\n")
+    assert feed.poll()
+    assert "no session that htfl-sim wrote" in (feed.run.error or "")
+    assert feed.run.round == 2  # what was read before is still there

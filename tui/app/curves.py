@@ -12,6 +12,13 @@ Record = dict[str, Any]
 
 _TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds")
 _CLIENTS = ("accuracy", "loss", "client_up", "client_down")
+_ALSO = {
+    "accuracy": ("std", "min", "max"),
+    "bytes": ("by_tensor",),
+    "params": ("up", "down"),
+    "flops": ("clients", "server"),
+}
+"""What the panels read of a record besides what becomes a curve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +50,7 @@ class Curves:
 
     @property
     def clients(self) -> int:
-        return self.accuracy.shape[1]
+        return int(self.accuracy.shape[1])
 
     def upto(self, round: int) -> "Curves":
         """The first so many rounds, without a copy."""
@@ -67,6 +74,7 @@ class Grower:
         if self._size + len(records) > len(self._arrays["mean"]) or clients != self._clients:
             self._make_room(2 * (self._size + len(records)), clients)
         for record in records:
+            _check(record)
             for name, value in _row(record).items():
                 self._arrays[name][self._size] = value
             self._size += 1
@@ -82,6 +90,19 @@ class Grower:
             if clients == self._clients or array.ndim == 1:
                 roomy[name][: self._size] = array[: self._size]
         self._arrays, self._clients = roomy, clients
+
+
+def _check(record: Record) -> None:
+    """Raises KeyError or TypeError where a record lacks what the panels read: here, and not in the midst of drawing."""
+    for section, keys in _ALSO.items():
+        for key in keys:
+            record[section][key]
+    clients = len(record["accuracy"]["per_client"])
+    if not all(0 <= client < clients for client in record["participants"]):
+        raise ValueError("a participant is none of the clients")
+    if record.get("cka"):
+        for part in ("layers", "matrix"):
+            record["cka"][part].items()
 
 
 def _row(record: Record) -> dict[str, Any]:

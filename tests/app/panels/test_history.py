@@ -25,7 +25,8 @@ def curves(
         [
             sessions.record(round, 1)
             | {
-                "accuracy": {"mean": mean, "weighted": mean, "best_mean": mean, "per_client": [mean]},
+                "accuracy": sessions.record(round, 1)["accuracy"]
+                | {"mean": mean, "weighted": mean, "best_mean": mean, "per_client": [mean]},
                 "bytes": {
                     "up": up,
                     "down": down,
@@ -33,8 +34,9 @@ def curves(
                     "down_total": down * round,
                     "per_client_up": [up],
                     "per_client_down": [down],
+                    "by_tensor": {},
                 },
-                "flops": {"total": flops},
+                "flops": {"clients": flops, "server": 0, "total": flops},
                 "timing": {"seconds": seconds},
             }
             for round, mean in enumerate(means, 1)

@@ -215,3 +215,16 @@ def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs() -> None:
 )  # fmt: skip
 def test_events_are_said_in_a_few_words(event: dict[str, Any], said: str) -> None:
     assert words.said(event) == said
+
+
+def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view: View) -> None:
+    seen: list[str] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        seen.append(type(panel.first()).__name__)
+
+    on_stage("live", view, act)
+    on_stage("live", view, act, size=(80, 24))
+    on_stage("similarity", view, act)
+    on_stage("sessions", view, act)
+    assert seen == ["ClientTable", "Chart", "Matrix", "SessionList"]

@@ -20,6 +20,8 @@ def upto(view: View) -> Sequence[Mapping[str, Any]]:
 
 def matches(event: Mapping[str, Any], query: str) -> bool:
     """Whether every word is in what the event tells."""
+    if not query.strip():
+        return True
     text = f"{event.get('event')} {words.said(event)} round {event.get('round', '')}".casefold()
     return all(word in text for word in query.casefold().split())
 
@@ -35,7 +37,7 @@ def lines(
     chosen = [
         (number, event)
         for number, event in enumerate(events)
-        if matches(event, query) and (routine or event.get("event") != "checkpoint")
+        if (routine or event.get("event") != "checkpoint") and matches(event, query)
     ]
     for number, event in chosen[-LINES:]:
         tone: Tone = (

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from textwrap import wrap
 from typing import Any
 
@@ -75,9 +76,10 @@ def value(number: float) -> float | None:
     return None if math.isnan(number) else float(number)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+@lru_cache(maxsize=8192)  # a log of thousands of lines is wrapped again whenever one is added
+def wrapped(text: str, width: int) -> tuple[str, ...]:
     """`text` in lines of at most `width` cells, at least one."""
-    return wrap(text, max(width, 1)) or [""]
+    return tuple(wrap(text, max(width, 1))) or ("",)
 
 
 def _missing(value: float | None) -> bool:
