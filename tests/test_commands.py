@@ -91,7 +91,7 @@ def test_a_pause_within_a_round_holds_the_next_client_back_until_a_resume(tmp_pa
     paused = operator.seen.index(StateChanged("paused", 1))
     trained_before = [e for e in operator.seen[:paused] if isinstance(e, ClientTrained) and e.round == 2]
     assert len(trained_before) < 3
-    assert operator.phases() == [("paused", 1), ("running", 1)]
+    assert operator.phases() == [("pausing", 1), ("paused", 1), ("running", 1)]
     assert operator.answers() == [("pause", "applied", 1), ("resume", "applied", None)]
     assert kinds(folder) == ["started", "paused", "continued", "stopped"]
     assert federations.committed(folder) == alone(tmp_path, config())
