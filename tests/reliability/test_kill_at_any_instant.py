@@ -4,6 +4,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def commanded(folder: Path, kills: int, seed: int) -> None:
     """Kills at random moments with a pause, a resume or a switch just before each."""
     settings = configuration(folder, "fedlora", kills * ROUNDS_A_KILL)
     session, draw = folder / "killed", keys.numpy(seed, "tests/kill/commands")
-    rates = iter(range(1, kills + 1))
+    rates = (number / 1000 for number in range(1, 2 * kills + 1))
     posted = []
     for number in range(kills):
         begin = ["resume", "killed"] if number else ["run", "--config", settings, "--session", "killed"]
@@ -88,7 +89,7 @@ def commanded(folder: Path, kills: int, seed: int) -> None:
         while events(session) < seen + 1:
             time.sleep(0.001)
         for kind in draw.choice(["pause", "resume", "switch", "checkpoint"], int(draw.integers(1, 3))):
-            change = {"method": None, "set": [f"training.lr={next(rates, 1) / 1000}"]}
+            change = {"method": None, "set": [f"training.lr={next(rates)}"]}
             posted.append(checkpoints.post(session, str(kind), change if kind == "switch" else None))
         time.sleep(float(draw.uniform(0, 0.5)))
         process.kill()
@@ -100,23 +101,30 @@ def commanded(folder: Path, kills: int, seed: int) -> None:
     assert all(answers.values()), "a command was lost"
     assert list((session / "control" / "inbox").iterdir()) == []
     history = checkpoints.Session(session).manifest().history[1:]
-    applied = [each.id for each in posted if each.kind == "switch" and answers[each.id].outcome == "applied"]  # type: ignore[union-attr]
-    assert [entry["command"] for entry in history] == applied
+    applied = {id for id, answer in answers.items() if answer and answer.outcome == "applied"}
+    switches = [each.id for each in posted if each.kind == "switch" and each.id in applied]
+    assert [entry["command"] for entry in history] == switches
     assert federations.committed(session) == federations.committed(replayed(folder, settings, history))
     assert checkpoints.verify(session) == []
 
 
-def replayed(folder: Path, settings: str, history: list[dict[str, object]]) -> Path:
+def replayed(folder: Path, settings: str, history: list[dict[str, Any]]) -> Path:
     """A run that nobody kills, switched at the same rounds."""
     again = folder / "again"
-    changes = {int(str(entry["from_round"])): entry for entry in history}
+    changes = {entry["from_round"]: entry for entry in history}
 
-    def switch(event: Event) -> None:
+    def switch_to(entry: dict[str, Any]) -> None:
+        rate = entry["settings"]["training"]["lr"]
+        checkpoints.post(again, "switch", {"method": None, "set": [f"training.lr={rate}"]})
+
+    def observe(event: Event) -> None:
         if isinstance(event, RoundFinished) and (entry := changes.get(event.record["round"] + 1)):
-            rate = entry["settings"]["training"]["lr"]  # type: ignore[index]
-            checkpoints.post(again, "switch", {"method": None, "set": [f"training.lr={rate}"]})
+            switch_to(entry)
 
-    Session.create(Config.read(read_toml(Path(settings))), again, folder).run(switch)
+    session = Session.create(Config.read(read_toml(Path(settings))), again, folder)
+    if first := changes.get(1):
+        switch_to(first)
+    session.run(observe)
     return again
 
 
