@@ -129,9 +129,9 @@ def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmu
 
 def test_a_headless_run_is_attached_to_and_steered(tmux: Tmux, tmp_path: Path) -> None:
     sessions = tmp_path / "sessions"
-    settings = "--session far --rounds 60 --workers 1 --no-progress --set data.limit=400".split()
+    settings = ["--session", "far", "--rounds", "60", "--workers", "1", "--no-progress"]
     headless = subprocess.Popen(
-        [COMMAND, "run", *settings, "--sessions-dir", sessions],
+        [COMMAND, "run", *settings, "--set", "data.limit=400", "--sessions-dir", sessions],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -13,7 +13,8 @@ from simulator import switching
 from tui.app.curves import Curves, Grower, Record
 from tui.cli.literals import assigned
 
-LEDGER, EVENTS, OWNER, MANIFESTS, INBOX = (
+SESSION, LEDGER, EVENTS, OWNER, MANIFESTS, INBOX = (
+    "session.json",
     "ledger.jsonl",
     "events.jsonl",
     "owner.json",
@@ -134,14 +135,21 @@ class Feed:
             self.run = replace(self.run, state=state)
 
     def _parts(self) -> list[tuple[str, Callable[[checkpoints.Session], None]]]:
-        """Checkpoints last: what they say of the settings is then of rounds already read."""
+        """Checkpoints last: what they say of the settings is then of rounds already read.
+
+        session.json never changes, but it may be damaged or vanish, and the rest is worth nothing then.
+        """
         return [
+            (SESSION, self._read_document),
             (LEDGER, self._read_ledger),
             (EVENTS, self._read_events),
             (OWNER, self._read_owner),
             (INBOX, self._read_inbox),
             (MANIFESTS, self._read_manifests),
         ]
+
+    def _read_document(self, session: checkpoints.Session) -> None:
+        checkpoints.Session(session.folder)
 
     def _read_ledger(self, session: checkpoints.Session) -> None:
         """The lines that came since; all of them when the file is another, or shorter."""

@@ -1,0 +1,281 @@
+"""What the app does with answers, failures and damage: a sentence each, and it goes on."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+import checkpoints
+from checkpoints import Store
+from simulator.errors import ConfigError
+from tests.app import sessions
+from tests.app.frames import Blank, blanks, drive, until
+from tui.app.app import HtflApp
+from tui.app.dialogs.fork import ForkDialog
+from tui.app.dialogs.new_run import NewRunDialog
+from tui.app.dialogs.tour import is_due
+from tui.app.launch import Launch
+from tui.app.places import Places
+from tui.app.status import eta, status
+from tui.app.view import View
+from tui.cli.settings import Choices
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    sessions.make(tmp_path / "main", rounds=12, clients=4)
+    return tmp_path
+
+
+def opened(home: Path, start: Path | Choices | None = None) -> HtflApp:
+    return HtflApp(Places(home, home / "data"), start or home / "main", panels=blanks())
+
+
+def notices(app: HtflApp) -> str:
+    return " ".join(notice.message for notice in app._notifications)
+
+
+def test_a_refused_command_is_said_with_its_reason(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        with Store.open(home / "main") as store:
+            store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
+            await until(pilot, lambda: app.view.run.live)
+            await pilot.press("space")
+            await until(pilot, lambda: "pausing…" in app.waiting)
+            (command,) = store.commands()
+            store.answer(command, "refused", "it is paused already")
+            await until(pilot, lambda: "it is paused already" in notices(app))
+            await until(pilot, lambda: app.waiting == [])
+
+    drive(app, script)
+
+
+def test_a_command_whose_session_ends_without_an_answer_is_given_up(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        with Store.open(home / "main") as store:
+            store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
+            await until(pilot, lambda: app.view.run.live)
+            await pilot.press("space")
+            await until(pilot, lambda: bool(app._asked))
+            store.close("stopped")
+        await until(pilot, lambda: "was not answered" in notices(app))
+        assert not app._asked
+
+    drive(app, script)
+
+
+def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log(home: Path) -> None:
+    app = opened(home)
+
+    def fail() -> None:
+        raise ConfigError("the group has no such model.")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app._launch(home / "main", fail)  # type: ignore[arg-type]
+        await until(pilot, lambda: app.view.run.state == "failed")
+        assert "the group has no such model." in notices(app)
+        assert app.view.run.events[-1]["event"] == "failed"
+        assert app.view.run.events[-1]["message"] == "the group has no such model."
+        assert not app.running_here
+
+    drive(app, script)
+
+
+def test_a_bug_under_the_app_is_a_sentence_too(home: Path) -> None:
+    posted: list[object] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    launch = Launch(home, fail, posted.append)  # type: ignore[arg-type]
+    launch.start()
+    launch.join()
+    assert isinstance(launch.error, ZeroDivisionError)
+    assert "bug in htfl-sim" in str(posted[-1])
+
+
+def damage(session: Path) -> None:
+    (session / "session.json").write_bytes(b"{}")
+
+
+def garble(session: Path) -> None:
+    (session / "ledger.jsonl").write_bytes(b"{}\n" * 13)
+
+
+@pytest.mark.parametrize("harm", [damage, garble, shutil.rmtree])
+def test_a_session_that_is_damaged_or_vanishes_while_shown_is_said_and_the_app_goes_on(
+    harm: Callable[[Path], None], home: Path
+) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        harm(home / "main")
+        await until(pilot, lambda: app.view.run.error is not None)
+        assert str(app.view.run.error) in notices(app)
+        assert app.view.run.round == 12  # as it was read last
+        await pilot.press("6")
+        assert app.panel.id == "log"
+
+    drive(app, script)
+
+
+def fill(app: HtflApp, **values: str) -> None:
+    for name, value in values.items():
+        app.screen.query_one(f"#field-{name}", Input).value = value
+
+
+def fault(app: HtflApp) -> str:
+    return str(app.screen.query_one("#fault", Static).content)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"rounds": "none"}, "rounds: 'none' is no whole number"),
+        ({"set": "epochs"}, "'epochs' is not key=value"),
+        ({"set": "training.epoch=2"}, "training.epochs"),
+        ({"method": "fedloar"}, "fedlora"),
+        ({"name": "../out"}, "no session name"),
+        ({"name": "main"}, "exists already"),
+        ({"dataset": "cifar10"}, "ctrl+f fetches it"),
+    ],
+)
+def test_a_new_run_that_cannot_be_is_refused_in_the_form(
+    values: dict[str, str], said: str, home: Path
+) -> None:
+    app = opened(home, Choices(preset="quickstart"))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: isinstance(app.screen, NewRunDialog) and bool(app.screen.query("#fault")))
+        await pilot.pause()
+        fill(app, **values)
+        await pilot.press("enter")
+        await until(pilot, lambda: said in fault(app))
+        assert isinstance(app.screen, NewRunDialog)
+        assert app.launch is None
+
+    drive(app, script)
+
+
+def test_digits_stand_in_for_a_data_set_that_is_not_there(home: Path) -> None:
+    app = opened(home, Choices(preset="fedlora_htm5"))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: isinstance(app.screen, NewRunDialog) and bool(app.screen.query("#fault")))
+        await pilot.pause()
+        remark = app.screen.query_one("#remark", Static)
+        assert "Missing: cifar10" in str(remark.content)
+        await pilot.press("ctrl+d")
+        await pilot.pause()
+        assert "Missing" not in str(remark.content)
+        assert "digits" in str(remark.content)
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"name": "main"}, "exists already"),
+        ({"rounds": "7"}, "round 7 would be the fork's last"),
+        ({"seed": "-1"}, "seed: '-1' is no whole number"),
+        ({"set": "'open"}, "No closing quotation"),
+    ],
+)
+def test_a_fork_that_cannot_be_is_refused_in_the_dialog(
+    values: dict[str, str], said: str, home: Path
+) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app.push_screen(ForkDialog(app.view.run, 7, home, [("fedgh", "FedGH")]))
+        await until(pilot, lambda: bool(app.screen.query("#fault")))
+        await pilot.pause()
+        fill(app, **values)
+        await pilot.press("enter")
+        await until(pilot, lambda: said in fault(app))
+
+    drive(app, script)
+
+
+def test_arrows_choose_from_the_values_that_match_what_was_typed(home: Path) -> None:
+    app = opened(home)
+    known: Sequence[tuple[str, str]] = [("fedavg", "FedAvg"), ("fedgh", "FedGH"), ("moon", "MOON")]
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app.push_screen(ForkDialog(app.view.run, 7, home, known))
+        await until(pilot, lambda: bool(app.screen.query("#fault")))
+        await pilot.pause()
+        await pilot.press("tab", "f", "e", "d", "down", "down")
+        assert app.screen.query_one("#field-method", Input).value == "fedgh"
+        await pilot.press("down")
+        assert app.screen.query_one("#field-method", Input).value == "fedavg"
+
+    drive(app, script)
+
+
+def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        row = status(View(app.view.run, round=3), ["pausing…"], 60).plain
+        assert len(row) == 60
+        assert row.startswith("main")
+        assert " REPLAY round 3 " in row
+        assert row.rstrip().endswith("pausing…")
+
+    drive(app, script)
+
+
+def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(home: Path) -> None:
+    sessions.make(home / "half", rounds=12, of=20, clients=4, state="stopped")
+    app = opened(home, home / "half")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        assert eta(app.view) == pytest.approx(8 * 2.5)  # every round of such a session takes 2.5 s
+
+    drive(app, script)
+
+
+def test_only_the_visible_panel_is_asked_to_draw(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        others = [panel for panel in app.query(Blank) if panel.id != "live"]
+        assert all(not panel.views for panel in others)
+
+    drive(app, script)
+
+
+def test_the_tour_is_due_once(tmp_path: Path) -> None:
+    assert is_due(tmp_path / "state")
+    assert not is_due(tmp_path / "state")
+    (tmp_path / "file").touch()
+    assert not is_due(tmp_path / "file")  # where it cannot be noted it is not shown again and again
+
+
+def test_a_command_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app._post("switch", {"method": None, "set": ["rounds=20"]})
+        await until(pilot, lambda: "switching…" in app.waiting)
+        (command,) = checkpoints.pending(home / "main")
+        assert command.arguments == {"method": None, "set": ["rounds=20"]}
+
+    drive(app, script)
