@@ -73,11 +73,14 @@ def _run(config: Raw, name: str) -> str:
 
 def _fork(parent: str, round: int, name: str, before: Raw, after: Raw) -> str:
     where = ["--at-round", str(round), "--session", name, "--run"]
-    return shlex.join(["htfl-sim", "fork", parent, *where, *_changes(before, after)])
+    # The data stay the parent's: a fork with another seed writes the partition's into its settings by itself.
+    return shlex.join(
+        ["htfl-sim", "fork", parent, *where, *_changes(before, {**after, "data": before["data"]})]
+    )
 
 
 def _changes(before: Raw, after: Raw) -> list[str]:
-    """The options that make one configuration of another; where it runs is left out, as is what is not set."""
+    """The options that make one configuration of another; where it runs is left out, and what is not set."""
     method = str(after["method"]["name"])
     usual = _flat(Config.read(with_method(before, method)).to_json())
     words = ["--method", method] if before.get("method", {}).get("name") != method else []
@@ -85,7 +88,7 @@ def _changes(before: Raw, after: Raw) -> list[str]:
     if wanted["seed"] != usual["seed"]:
         words += ["--seed", str(wanted["seed"])]
     for key, each in wanted.items():
-        fixed = key in ("preset", "seed", "method.name") or key.startswith("runtime.")
+        fixed = key in ("preset", "seed", "method.name", "runtime.device", "runtime.workers")
         if not fixed and each is not None and each != usual.get(key):
             words += ["--set", f"{key}={value(each)}"]
     return words
