@@ -186,7 +186,7 @@ class Frame(App[str]):
         self.call_after_refresh(self._focus_panel)
 
     def _focus_panel(self) -> None:
-        self.set_focus(self.panel.first())
+        self.screen_stack[0].set_focus(self.panel.first())  # under a dialog, which keeps its own focus
 
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""
