@@ -9,21 +9,19 @@ from typing import Any
 
 import checkpoints
 from checkpoints import Command
-from tui.app import export, terminal
-from tui.app.dialogs.attach import AttachDialog
+from tui.app import terminal
 from tui.app.dialogs.choose import Choose, confirm
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
-from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import Tour
 from tui.app.drawing.glyphs import Glyphs
 from tui.app.feed import Run
-from tui.app.frame import NOWHERE, Frame
+from tui.app.frame import Frame
 from tui.app.keys import WHILE_REPLAYING
 from tui.app.launch import Launch, Opener
-from tui.app.messages import Answered, NewRunWanted, RunEnded, RunStarted, SessionOpened
+from tui.app.messages import Answered, NewRunWanted, RunEnded, RunStarted
 from tui.app.places import Places
 from tui.app.status import WAITING
 from tui.app.survey import Offer
@@ -349,62 +347,7 @@ class HtflApp(Frame):
     def _confirm(self, title: str, text: str, yes: str, then: Callable[[], None]) -> None:
         self.push_screen(confirm(title, text, yes), lambda answer: then() if answer == "yes" else None)
 
-    # Sessions, export, leaving
-
-    def action_attach(self) -> None:
-        def known() -> list[tuple[str, str]]:
-            found = []
-            for path in checkpoints.sessions(self.sessions_dir):
-                try:
-                    found.append((path.name, checkpoints.Session(path).state()))
-                except (checkpoints.StoreError, checkpoints.StorageError):
-                    found.append((path.name, "damaged"))
-            return found
-
-        def chosen(folder: Path | None) -> None:
-            if folder:
-                self.open_session(folder)
-                self.action_show_panel("live")
-
-        self.push_screen(AttachDialog(self.sessions_dir, known), chosen)
-
-    def on_session_opened(self, message: SessionOpened) -> None:
-        self.open_session(message.folder)
-        self.action_show_panel("live")
-
-    def action_export(self) -> None:
-        choices = [
-            ("csv", "CSV", "the numbers of this panel"),
-            ("svg", "SVG", "a picture of the screen"),
-            ("command", "command line", "what to type to get this session again"),
-        ]
-        self.push_screen(
-            Choose("Export", "Written into the folder the app was started in.", choices), self._export
-        )
-
-    def _export(self, what: str | None) -> None:
-        stem = f"{self.view.run.name or 'htfl-sim'}-{self.panel.id}"
-        try:
-            if what == "csv":
-                path = export.free_path(Path(), stem, "csv")
-                export.write_csv(path, *self.panel.table(self.view))
-            elif what == "svg":
-                path = export.free_path(Path(), stem, "svg")
-                path.write_text(
-                    self.export_screenshot(title=f"htfl-sim · {self.view.run.name}"), encoding="utf-8"
-                )
-            elif what == "command" and self.view.run.folder != NOWHERE:
-                path = export.free_path(Path(), f"{self.view.run.name}-again", "txt")
-                lines = export.command_lines(self.view.run.folder)
-                path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-                self.push_screen(Text(f"Written to {path}", "\n\n".join(lines)))
-                return
-            else:
-                return
-        except Exception as error:  # shown, and the app goes on
-            self.say(explain(error)[0], "error")
-        else:
-            self.say(f"Written: {path}")
+    # Leaving
 
     def _leave_by(self, number: signal.Signals) -> None:
         """A signal ends the app as `stop` does."""

@@ -12,19 +12,24 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import ContentSwitcher, Input, Static
 
+import checkpoints
+from tui.app import export
+from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.help import Help
 from tui.app.dialogs.small import SMALLEST, TooSmall
+from tui.app.dialogs.text import Text
 from tui.app.drawing.glyphs import Glyphs
 from tui.app.feed import Run
 from tui.app.keys import KEYS, SCREENS, bindings, footer
-from tui.app.messages import ClientPinned, ComparedRead, RunRead, SessionMarked
+from tui.app.messages import ClientPinned, ComparedRead, RunRead, SessionMarked, SessionOpened
 from tui.app.palette import Commands
 from tui.app.status import status
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets import LineChart
 from tui.app.wording import spelled
+from tui.cli.errors import explain
 
 NOWHERE = Path()
 
@@ -35,16 +40,24 @@ class Frame(App[str]):
     CSS_PATH = "style.tcss"
     TITLE = "htfl-sim"
     AUTO_FOCUS = ""
+    ALLOW_IN_MAXIMIZED_VIEW = "#status, #tabs, #keys"
     ENABLE_COMMAND_PALETTE = False  # ours is bound in keys.py, with the commands made from that table
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (120, "-wide"), (200, "-vast")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (40, "-tall"), (60, "-towering")]
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Textual declares it
+        (0, "-narrow"),
+        (120, "-wide"),
+        (200, "-vast"),
+    ]
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-short"),
+        (40, "-tall"),
+        (60, "-towering"),
+    ]
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
     def __init__(
         self, sessions_dir: Path, *, glyphs: Glyphs = "braille", panels: Sequence[Panel] | None = None
     ) -> None:
         super().__init__()
-        self.ALLOW_IN_MAXIMIZED_VIEW = "#status, #tabs, #keys"
         self.sessions_dir = sessions_dir
         self.glyphs = glyphs
         self.view = View(Run(NOWHERE), glyphs=glyphs, sessions_dir=sessions_dir)
@@ -295,6 +308,63 @@ class Frame(App[str]):
                 self.theme = name
 
         self.push_screen(Choose("Theme", "", [(name, name, "") for name in names], self.theme), chosen)
+
+    # Sessions and files
+
+    def action_attach(self) -> None:
+        def known() -> list[tuple[str, str]]:
+            found = []
+            for path in checkpoints.sessions(self.sessions_dir):
+                try:
+                    found.append((path.name, checkpoints.Session(path).state()))
+                except (checkpoints.StoreError, checkpoints.StorageError):
+                    found.append((path.name, "damaged"))
+            return found
+
+        def chosen(folder: Path | None) -> None:
+            if folder:
+                self.open_session(folder)
+                self.action_show_panel("live")
+
+        self.push_screen(AttachDialog(self.sessions_dir, known), chosen)
+
+    def on_session_opened(self, message: SessionOpened) -> None:
+        self.open_session(message.folder)
+        self.action_show_panel("live")
+
+    def action_export(self) -> None:
+        choices = [
+            ("csv", "CSV", "the numbers of this panel"),
+            ("svg", "SVG", "a picture of the screen"),
+            ("command", "command line", "what to type to get this session again"),
+        ]
+        self.push_screen(
+            Choose("Export", "Written into the folder the app was started in.", choices), self._export
+        )
+
+    def _export(self, what: str | None) -> None:
+        stem = f"{self.view.run.name or 'htfl-sim'}-{self.panel.id}"
+        try:
+            if what == "csv":
+                path = export.free_path(Path(), stem, "csv")
+                export.write_csv(path, *self.panel.table(self.view))
+            elif what == "svg":
+                path = export.free_path(Path(), stem, "svg")
+                path.write_text(
+                    self.export_screenshot(title=f"htfl-sim · {self.view.run.name}"), encoding="utf-8"
+                )
+            elif what == "command" and self.view.run.folder != NOWHERE:
+                path = export.free_path(Path(), f"{self.view.run.name}-again", "txt")
+                lines = export.command_lines(self.view.run.folder)
+                path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+                self.push_screen(Text(f"Written to {path}", "\n\n".join(lines)))
+                return
+            else:
+                return
+        except Exception as error:  # shown, and the app goes on
+            self.say(explain(error)[0], "error")
+        else:
+            self.say(f"Written: {path}")
 
     def watch_theme(self) -> None:
         if self.is_running and self.screen_stack:
