@@ -279,3 +279,21 @@ def test_a_command_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path
         assert command.arguments == {"method": None, "set": ["rounds=20"]}
 
     drive(app, script)
+
+
+def test_a_panel_that_fails_is_said_and_the_app_goes_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Blank, view: View) -> None:
+        raise ZeroDivisionError("a fault in a panel")
+
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        monkeypatch.setattr(Blank, "show", fail)
+        await pilot.press("2")
+        await until(pilot, lambda: "ZeroDivisionError: a fault in a panel" in notices(app))
+        monkeypatch.undo()
+        await pilot.press("1")
+        assert app.panel.id == "live"
+
+    drive(app, script)

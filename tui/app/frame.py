@@ -123,7 +123,10 @@ class Frame(App[str]):
         panel = self.panel
         if self._drawn != (panel.id or "", self.view):
             self._drawn = (panel.id or "", self.view)
-            panel.show(self.view)
+            try:
+                panel.show(self.view)
+            except Exception as fault:  # a fault in a picture must not end the app, and the run with it
+                self.say(explain(fault)[0], "error")
 
     def _draw_rows(self) -> None:
         if not self.main.is_mounted:

@@ -343,3 +343,19 @@ def test_a_click_chooses_a_client_and_on_the_header_an_order():
 
     app = on_stage(table, act)
     assert [message.client for message in app.posted] == [0, 3]
+
+
+def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
+    class Faulty(LineChart):
+        def draw(self, width, height, theme, glyphs):
+            raise ZeroDivisionError("a fault")
+
+    chart = Faulty()
+
+    async def act(pilot):
+        await pilot.pause()
+        assert "cannot be drawn, a bug in htfl-sim: ZeroDivisionError: a fault" in " ".join(
+            lines(chart)
+        ).replace("  ", "")
+
+    on_stage(chart, act)

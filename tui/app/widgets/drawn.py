@@ -1,6 +1,7 @@
 """A widget that shows a drawing: it draws when something changed and refreshes the lines that came out different."""
 
 from abc import abstractmethod
+from textwrap import wrap
 
 from textual.geometry import Offset, Region, Size
 from textual.reactive import reactive
@@ -86,6 +87,20 @@ class Drawn(Widget):
         surface = (theme_of(self), self.content_size, self.scroll_offset)
         if self._cells is None or surface != self._drawn_on:
             theme, size, _ = surface
-            self._cells = self.draw(size.width, size.height, theme, GLYPHS[self.glyphs])
+            self._cells = self._drawing(size, theme)
             self._strips = strips(self._cells)
             self._drawn_on = surface
+
+    def _drawing(self, size: Size, theme: Theme) -> Cells:
+        """The drawing; a sentence in its place where it fails, since a fault in a picture must not end the app."""
+        try:
+            return self.draw(size.width, size.height, theme, GLYPHS[self.glyphs])
+        except Exception as fault:
+            cells = Cells.blank(size.width, size.height, theme.text, theme.background)
+            lines = wrap(
+                f"This cannot be drawn, a bug in htfl-sim: {type(fault).__name__}: {fault}",
+                max(size.width, 1),
+            )
+            for row, line in enumerate(lines):
+                cells.put(row, 0, line, theme.text)
+            return cells
