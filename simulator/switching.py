@@ -59,7 +59,10 @@ def in_force(document: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) 
     """A session's configuration as its history left it, from session.json and the history's last entry."""
     raw = merged(document["config"], {})
     if history:
-        raw |= {"method": history[-1]["method"], **history[-1].get("settings", {})}  # early sessions have none
+        raw |= {
+            "method": history[-1]["method"],
+            **history[-1].get("settings", {}),
+        }  # early sessions have none
     return raw
 
 
