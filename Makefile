@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills lint format bench bench-methods bench-storage results clean
+.PHONY: help demo test test-slow test-kills lint format bench bench-methods bench-storage bench-app results clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -41,6 +41,11 @@ bench-methods: $(READY)  ## Measure time and memory of every method against stan
 
 bench-storage: $(READY)  ## Measure what checkpoints cost, how fast sessions are listed, how soon one pauses
 	$(BIN)/python -m benchmarks.storage
+
+bench-app: $(READY)  ## Measure what the terminal app and CKA cost, and what watching costs a run
+	$(BIN)/python -m benchmarks.app
+	$(BIN)/python -m benchmarks.cka
+	$(BIN)/python -m benchmarks.overhead
 
 results: $(READY)  ## Run the studies of docs/results.md: an hour or two on two cores; can be stopped and goes on
 	$(BIN)/python -m benchmarks.results htm5
