@@ -13,7 +13,8 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Signals:
     """While this context lasts, SIGINT, SIGTERM and SIGHUP ask for a stop, SIGUSR1 for a checkpoint.
 
-    A second SIGINT leaves at once. A signal that was ignored before, as SIGHUP is under `nohup`, stays ignored.
+    A second SIGINT leaves at once. SIGHUP stays ignored if it was before, as under `nohup`. SIGINT does not: a shell
+    sets it so for whatever it starts in the background, and `kill -INT` means the run all the same.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,8 @@ class Signals:
 
     def __enter__(self) -> Self:
         for number in (*STOPPING, signal.SIGUSR1):
-            if (before := signal.getsignal(number)) is not signal.SIG_IGN:
+            before = signal.getsignal(number)
+            if number is not signal.SIGHUP or before is not signal.SIG_IGN:
                 self._before[number] = before
                 signal.signal(number, self._ask_checkpoint if number is signal.SIGUSR1 else self._ask_stop)
         return self

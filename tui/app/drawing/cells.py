@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from unicodedata import combining, east_asian_width
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 DEFAULT = -1  # a colour left to the terminal
 BOLD, REVERSE = 1, 2
@@ -87,10 +88,12 @@ def one_cell_each(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        one if one.isprintable() and not combining(one) and east_asian_width(one) not in "WF" else "?"
-        for one in text
-    )
+    return "".join(one if one.isprintable() and _takes_one_cell(one) else "?" for one in text)
+
+
+def _takes_one_cell(character: str) -> bool:
+    """Whether it stands for itself: marks join what is before them, and terminals differ in how wide."""
+    return cell_len(character) == 1 and not category(character).startswith("M")
 
 
 def row_text(codes: Array) -> str:
