@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-kills lint format bench bench-methods bench-storage bench-app results clean
@@ -16,10 +17,10 @@ demo: $(READY)  ## Train the quickstart, five CNNs and FedLoRA on handwritten di
 	$(BIN)/htfl-sim run
 
 test: $(READY)  ## Run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-slow: $(READY)  ## Run every test, also those that take minutes
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ''
 
 test-kills: $(READY)  ## Kill a long run a hundred times, and a steered one twenty times: minutes
 	$(BIN)/python -m pytest -m slow -k 'hundred or twenty' --durations=0 tests/reliability
