@@ -1,12 +1,14 @@
 """The feed: a session's files as one Run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.app import sessions
 from tui.app.feed import Feed
+from tui.app.view import View
 
 
 def test_a_session_without_a_finished_round_is_read_as_such(tmp_path: Path) -> None:
@@ -58,3 +60,15 @@ def test_a_record_without_what_the_panels_read_is_refused_by_the_feed(lacking: s
     assert feed.poll()
     assert "no session that htfl-sim wrote" in (feed.run.error or "")
     assert feed.run.round == 2  # what was read before is still there
+
+
+def test_a_run_further_in_its_round_looks_the_same(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "s", rounds=3, clients=2)
+    feed = Feed(folder)
+    feed.poll()
+    before = View(feed.run)
+    assert before.looks_like(View(replace(feed.run, progress={"done": 1}, owner={"pid": 1})))
+    assert not before.looks_like(View(replace(feed.run, records=feed.run.records[:2])))
+    assert not before.looks_like(View(replace(feed.run, state="paused")))
+    assert not before.looks_like(replace(before, round=2))
+    assert not before.looks_like(replace(before, pinned=frozenset({1})))

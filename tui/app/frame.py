@@ -121,7 +121,7 @@ class Frame(App[str]):
         """Bring the rows and the visible panel up to date."""
         self._draw_rows()
         panel = self.panel
-        if self._drawn != (panel.id or "", self.view):
+        if self._drawn is None or self._drawn[0] != panel.id or not self.view.looks_like(self._drawn[1]):
             self._drawn = (panel.id or "", self.view)
             try:
                 panel.show(self.view)
