@@ -88,7 +88,19 @@ def check(name: str, shown: str) -> None:
     assert shown == file.read_text(encoding="utf-8"), f"{name} looks different"
 
 
-def pictures(name: str, home: Path, glyphs: Any = "braille") -> dict[tuple[int, int], str]:
+def unreadable(app: HtflApp) -> list[str]:
+    """What the screen on top writes in the colour it writes on."""
+    segments = (segment for row in app.screen._compositor.render_strips() for segment in row)
+    return [
+        each.text
+        for each in segments
+        if each.text.strip() and each.style and each.style.color == each.style.bgcolor
+    ]
+
+
+def pictures(
+    name: str, home: Path, glyphs: Any = "braille", legible: bool = False
+) -> dict[tuple[int, int], str]:
     """The dialog at each size, its terminal being resized under it."""
     app = HtflApp(Places(home, home / "data"), glyphs=glyphs, panels=blanks())
     seen: dict[tuple[int, int], str] = {}
@@ -102,6 +114,7 @@ def pictures(name: str, home: Path, glyphs: Any = "braille") -> dict[tuple[int, 
             await pilot.pause()
             await pilot.pause()
             seen[size] = text(app)
+            assert not legible or unreadable(app) == []
 
     drive(app, script, SIZES[0])
     return seen
@@ -120,6 +133,16 @@ def test_with_ascii_glyphs_a_dialog_is_ascii(name: str, home: Path) -> None:
     for (width, height), shown in pictures(name, home, "ascii").items():
         strange = {character for character in shown if not character.isascii()}
         assert not strange, f"at {width}×{height}"
+        check(f"{name}-{width}x{height}-ascii", shown)
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_without_colour_a_dialog_says_the_same_and_can_be_read(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    for (width, height), shown in pictures(name, home, legible=True).items():
+        check(f"{name}-{width}x{height}", shown)
 
 
 def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:
