@@ -55,7 +55,6 @@ def fork(
     if not checkpoints.is_free(folder):
         raise ConfigError(f"{folder} exists already; choose another name with --session.")
     source = _Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)
-    states_after, replayed = source.state_after(at_round, allow_inexact, observe)
     before = source.config_after(at_round)
     config = switching.changed(before, method, assignments, MAY_CHANGE)
     if config.seed != before.seed:
@@ -66,8 +65,9 @@ def fork(
         )
     changes = tuple(switching.differences(before, config))
     built = rebuild(source.built, before)
-    after = rebuild(built, config)
-    state, adopted = states_after, None
+    after = rebuild(built, config)  # refused now rather than after rounds have been run again
+    state, replayed = source.state_after(at_round, allow_inexact, observe)
+    adopted = None
     if at_round and config.method != before.method:
         state = state or source.load(at_round, built)
         state, adopted = after.engine.take_over(state, built.method)
@@ -118,17 +118,19 @@ class _Source:
             raise SessionError(
                 f"{self.session.folder} keeps no checkpoint up to round {at_round}; fork its parent."
             )
-        built = rebuild(self.built, self.config_after(max(nearest, 1)))
-        state = self.load(nearest, built) if kept else built.engine.start()
-        while state.round < at_round:
-            config = self.config_after(state.round + 1)
-            following = rebuild(built, config)
-            if self._switches_at(state.round + 1):
+        built = rebuild(self.built, self.config_after(nearest))
+        state = self.load(nearest, built)
+        for round in range(nearest + 1, at_round + 1):
+            for entry in self._switches_at(
+                round
+            ):  # in turn: what one takes over, the next may take over from it
+                following = rebuild(built, _under(self.config, [entry]))
                 state, _ = following.engine.take_over(state, built.method)
-            built = following
+                built.engine.close()
+                built = following
             state = built.engine.round(state, observe)
-            built.engine.close()
             self._compare(state, allow_inexact)
+        built.engine.close()
         return state, at_round - nearest
 
     def load(self, round: int, built: Built) -> State:
@@ -147,8 +149,8 @@ class _Source:
         entries = [entry for entry in self.history if entry["from_round"] <= max(round, 1)]
         return entries if round else entries[:1]
 
-    def _switches_at(self, round: int) -> bool:
-        return any(entry["from_round"] == round for entry in self.history[1:])
+    def _switches_at(self, round: int) -> list[Raw]:
+        return [entry for entry in self.history[1:] if entry["from_round"] == round]
 
     def _refuse_inexact(self, allow_inexact: bool) -> None:
         present = environment(self.built.federation.device, self.config.runtime.threads_per_client)

@@ -5,9 +5,10 @@ from typing import Any
 
 import torch
 
-from checkpoints import Partial, Store, TensorSpec
+from checkpoints import Partial, Store, StoreError
 from simulator.engine import State
 from simulator.federation import Federation
+from simulator.states import specs
 from simulator.training.local import LocalUpdate
 
 
@@ -33,15 +34,21 @@ def load(
 ) -> dict[int, LocalUpdate]:
     """The kept updates of the round after `state`, by client; none if the round is begun with other settings.
 
-    Raises Damaged when they are not what was written.
+    A note that this program did not write is no reason to refuse the session: its clients are trained again.
     """
     partial = store.partial()
-    if partial is None or partial.round != state.round + 1 or partial.note["history"] != list(history):
+    try:
+        if partial is None or partial.note["history"] != list(history):
+            return {}
+        return {
+            int(number): _update(store, partial, int(number), note, state, federation)
+            for number, note in partial.note["clients"].items()
+        }
+    except (StoreError, KeyError, TypeError, ValueError, IndexError, AttributeError) as fault:
+        store.event(
+            "warning", message=f"the finished clients of round {state.round + 1} are trained again: {fault}"
+        )
         return {}
-    return {
-        client: _update(store, partial, client, note, state, federation)
-        for client, note in ((int(number), note) for number, note in partial.note["clients"].items())
-    }
 
 
 def _update(
@@ -52,8 +59,7 @@ def _update(
     state: State,
     federation: Federation,
 ) -> LocalUpdate:
-    expected = {name: TensorSpec.of(tensor) for name, tensor in state.clients[client].items()}
-    tensors = store.load_partial(partial, f"client/{client}/state", expected)
+    tensors = store.load_partial(partial, f"client/{client}/state", specs(state.clients[client]))
     uplink = store.load_partial(partial, f"client/{client}/uplink")
     device: torch.device = federation.device
     return LocalUpdate(

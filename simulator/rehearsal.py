@@ -23,20 +23,22 @@ def planned(session: checkpoints.Session) -> Config:
     for command in checkpoints.pending(session.folder):
         if command.kind == "switch":
             with suppress(ConfigError):  # the resume will refuse it, and say so
-                config = switching.asked(config, command.arguments)
+                config = switching.asked(config, command.arguments, _done(session))
     return config
 
 
 def proposed(session: checkpoints.Session, arguments: Mapping[str, Any]) -> tuple[Config, Config]:
     """The planned configuration without and with what a switch's arguments ask for; raises ConfigError."""
     before = planned(session)
-    after = switching.asked(before, arguments)
-    done = max([0, *session.rounds()])
-    if after.rounds <= done:
-        raise ConfigError(
-            f"round {done} is done and would be the last; ask for more, as --set rounds={done + 10}."
-        )
-    return before, after
+    return before, switching.asked(before, arguments, _done(session))
+
+
+def extend(session: checkpoints.Session, rounds: int) -> None:
+    """Leave a switch to so many rounds in the mailbox, unless that is their number already; raises ConfigError."""
+    arguments = {"method": None, "set": [f"rounds={rounds}"]}
+    if planned(session).rounds != rounds:
+        proposed(session, arguments)
+        checkpoints.post(session.folder, "switch", arguments)
 
 
 def rehearse(session: checkpoints.Session, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
@@ -50,3 +52,8 @@ def rehearse(session: checkpoints.Session, arguments: Mapping[str, Any], data_di
     check_data(session, before, built)
     rebuild(built, after)
     return switching.differences(before, after)
+
+
+def _done(session: checkpoints.Session) -> int:
+    """The round that the next resume begins after."""
+    return max([0, *session.rounds()])

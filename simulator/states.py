@@ -23,8 +23,7 @@ def restore(session: checkpoints.Session, manifest: Manifest, like: State, devic
     """
     loaded = {
         name: {
-            key: value.to(device)
-            for key, value in session.load(manifest.round, name, _specs(tensors)).items()
+            key: value.to(device) for key, value in session.load(manifest.round, name, specs(tensors)).items()
         }
         for name, tensors in by_name(like).items()
     }
@@ -32,5 +31,6 @@ def restore(session: checkpoints.Session, manifest: Manifest, like: State, devic
     return State(manifest.round, loaded["server"], clients, manifest.record)
 
 
-def _specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
+def specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
+    """What each tensor must look like when it is read back."""
     return {name: TensorSpec.of(tensor) for name, tensor in tensors.items()}

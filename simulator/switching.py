@@ -30,10 +30,11 @@ def changed(
     return new
 
 
-def asked(config: Config, arguments: Mapping[str, Any]) -> Config:
+def asked(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Config:
     """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …]}.
 
-    Raises ConfigError for arguments that are none, settings that are not valid, and for a switch that changes nothing.
+    Raises ConfigError for arguments that are none, settings that are not valid, a switch that changes nothing, and one
+    after which no round is left: `done` are finished.
     """
     method, assignments = arguments.get("method"), arguments.get("set", [])
     if not isinstance(method, str | None) or not _are_texts(assignments):
@@ -41,6 +42,10 @@ def asked(config: Config, arguments: Mapping[str, Any]) -> Config:
     new = changed(config, method, assignments)
     if new == config:
         raise ConfigError(f"nothing would change: '{config.method.name}' runs with these settings already.")
+    if new.rounds <= done:
+        raise ConfigError(
+            f"round {done} is done and would be the last; ask for more, as --set rounds={done + 10}."
+        )
     return new
 
 

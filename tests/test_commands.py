@@ -376,3 +376,26 @@ def test_a_checkpoint_with_cka_measures_it_at_the_end_of_the_round(tmp_path: Pat
     assert [record["cka"] is not None for record in reader.records()] == [False, True, False, False]
     assert 2 in reader.rounds()
     assert operator.answers() == [("checkpoint", "applied", 2)]
+
+
+@pytest.mark.parametrize("spoil", ["history", "clients", "losses"])
+def test_a_note_of_an_unfinished_round_that_says_something_else_costs_its_clients_only(
+    tmp_path: Path, spoil: str
+) -> None:
+    folder = tmp_path / "s"
+    Session.create(config(), folder, tmp_path).run(Operator(folder, (trained(2, 1), "stop", {})))
+    with checkpoints.Store.open(folder) as store:
+        partial = store.partial()
+        assert partial is not None
+        note = {
+            "history": {"clients": partial.note["clients"]},
+            "clients": {"history": partial.note["history"], "clients": ["0"]},
+            "losses": {"history": partial.note["history"], "clients": {"0": {}, "99": {}}},
+        }[spoil]
+        store.save_partial(partial.round, note, partial.states)
+    Session.resume(folder, tmp_path).run()
+    assert federations.committed(folder) == alone(tmp_path, config())
+    warnings = [
+        each["message"] for each in checkpoints.Session(folder).events() if each["event"] == "warning"
+    ]
+    assert any("trained again" in message for message in warnings)

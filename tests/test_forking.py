@@ -239,3 +239,26 @@ def test_a_fork_that_fails_leaves_nothing_behind(parent: Path) -> None:
     with pytest.raises(checkpoints.Damaged, match="missing"):
         forked(parent, 5)
     assert not (parent.parent / "child").exists()
+
+
+def test_what_cannot_be_is_refused_before_rounds_are_run_again(parent: Path) -> None:
+    kept = checkpoints.Session(parent).rounds()
+    lost = next(round for round in range(1, 6) if round not in kept)
+    seen: list[Event] = []
+    with pytest.raises(ConfigError, match="needs nested architectures"):
+        forked(parent, lost, method="heteroavg", observe=seen.append)
+    assert seen == []
+
+
+def test_two_switches_at_one_boundary_are_run_again_in_turn(tmp_path: Path) -> None:
+    """FedLoRA between LG-FedAvg and FedSSA: FedSSA then has no head to take over."""
+    folder = tmp_path / "p"
+    operator = Operator(
+        folder,
+        (finished(3), "switch", {"method": "fedlora", "set": []}),
+        (finished(3), "switch", {"method": "fedssa", "set": []}),
+    )
+    Session.create(config(checkpoint={"keep_last": 1, "keep_best": False}), folder, tmp_path).run(operator)
+    assert [entry["from_round"] for entry in checkpoints.Session(folder).manifest().history] == [1, 4, 4]
+    child = finish(forked(folder, 5))
+    assert federations.committed(child) == federations.committed(folder)

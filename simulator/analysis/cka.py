@@ -1,22 +1,20 @@
 """CKA between the clients of a session, after the fact: from the models in a kept checkpoint."""
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import checkpoints
-from checkpoints import StoreError, TensorSpec
+from checkpoints import StoreError
 from simulator.builder import build
 from simulator.config import Config, merged, with_method
-from simulator.errors import SessionError
+from simulator.document import check_data
 from simulator.metrics import similarity
+from simulator.states import specs
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import Workplace
 from simulator.training.flops import FlopBook
+from simulator.training.runner import Runner
 
 
 def of_checkpoint(
@@ -42,12 +40,9 @@ def of_checkpoint(
     patch = {"runtime": runtime, "federation": {"pretrained": False}}
     raw = merged(session.document["config"], patch)
     config = Config.read(with_method(raw, "standalone"))
-    data, federation, *_ = build(config, data_dir)
-    if data.fingerprint != session.document["data_fingerprint"]:
-        raise SessionError(
-            f"{folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
-            "made with; point --data-dir at the original data."
-        )
+    built = build(config, data_dir)
+    check_data(session, config, built)
+    data, federation, *_ = built
     chosen = similarity.common_layers(federation, layers)
     probe = similarity.probe(data, config.seed, images)
     after = session.manifest(round).round
@@ -56,23 +51,13 @@ def of_checkpoint(
         info = federation.clients[client]
         tensors = named("model", part(session.load(after, f"client/{client}"), "model"))
         expected = named("model", of_module(federation.skeleton(info)))
-        if _specs(tensors) != _specs(expected):
+        if specs(tensors) != specs(expected):
             raise StoreError(f"{folder}, round {after}: the model of {info} is not a {info.architecture}.")
         return {name: tensor.to(federation.device) for name, tensor in tensors.items()}
 
-    threads = config.runtime.threads_per_client
-    torch.set_num_threads(threads)
-    with ThreadPoolExecutor(config.runtime.workers or max(1, (os.cpu_count() or 1) // threads)) as pool:
-        measured = similarity.measure(
-            Workplace(federation, data, FlopBook()),
-            lambda clients, work: list(pool.map(work, clients)),
-            model,
-            chosen,
-            probe,
-            debiased,
-        )
-    return {"round": after} | measured
-
-
-def _specs(tensors: Tensors) -> dict[str, TensorSpec]:
-    return {name: TensorSpec.of(tensor) for name, tensor in tensors.items()}
+    workplace = Workplace(federation, data, FlopBook())
+    runner = Runner(workplace, config.runtime.workers, config.runtime.threads_per_client)
+    try:
+        return {"round": after} | similarity.measure(workplace, runner.each, model, chosen, probe, debiased)
+    finally:
+        runner.close()

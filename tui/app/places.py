@@ -37,14 +37,11 @@ class Places:
         """Takes a session up again, with so many rounds in all if they are to be others."""
 
         def resume() -> "Session":
-            from simulator.rehearsal import planned, proposed
+            from simulator.rehearsal import extend
             from simulator.session import Session
 
-            reader = checkpoints.Session(folder)
-            arguments = {"method": None, "set": [f"rounds={rounds}"]}
-            if rounds is not None and planned(reader).rounds != rounds:
-                proposed(reader, arguments)
-                checkpoints.post(folder, "switch", arguments)
+            if rounds is not None:
+                extend(checkpoints.Session(folder), rounds)
             return Session.resume(
                 folder, self.data, workers=self.workers, device=self.device, allow_inexact=allow_inexact
             )

@@ -68,11 +68,12 @@ def resume(
         return
 
     from simulator.data.datasets import data_folder
+    from simulator.rehearsal import extend
     from simulator.session import Session
 
     options.load_plugins(plugin)
     if rounds is not None:
-        _extend(reader, rounds)
+        extend(reader, rounds)
     waiting = _waiting(reader)
     with Session.resume(
         folder,
@@ -115,16 +116,6 @@ def _go_on(reader: checkpoints.Session, options_given: list[str]) -> None:
             "Leave that out, or `htfl-sim stop` it first; settings change with `htfl-sim switch`."
         )
     steer.ask_to_go_on(reader)
-
-
-def _extend(reader: checkpoints.Session, rounds: int) -> None:
-    """Leave a switch to so many rounds in the mailbox, unless that is their number already; raises ConfigError."""
-    from simulator.rehearsal import planned, proposed
-
-    arguments = {"method": None, "set": [f"rounds={rounds}"]}
-    if planned(reader).rounds != rounds:
-        proposed(reader, arguments)
-        checkpoints.post(reader.folder, "switch", arguments)
 
 
 def _waiting(reader: checkpoints.Session) -> list[Command]:

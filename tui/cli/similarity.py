@@ -8,12 +8,14 @@ from tui.cli import output
 
 
 def of_checkpoint(reader: checkpoints.Session, data_dir: str | None, round: int | None) -> dict[str, Any]:
-    """CKA after a kept round (None: the newest), with the run's own probe and layers. Nothing is written."""
+    """CKA after a kept round (None: the newest), with the probe and layers in force then. Nothing is written."""
+    from simulator import switching
     from simulator.analysis import cka
     from simulator.config import CkaConfig
     from simulator.data.datasets import data_folder
 
-    settings = CkaConfig.model_validate(reader.document["config"].get("cka", {}))
+    in_force = switching.in_force(reader.document, reader.manifest(round).history)
+    settings = CkaConfig.model_validate(in_force.get("cka", {}))
     return cka.of_checkpoint(
         reader.folder,
         data_folder(data_dir),

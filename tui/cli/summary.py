@@ -73,7 +73,7 @@ def _summary(here: Summary, folder: Path) -> Summary:
             "history": methods,
             "dataset": Path(config["data"]["dataset"]).name,
             "round": last["round"] if last else 0,
-            "rounds": history[-1]["settings"]["rounds"] if history else config["rounds"],
+            "rounds": (history[-1] if history else {}).get("settings", config)["rounds"],
             "accuracy": last["accuracy"]["mean"] if last else None,
             "best": last["accuracy"]["best_mean"] if last else None,
             "created": document["created"],
