@@ -19,7 +19,8 @@ from rich.table import Table
 
 import presets
 import simulator
-from simulator.config import Config, merged
+from simulator.config import Config
+from simulator.nested import merged
 from simulator.progress import Event, RoundFinished
 
 WORKERS = 2

@@ -21,8 +21,9 @@ from simulator.config import Config
 from simulator.engine import State
 from simulator.metrics.similarity import PROBE, common_layers, measure, probe
 from simulator.progress import unobserved
-from simulator.training.client import LocalClient, Workplace
-from simulator.training.flops import FlopBook
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 
 WORKERS = 2
 
@@ -46,7 +47,7 @@ class Measurement:
     def __init__(self, parts: Built, pool: ThreadPoolExecutor, images: int) -> None:
         self._parts = parts
         self._pool = pool
-        self._workplace = Workplace(parts.federation, parts.data, FlopBook())
+        self._workplace = TrainingContext(parts.federation, parts.data, FlopCache())
         self._layers = common_layers(parts.federation)
         self._probe = probe(parts.data, 0, images)
         self._state: State = parts.engine.round(parts.engine.start(), unobserved)

@@ -71,7 +71,7 @@ def seconds(way: str, folder: Path, rounds: int) -> list[float]:
             with in_terminal("tui", "--no-tour", "--sessions-dir", str(folder), "--session", "run"):
                 run.wait()
         run.wait()
-    records = checkpoints.Session(folder / "run").records()
+    records = checkpoints.SessionReader(folder / "run").records()
     return [record["timing"]["train"] + record["timing"]["evaluate"] for record in records[1:]]
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import checkpoints
 import simulator
-from simulator.config import Config, Raw, merged, with_method
-from simulator.control import Signals
+from simulator.config import Config
+from simulator.nested import Raw, merged, with_method
+from simulator.sessions.signals import Signals
 
 SEEDS = (0, 1, 2)
 
@@ -91,7 +92,7 @@ def run(study: Study, seeds: Iterable[int], workers: int | None, folder: Path, s
     for seed in seeds:
         for method in study.rows:
             session = folder / study.name / f"{method}-{seed}"
-            if session.exists() and checkpoints.Session(session).state() == "finished":
+            if session.exists() and checkpoints.SessionReader(session).state() == "finished":
                 continue
             owner = (
                 simulator.Session.resume(session, simulator.data_folder(None))
@@ -115,7 +116,9 @@ def table(study: Study, folder: Path) -> str:
         "|---|---|---|---|---|---|",
     ]
     for method in study.rows:
-        ledgers = [checkpoints.Session(folder / study.name / f"{method}-{seed}").records() for seed in SEEDS]
+        ledgers = [
+            checkpoints.SessionReader(folder / study.name / f"{method}-{seed}").records() for seed in SEEDS
+        ]
         lasts = [ledger[-1] for ledger in ledgers]
         lines.append(
             f"| `{method}` | {_percent(last['accuracy']['best_mean'] for last in lasts)} "

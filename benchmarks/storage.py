@@ -25,10 +25,12 @@ import simulator
 from benchmarks.__main__ import rounds
 from checkpoints import Retention, Store
 from checkpoints.seal import canonical
-from simulator import keys, states
+from simulator import rng
 from simulator.builder import build
-from simulator.config import Config, merged
+from simulator.config import Config
 from simulator.data import datasets
+from simulator.nested import merged
+from simulator.sessions import states
 
 COMMAND = Path(sys.executable).with_name("htfl-sim")
 CLIENTS, WORKERS = 10, 2
@@ -141,9 +143,11 @@ def _ways(folder: Path, found: list[Path]) -> dict[str, Callable[[], object]]:
             [COMMAND, "--help"], check=True, capture_output=True
         ),
         "open all, newest checkpoint of each": lambda: [
-            checkpoints.Session(each).manifest() for each in found
+            checkpoints.SessionReader(each).manifest() for each in found
         ],
-        "open all, every record of each": lambda: [checkpoints.Session(each).records() for each in found],
+        "open all, every record of each": lambda: [
+            checkpoints.SessionReader(each).records() for each in found
+        ],
         "`htfl-sim show` of one": command("show", found[0].name),
     }
 
@@ -157,7 +161,7 @@ def _study(folder: Path) -> None:
     config = Config.read(small)
     with simulator.Session.create(config, folder / "pattern", simulator.data_folder(None)) as session:
         session.run()
-    pattern = checkpoints.Session(folder / "pattern")
+    pattern = checkpoints.SessionReader(folder / "pattern")
     document = {
         key: pattern.document[key]
         for key in ("config", "parent", "environment", "data_fingerprint", "plugin")
@@ -182,14 +186,14 @@ def pause_latency() -> Table:
     """A real `htfl-sim run`, paused at keyed moments of its rounds by a command left in its mailbox."""
     title = "From `pause` to paused, HtM5, FedLoRA"
     table = _table(title, "pauses", "median", "longest", "a client trains (mean)", "a round")
-    draw = keys.numpy(0, "benchmarks/pause")
+    draw = rng.numpy_stream(0, "benchmarks/pause")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         session = folder / "s"
         run = _start_run(folder)
         try:
             _await(lambda: (session / "manifests" / "000002.json").exists(), run)
-            reader = checkpoints.Session(session)
+            reader = checkpoints.SessionReader(session)
             train = [record["timing"]["train"] for record in reader.records()[1:]]
             round = statistics.median(train)
             waits = []

@@ -4,31 +4,31 @@ import errno
 from pathlib import Path
 
 
-class StoreError(Exception):
+class SessionUnreadable(Exception):
     """The session cannot be opened: damaged, locked, of another version, not there, its name taken."""
 
     exit_code = 4
 
 
-class Damaged(StoreError):
+class Damaged(SessionUnreadable):
     """Bytes on disk are not the bytes that were written."""
 
 
-class Locked(StoreError):
+class Locked(SessionUnreadable):
     """Another process owns the session."""
 
 
-class UnsupportedVersion(StoreError):
+class UnsupportedVersion(SessionUnreadable):
     """The session was written in a newer format than this program reads."""
 
 
-class StorageError(Exception):
+class DiskError(Exception):
     """The disk refused: no space, read-only, no permission, or an I/O error."""
 
     exit_code = 5
 
     @classmethod
-    def of(cls, error: OSError, path: Path, needed: int = 0) -> "StorageError":
+    def of(cls, error: OSError, path: Path, needed: int = 0) -> "DiskError":
         """The message for a failed system call at `path`; `needed` is the number of bytes it had to write."""
         match error.errno:
             case errno.ENOSPC | errno.EDQUOT:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from checkpoints.errors import Damaged, StorageError
+from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import TMP
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -65,7 +65,7 @@ def share(source: Path, target: Path) -> bool:
     except OSError as error:
         if error.errno in _NO_LINK:
             return False
-        raise StorageError.of(error, target.parent) from error
+        raise DiskError.of(error, target.parent) from error
     return True
 
 
@@ -98,7 +98,7 @@ def remove(path: Path) -> None:
 def read(root: Path, *parts: str, cap: int) -> bytes:
     """The bytes of a regular file of at most `cap` bytes at `root/parts…`, reached without following a link.
 
-    Raises FileNotFoundError, Damaged (a link, not a file, over the cap) or StorageError.
+    Raises FileNotFoundError, Damaged (a link, not a file, over the cap) or DiskError.
     """
     with open_regular(root, *parts) as fd:
         size = os.fstat(fd).st_size
@@ -126,7 +126,7 @@ def open_regular(root: Path, *parts: str) -> Iterator[int]:
 def names(root: Path, folder: str) -> list[str]:
     """What is in `root/folder`, in no order, reached without following a link.
 
-    Raises FileNotFoundError, Damaged (a link, not a folder) or StorageError.
+    Raises FileNotFoundError, Damaged (a link, not a folder) or DiskError.
     """
     fd = _open_inside(root, folder.split("/"), _FOLDER | os.O_NOFOLLOW)
     try:
@@ -138,13 +138,13 @@ def names(root: Path, folder: str) -> list[str]:
 
 @contextmanager
 def storage(path: Path, needed: int = 0, let_pass: type[OSError] | tuple[()] = ()) -> Iterator[None]:
-    """Turn a refused system call into a StorageError that names `path` and the bytes needed."""
+    """Turn a refused system call into a DiskError that names `path` and the bytes needed."""
     try:
         yield
     except OSError as error:
         if isinstance(error, let_pass):
             raise
-        raise StorageError.of(error, path, needed) from error
+        raise DiskError.of(error, path, needed) from error
 
 
 def _open_inside(root: Path, parts: Sequence[str], flags: int) -> int:
@@ -163,7 +163,7 @@ def _open_inside(root: Path, parts: Sequence[str], flags: int) -> int:
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
             kind = "folder" if flags & os.O_DIRECTORY else "file"
             raise Damaged(f"{'/'.join(parts)} is not a plain {kind}; links are not followed.") from error
-        raise StorageError.of(error, root) from error
+        raise DiskError.of(error, root) from error
 
 
 def _write_scratch(root: Path, data: bytes, durable: bool, name: str | None = None) -> Path:

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from checkpoints import files
-from checkpoints.errors import Damaged, Locked, StorageError
+from checkpoints.errors import Damaged, DiskError, Locked
 from checkpoints.layout import LOCK, OWNER
 from checkpoints.seal import Json, seal, unseal
 
@@ -55,7 +55,7 @@ class Ownership:
 
     @classmethod
     def acquire(cls, root: Path, *, steal: bool = False) -> "Ownership":
-        """Become the owner; raises Locked, saying who is, or StorageError.
+        """Become the owner; raises Locked, saying who is, or DiskError.
 
         `steal` takes over from another machine, whose death cannot be seen from here, unless its heartbeat
         counter still moves.
@@ -97,7 +97,7 @@ class Ownership:
                 if self._released.is_set():
                     return
                 # A disk that refuses is found, and said, by the next commit.
-                with suppress(StorageError):
+                with suppress(DiskError):
                     if self._is_due():
                         self._write(self._state, closed=False)
 
@@ -108,7 +108,7 @@ class Ownership:
         """Whether another owner took the session over (`steal`) while this machine slept."""
         try:
             note = _note(self._root)
-        except StorageError:
+        except DiskError:
             return False
         return note is not None and any(note.get(key) != value for key, value in self._who.items())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from checkpoints import files
-from checkpoints.errors import Damaged, StorageError
+from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import CONTROL, DONE, INBOX
 from checkpoints.lock import now
 from checkpoints.reader import read_document
@@ -61,7 +61,7 @@ class Answer:
 def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
     """Leave a command for the session's owner, durable when this returns; needs no lock.
 
-    Raises StoreError when there is no session, StorageError when it cannot be written there, ValueError for a
+    Raises SessionUnreadable when there is no session, DiskError when it cannot be written there, ValueError for a
     kind that is no lower-case word or arguments that are not JSON or over 64 KB.
     """
     read_document(folder)
@@ -79,7 +79,7 @@ def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
 
 
 def answer(folder: Path, id: str) -> Answer | None:
-    """What became of a command; None: not answered yet, or 200 answers ago. Raises Damaged, StorageError."""
+    """What became of a command; None: not answered yet, or 200 answers ago. Raises Damaged, DiskError."""
     if file_id(f"{id}.json") is None:
         raise ValueError(f"{id!r} is not the id of a command")
     try:
@@ -94,7 +94,7 @@ def pending(folder: Path) -> list[Command]:
     with suppress(FileNotFoundError, Damaged):
         for name in sorted(files.names(folder, INBOX)):
             if (id := file_id(name)) is not None:
-                with suppress(FileNotFoundError, Damaged, StorageError):
+                with suppress(FileNotFoundError, Damaged, DiskError):
                     found.append(read_command(folder, id))
     return found
 
@@ -106,7 +106,7 @@ def file_id(name: str, ending: str = "json") -> str | None:
 
 
 def read_command(root: Path, id: str) -> Command:
-    """A command in the inbox; raises FileNotFoundError, Damaged or StorageError."""
+    """A command in the inbox; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{INBOX}/{id}.json"
     match unseal(files.read(root, *where.split("/"), cap=CAP), where):
         case {
@@ -124,7 +124,7 @@ def read_command(root: Path, id: str) -> Command:
 
 
 def read_answer(root: Path, id: str) -> Answer:
-    """An answer; raises FileNotFoundError, Damaged or StorageError."""
+    """An answer; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{DONE}/{id}.json"
     match unseal(files.read(root, *where.split("/"), cap=CAP), where):
         case {
@@ -157,7 +157,7 @@ class Inbox:
         for name in sorted(files.names(self._root, INBOX)):
             if (id := file_id(name)) in applied and id is not None and name not in answered:
                 kind = ""
-                with suppress(FileNotFoundError, Damaged, StorageError):
+                with suppress(FileNotFoundError, Damaged, DiskError):
                     kind = read_command(self._root, id).kind
                 self.answer(Answer(id, kind, "applied", "", round, now()))
             elif file_id(name, "tmp") and self._is_abandoned(name):
@@ -166,7 +166,7 @@ class Inbox:
     def new(self) -> list[Command]:
         """The commands not handed out yet, in order of id. What is no command is refused and removed.
 
-        Never fails for what others put there; raises StorageError when an answer cannot be written.
+        Never fails for what others put there; raises DiskError when an answer cannot be written.
         """
         names = self._names()
         self._seen.intersection_update(names)
@@ -197,7 +197,7 @@ class Inbox:
     def _names(self) -> list[str]:
         try:
             names = files.names(self._root, INBOX)
-        except (FileNotFoundError, Damaged, StorageError) as error:
+        except (FileNotFoundError, Damaged, DiskError) as error:
             if self._readable:
                 self._warn(f"No commands can be received: {error}")
             self._readable = False
@@ -214,7 +214,7 @@ class Inbox:
             return read_command(self._root, id)
         except FileNotFoundError:
             return None
-        except (Damaged, StorageError) as error:
+        except (Damaged, DiskError) as error:
             self._warn(f"A command was refused: {error}")
             self.answer(Answer(id, "", "refused", str(error)[:_MESSAGE_CAP], None, now()))
             return None

@@ -86,7 +86,7 @@ class ObjectWriter:
         self._unsynced: set[Path] = set()
 
     def put(self, tensors: Mapping[str, "Tensor"]) -> ObjectRef:
-        """Write the tensors as an object, durable but for its folder's entry; raises StorageError."""
+        """Write the tensors as an object, durable but for its folder's entry; raises DiskError."""
         data = encode(tensors)
         ref = ObjectRef(hashlib.sha256(data).hexdigest(), len(data))
         self._place(ref, lambda: files.replace(self._root, ref.name, data))
@@ -95,7 +95,7 @@ class ObjectWriter:
     def take(self, source: Path, ref: ObjectRef) -> None:
         """Share another session's object, or copy it where files cannot have two names; like `put`.
 
-        Raises Damaged, naming the other session's file, and StorageError.
+        Raises Damaged, naming the other session's file, and DiskError.
         """
         try:
             data = read(source, ref)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from checkpoints.reader import Session
+from checkpoints.reader import SessionReader
 from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
 from checkpoints.store import Store
 
@@ -10,14 +10,14 @@ from checkpoints.store import Store
 def prune(folder: Path, retention: Retention, *, dry_run: bool = False, steal: bool = False) -> Pruned:
     """Remove the checkpoints of a stopped session that `retention` does not keep, or only say which."""
     if dry_run:
-        unfinished = Session(folder).partial()
+        unfinished = SessionReader(folder).unfinished_round()
         needed = set(unfinished.states.values()) if unfinished else set()
         kept = Kept(retention, kept_manifests(folder))
         rounds = kept.surplus()
         return Pruned(
             rounds, sum(ref.size for round in rounds for ref in kept.drop(round) if ref not in needed)
         )
-    before = Session(folder).owner()
+    before = SessionReader(folder).owner()
     with Store.open(folder, retention=Retention(last=1 << 62), steal=steal) as store:
         pruned = store.prune(retention)
         store.close(str(before["state"]) if before and before.get("closed") else "stopped")

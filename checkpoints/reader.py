@@ -5,24 +5,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpoints import events, files, ledger, lock, manifests, objects, partial
-from checkpoints.errors import Damaged, StoreError, UnsupportedVersion
+from checkpoints import events, files, ledger, lock, manifests, objects, unfinished_round
+from checkpoints.errors import Damaged, SessionUnreadable, UnsupportedVersion
 from checkpoints.layout import FORMAT, JSON_CAP, SESSION
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
-from checkpoints.partial import Partial
 from checkpoints.seal import Json, unseal
 from checkpoints.tensors import TensorSpec
+from checkpoints.unfinished_round import UnfinishedRound
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Session:
+class SessionReader:
     """A session directory, to look at."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises StoreError (no session there), Damaged, UnsupportedVersion or StorageError."""
+        """Raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
         self.folder = folder
         self.document: Json = read_document(folder)
 
@@ -37,37 +37,39 @@ class Session:
         return manifests.rounds(self.folder)
 
     def manifest(self, round: int | None = None) -> Manifest:
-        """The checkpoint of a round, by default the newest; raises StoreError (not kept) or Damaged."""
+        """The checkpoint of a round, by default the newest; raises SessionUnreadable (not kept) or Damaged."""
         # The owner may retire a checkpoint between the listing and the reading; a newer one is there then.
         for _ in range(10):
             kept = self.rounds()
             if not kept:
-                raise StoreError(f"{self.folder} has no checkpoint yet.")
+                raise SessionUnreadable(f"{self.folder} has no checkpoint yet.")
             wanted = kept[-1] if round is None else round
             try:
                 return manifests.read(self.folder, wanted)
             except FileNotFoundError:
                 if round is not None:
                     held = ", ".join(map(str, kept))
-                    raise StoreError(
+                    raise SessionUnreadable(
                         f"{self.folder} keeps no checkpoint of round {round}; kept: {held}."
                     ) from None
             except Damaged as error:
                 raise Damaged(f"{self.folder}: {error} {self._older(kept, wanted)}") from error
-        raise StoreError(f"{self.folder}: its checkpoints keep vanishing; is another program removing them?")
+        raise SessionUnreadable(
+            f"{self.folder}: its checkpoints keep vanishing; is another program removing them?"
+        )
 
     def load(
         self, round: int | None, name: str, expected: Mapping[str, TensorSpec] | None = None
     ) -> dict[str, "Tensor"]:
         """The tensors of a state ("server", "client/3") after a round (None: the newest kept).
 
-        With `expected`, exactly those names, shapes and dtypes. Raises StoreError when the round or the state
+        With `expected`, exactly those names, shapes and dtypes. Raises SessionUnreadable when the round or the state
         is not there, Damaged (naming round, state and file, and offering an older round) when its bytes are
         not what was written.
         """
         manifest = self.manifest(round)
         if name not in manifest.states:
-            raise StoreError(f"{self.folder}: round {manifest.round} holds no state {name}.")
+            raise SessionUnreadable(f"{self.folder}: round {manifest.round} holds no state {name}.")
         ref = manifest.states[name]
         try:
             return objects.get(self.folder, ref, expected)
@@ -87,10 +89,10 @@ class Session:
         older = self._older(self.rounds(), manifest.round, name, ref)
         return f"{self.folder}, round {manifest.round}, {name}: {what} {older}"
 
-    def partial(self) -> Partial | None:
+    def unfinished_round(self) -> UnfinishedRound | None:
         """What is saved of the round after the newest checkpoint; None if nothing, or nothing usable, is."""
         with suppress(FileNotFoundError, Damaged):
-            return partial.read(self.folder, max([0, *self.rounds()]) + 1)
+            return unfinished_round.read(self.folder, max([0, *self.rounds()]) + 1)
         return None
 
     def records(self) -> list[Json]:
@@ -163,11 +165,11 @@ class Session:
 
 
 def read_document(folder: Path) -> Json:
-    """session.json; raises StoreError (no session there), Damaged, UnsupportedVersion or StorageError."""
+    """session.json; raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
     try:
         document = unseal(files.read(folder, SESSION, cap=JSON_CAP), SESSION)
     except FileNotFoundError:
-        raise StoreError(f"{folder} is not a session: it has no {SESSION}.") from None
+        raise SessionUnreadable(f"{folder} is not a session: it has no {SESSION}.") from None
     except Damaged as error:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
     version = document.get("format")

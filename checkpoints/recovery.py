@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkpoints import events, files, ledger, lock, objects, partial
-from checkpoints.errors import Damaged, StoreError
+from checkpoints import events, files, ledger, lock, objects, unfinished_round
+from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import EVENTS, FOLDERS, LEDGER, TMP
 from checkpoints.manifests import Manifest
-from checkpoints.partial import Partial
-from checkpoints.reader import Session
+from checkpoints.reader import SessionReader
+from checkpoints.unfinished_round import UnfinishedRound
 
 
 def recover(folder: Path) -> list[str]:
@@ -18,7 +18,7 @@ def recover(folder: Path) -> list[str]:
     what was written.
     """
     _refuse_links(folder)
-    session = Session(folder)
+    session = SessionReader(folder)
     kept = [session.manifest(round) for round in session.rounds()]
     if kept:
         # After a crash the newest checkpoint is read in full: a flush may have failed unseen.
@@ -26,7 +26,7 @@ def recover(folder: Path) -> list[str]:
         for name in kept[-1].states:
             session.check(kept[-1], name, thorough=thorough)
     elif isinstance(session.parent, dict) and session.parent.get("round"):
-        raise StoreError(
+        raise SessionUnreadable(
             f"{folder} is a fork that was interrupted while it was made. Remove the folder, then fork again."
         )
     try:
@@ -78,31 +78,31 @@ def _mend_events(folder: Path) -> Iterator[str]:
         yield f"{EVENTS} was torn; its whole lines were kept."
 
 
-def _unfinished(folder: Path, newest: int) -> tuple[list[Partial], list[str]]:
+def _unfinished(folder: Path, newest: int) -> tuple[list[UnfinishedRound], list[str]]:
     """The unfinished round after the newest checkpoint's, if it is whole; all others are removed."""
     usable, lost = [], []
-    for round in partial.rounds(folder):
+    for round in unfinished_round.rounds(folder):
         try:
-            found = partial.read(folder, round)
+            found = unfinished_round.read(folder, round)
             if round == newest + 1:
                 for ref in found.states.values():
                     objects.read(folder, ref)
                 usable.append(found)
                 continue
-            reason = f"{partial.path(round)} does not follow round {newest}, the newest checkpoint's"
+            reason = f"{unfinished_round.path(round)} does not follow round {newest}, the newest checkpoint's"
         except Damaged as error:
             reason = str(error).removesuffix(".")
-        _remove(folder / partial.path(round))
+        _remove(folder / unfinished_round.path(round))
         if round > newest:  # else the round was finished, and only this was left to do
             lost.append(f"{reason}; the finished clients of round {round} are computed again.")
     return usable, lost
 
 
-def _sweep(folder: Path, kept: list[Manifest], usable: list[Partial]) -> None:
+def _sweep(folder: Path, kept: list[Manifest], usable: list[UnfinishedRound]) -> None:
     """Remove what belongs to no commit; objects only if a manifest shows that those are not lost."""
     for path in (folder / TMP).iterdir():
         _remove(path)
-    named: list[Manifest | Partial] = [*kept, *usable]
+    named: list[Manifest | UnfinishedRound] = [*kept, *usable]
     used = {ref.sha256 for each in named for ref in each.states.values()}
     for ref in objects.present(folder) if kept else ():
         if ref.sha256 not in used:
@@ -111,5 +111,5 @@ def _sweep(folder: Path, kept: list[Manifest], usable: list[Partial]) -> None:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        raise StoreError(f"{path} is a folder the store did not make. Move it away.")
+        raise SessionUnreadable(f"{path} is a folder the store did not make. Move it away.")
     files.remove(path)

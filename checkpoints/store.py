@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from checkpoints import events, files, lock, manifests, objects
-from checkpoints.errors import Damaged, Locked, StorageError, StoreError
+from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
 from checkpoints.layout import (
     EVENTS,
     FOLDERS,
@@ -28,12 +28,12 @@ from checkpoints.ledger import read as read_ledger
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
 from checkpoints.manifests import Manifest, Prefix
 from checkpoints.objects import ObjectRef, ObjectWriter
-from checkpoints.partial import Partial, Partials
-from checkpoints.reader import Session
+from checkpoints.reader import SessionReader
 from checkpoints.recovery import recover
 from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
 from checkpoints.seal import Json, seal
 from checkpoints.tensors import TensorSpec
+from checkpoints.unfinished_round import UnfinishedRound, UnfinishedRounds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 class Store:
     """The one writer of a session. `put` and `heartbeat` may be called from any thread.
 
-    After a StorageError the store writes no more: what is on disk is the last commit, and opening the session
+    After a DiskError the store writes no more: what is on disk is the last commit, and opening the session
     again is what finds out how things stand.
     """
 
     def __init__(self, folder: Path, owner: lock.Ownership, retention: Retention, inherited: int = 0) -> None:
         """Takes over a session whose lock is held and whose ledger is whole; see `create` and `open`."""
         self.folder = folder
-        self.session = Session(folder)
+        self.session = SessionReader(folder)
         self._owner = owner
         self._retention = retention
         kept = list(kept_manifests(folder))
@@ -57,7 +57,7 @@ class Store:
         self._committed = kept[-1].round if kept else -1
         self._round = inherited or self._committed
         self._objects = ObjectWriter(folder)
-        self._partials = Partials(folder)
+        self._unfinished = UnfinishedRounds(folder)
         self._inbox = Inbox(folder, lambda message: self.event("warning", message=message))
         self._ledger = LedgerWriter(folder, read_ledger(folder))
         self._guard = threading.RLock()
@@ -75,8 +75,8 @@ class Store:
 
         `session` is what session.json keeps besides format, id and time. A fork begins with `ledger`, its
         parent's lines of rounds 1, 2, …; if `session` says "parent" with a "round" above 0, it counts as half made
-        until its first commit, and is not opened again. Raises StoreError when the name is taken, Damaged for
-        another ledger, StorageError when the folder cannot be written.
+        until its first commit, and is not opened again. Raises SessionUnreadable when the name is taken, Damaged for
+        another ledger, DiskError when the folder cannot be written.
         """
         rounds = check_ledger(ledger)
         with files.storage(folder):
@@ -85,7 +85,7 @@ class Store:
         try:
             owner = lock.Ownership.acquire(folder)
         except Locked as error:
-            raise StoreError(
+            raise SessionUnreadable(
                 f"{folder} is just being made by another process. Choose another name."
             ) from error
         with _released_on_failure(owner):
@@ -107,10 +107,10 @@ class Store:
         """Own a session that is there, cleared of what a crash left.
 
         Commands that the newest checkpoint has applied already are answered. `steal` takes the session over from
-        a machine that is known to be dead. Raises StoreError when there is none, Locked, Damaged,
-        UnsupportedVersion, or StorageError when it cannot be written.
+        a machine that is known to be dead. Raises SessionUnreadable when there is none, Locked, Damaged,
+        UnsupportedVersion, or DiskError when it cannot be written.
         """
-        Session(folder)
+        SessionReader(folder)
         owner = lock.Ownership.acquire(folder, steal=steal)
         with _released_on_failure(owner):
             warnings = recover(folder)
@@ -127,7 +127,7 @@ class Store:
         return self._round if self._round >= 0 else None
 
     def put(self, tensors: Mapping[str, "Tensor"]) -> ObjectRef:
-        """Write named tensors as an object, for a commit to refer to; raises StorageError."""
+        """Write named tensors as an object, for a commit to refer to; raises DiskError."""
         self._refuse_ended()
         with self._failing():
             return self._objects.put(tensors)
@@ -135,7 +135,7 @@ class Store:
     def import_object(self, source: Path, ref: ObjectRef) -> None:
         """Put an object of the session at `source`, shared with it by a hard link where the system allows that.
 
-        Raises Damaged, naming that session's file, or StorageError.
+        Raises Damaged, naming that session's file, or DiskError.
         """
         self._refuse_ended()
         with self._failing():
@@ -154,8 +154,8 @@ class Store:
         `states` names every state ("server", "client/3"), changed or not; `record` is the round's ledger
         record (None only for round 0, the initial state); `history` is the method and switch history,
         `applied` the ids of the commands applied so far. A round that was appended may get its checkpoint
-        afterwards, as long as it is the last one and the record is the same. Raises StorageError, leaving the
-        previous checkpoint or this one, whole, and StoreError when another program wrote this round's manifest.
+        afterwards, as long as it is the last one and the record is the same. Raises DiskError, leaving the
+        previous checkpoint or this one, whole, and SessionUnreadable when another program wrote this round's manifest.
         """
         with self._writing():
             before = self._before(round, record)
@@ -167,7 +167,7 @@ class Store:
                 files.link_new(self.folder, manifests.path(round), manifest.to_bytes())
             except FileExistsError:
                 self._failed = True
-                raise StoreError(
+                raise SessionUnreadable(
                     f"{self.folder}: round {round} was written by another program. Stop it, then resume."
                 ) from None
             files.sync_folder(self.folder / MANIFESTS)
@@ -176,7 +176,7 @@ class Store:
             self._round = self._committed = round
             self._kept.add(manifest)
             self._objects.committed(states.values())
-            self._discard(self._partials.drop(round))
+            self._discard(self._unfinished.drop(round))
             self._retire(self._kept)
 
     def append(self, record: Json) -> None:
@@ -189,43 +189,45 @@ class Store:
             self._ledger.append(record, durable=False)
             self._round = round
 
-    def save_partial(self, round: int, note: Json, states: Mapping[str, ObjectRef]) -> None:
+    def save_unfinished_round(self, round: int, note: Json, states: Mapping[str, ObjectRef]) -> None:
         """Make what is done of the next round durable, in place of what was saved of it before.
 
         `states` names objects ("client/3/state", "client/3/uplink"); `note` is the caller's. The commit of the
-        round removes it. Raises StorageError.
+        round removes it. Raises DiskError.
         """
         with self._writing():
             if round != max(self._round, 0) + 1:
                 raise ValueError(f"round {round} is not the one after round {max(self._round, 0)}")
             self._check_states(states, PART)
             self._objects.sync()
-            unnamed = self._partials.save(Partial(round, note, dict(states)))
+            unnamed = self._unfinished.save(UnfinishedRound(round, note, dict(states)))
             self._objects.committed(states.values())
             self._discard(unnamed)
 
-    def partial(self) -> Partial | None:
+    def unfinished_round(self) -> UnfinishedRound | None:
         """What was saved of the next round, checked when the session was opened; None if nothing was."""
-        return self._partials.get(max(self._round, 0) + 1)
+        return self._unfinished.get(max(self._round, 0) + 1)
 
-    def load_partial(
-        self, partial: Partial, name: str, expected: Mapping[str, TensorSpec] | None = None
+    def load_unfinished(
+        self, unfinished: UnfinishedRound, name: str, expected: Mapping[str, TensorSpec] | None = None
     ) -> dict[str, "Tensor"]:
         """The tensors of one of its objects; with `expected`, exactly those names, shapes and dtypes.
 
-        Raises StoreError when it has none of that name, Damaged when the bytes are not what was written.
+        Raises SessionUnreadable when it has none of that name, Damaged when the bytes are not what was written.
         """
-        if name not in partial.states:
-            raise StoreError(f"{self.folder}: the unfinished round {partial.round} holds no {name}.")
+        if name not in unfinished.states:
+            raise SessionUnreadable(
+                f"{self.folder}: the unfinished round {unfinished.round} holds no {name}."
+            )
         try:
-            return objects.get(self.folder, partial.states[name], expected)
+            return objects.get(self.folder, unfinished.states[name], expected)
         except Damaged as error:
-            raise Damaged(f"{self.folder}, unfinished round {partial.round}, {name}: {error}") from error
+            raise Damaged(f"{self.folder}, unfinished round {unfinished.round}, {name}: {error}") from error
 
     def commands(self) -> list[Command]:
         """The commands that came since the last call, in order of id; one listing of a folder when none did.
 
-        What others left there that is no command is refused and said in a `warning` event. Raises StorageError
+        What others left there that is no command is refused and said in a `warning` event. Raises DiskError
         when that cannot be written.
         """
         with self._writing():
@@ -267,7 +269,7 @@ class Store:
                         self._ledger.sync()
             finally:
                 clean = not self._failed
-                with suppress(*(() if clean else (StorageError,))):
+                with suppress(*(() if clean else (DiskError,))):
                     self._owner.release(state if clean else "failed", clean=clean, **self._facts())
 
     def __enter__(self) -> Self:
@@ -292,7 +294,7 @@ class Store:
             files.remove(self.folder / manifests.path(round))
             unused += kept.drop(round)
         files.sync_folder(self.folder / MANIFESTS)
-        unused = [ref for ref in unused if ref not in self._partials]
+        unused = [ref for ref in unused if ref not in self._unfinished]
         self._objects.discard(unused)
         return Pruned(rounds, sum(ref.size for ref in unused))
 
@@ -323,12 +325,12 @@ class Store:
         for name, ref in states.items():
             if not names.fullmatch(name):
                 raise ValueError(f"{name!r} is not the name of a state: server, client/0, client/1 …")
-            if not (ref in self._kept or ref in self._partials or self._objects.is_pending(ref)):
+            if not (ref in self._kept or ref in self._unfinished or self._objects.is_pending(ref)):
                 raise ValueError(f"the object of {name} was not put into this session")
 
     def _refuse_ended(self) -> None:
         if self._closed or self._failed:
-            raise StoreError(
+            raise SessionUnreadable(
                 f"{self.folder} was closed{' after a failure' if self._failed else ''}; open it again."
             )
 
@@ -343,7 +345,7 @@ class Store:
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except (StoreError, ValueError):
+        except (SessionUnreadable, ValueError):
             raise  # refused before anything was written
         except BaseException:
             self._failed = True
@@ -360,7 +362,7 @@ def is_free(folder: Path) -> bool:
 
 def _refuse_taken(folder: Path) -> None:
     if not is_free(folder):
-        raise StoreError(f"{folder} is there already. Choose another name.")
+        raise SessionUnreadable(f"{folder} is there already. Choose another name.")
 
 
 @contextmanager
@@ -368,6 +370,6 @@ def _released_on_failure(owner: lock.Ownership) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(StorageError):
+        with suppress(DiskError):
             owner.release("failed", clean=False)
         raise

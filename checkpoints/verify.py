@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import events, files, ledger, lock, mailbox, manifests, objects, partial
-from checkpoints.errors import Damaged, StoreError
+from checkpoints import events, files, ledger, lock, mailbox, manifests, objects, unfinished_round
+from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import (
     CONTROL,
     DONE,
@@ -27,10 +27,10 @@ from checkpoints.layout import (
 )
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
-from checkpoints.partial import Partial
 from checkpoints.reader import read_document
 from checkpoints.seal import unseal
 from checkpoints.tensors import read_header
+from checkpoints.unfinished_round import UnfinishedRound
 
 _KNOWN = {SESSION, OWNER, LOCK, LEDGER, EVENTS, OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL}
 
@@ -49,7 +49,7 @@ def verify(folder: Path) -> list[Finding]:
 
     Looks at each byte of session.json, the manifests, the objects, unfinished rounds, the ledger, the events,
     commands, answers and the owner's note. While an owner writes, the line it is adding is a note. Raises
-    StoreError when there is no session, UnsupportedVersion, or StorageError.
+    SessionUnreadable when there is no session, UnsupportedVersion, or DiskError.
     """
     findings: list[Finding] = []
     try:
@@ -59,7 +59,7 @@ def verify(folder: Path) -> list[Finding]:
     live = lock.is_held(folder)
     kept, unreadable = _read_manifests(folder)
     findings += unreadable
-    unfinished, unusable = _read_partials(folder, kept[-1].round if kept else 0, live)
+    unfinished, unusable = _read_unfinished(folder, kept[-1].round if kept else 0, live)
     findings += unusable
     findings += _objects(folder, [*kept, *unfinished], live)
     findings += _ledger(folder, kept, live)
@@ -82,14 +82,14 @@ def _read_manifests(folder: Path) -> tuple[list[Manifest], list[Finding]]:
     return kept, findings
 
 
-def _read_partials(folder: Path, newest: int, live: bool) -> tuple[list[Partial], list[Finding]]:
+def _read_unfinished(folder: Path, newest: int, live: bool) -> tuple[list[UnfinishedRound], list[Finding]]:
     usable, findings = [], []
     for name in _names(folder, PARTIAL):
         where, round = f"{PARTIAL}/{name}", manifest_round(name)
         try:
             if round is None:
                 findings.append(_stray(where))
-            elif (found := partial.read(folder, round)).round == newest + 1:
+            elif (found := unfinished_round.read(folder, round)).round == newest + 1:
                 usable.append(found)
             elif not live:
                 note = (
@@ -103,7 +103,7 @@ def _read_partials(folder: Path, newest: int, live: bool) -> tuple[list[Partial]
     return usable, findings
 
 
-def _objects(folder: Path, named: list[Manifest | Partial], live: bool) -> Iterator[Finding]:
+def _objects(folder: Path, named: list[Manifest | UnfinishedRound], live: bool) -> Iterator[Finding]:
     uses: dict[ObjectRef, list[tuple[int, str]]] = {}
     for each in named:
         for name, ref in each.states.items():
@@ -273,5 +273,5 @@ def _stray(where: str) -> Finding:
     return Finding(where, "note", "not a file of the session store.")
 
 
-def _damage(path: str, error: StoreError) -> Finding:
+def _damage(path: str, error: SessionUnreadable) -> Finding:
     return Finding(path, "damage", str(error))

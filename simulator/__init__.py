@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from simulator.config import Config
     from simulator.data.datasets import data_folder
     from simulator.errors import ConfigError, DataError, HtflError, SessionError
-    from simulator.forking import Fork, fork
-    from simulator.session import Outcome, Session
+    from simulator.sessions.forking import Fork, fork
+    from simulator.sessions.session import RunOutcome, Session
 
 _HOMES = {
     "Config": "simulator.config",
     "ConfigError": "simulator.errors",
     "DataError": "simulator.errors",
-    "Fork": "simulator.forking",
+    "Fork": "simulator.sessions.forking",
     "HtflError": "simulator.errors",
-    "Outcome": "simulator.session",
-    "Session": "simulator.session",
+    "RunOutcome": "simulator.sessions.session",
+    "Session": "simulator.sessions.session",
     "SessionError": "simulator.errors",
     "build": "simulator.builder",
     "data_folder": "simulator.data.datasets",
-    "fork": "simulator.forking",
+    "fork": "simulator.sessions.forking",
 }
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
     "DataError",
     "Fork",
     "HtflError",
-    "Outcome",
+    "RunOutcome",
     "Session",
     "SessionError",
     "build",

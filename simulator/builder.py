@@ -62,9 +62,9 @@ def _assembled(
         pretrained=config.federation.pretrained,
     )
     if federation.pretrained:
-        for name, skeleton in federation.skeletons.items():
+        for name, architecture in federation.architectures.items():
             models.pretrained.weights(
-                name, skeleton, federation.pretrained
+                name, architecture, federation.pretrained
             )  # refused now rather than in round 1
     method = methods.get(config.method.name)(config.method, federation)
     method.check()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simulator import keys
+from simulator import rng
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.federation import Federation
@@ -22,11 +22,11 @@ from simulator.methods import Method, Uplink
 from simulator.metrics import similarity
 from simulator.metrics.accuracy import Counts, accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
+from simulator.runners.base import Decision, Gate, LocalUpdate, RoundInterrupted, always_go
+from simulator.runners.parallel import Runner
 from simulator.tensors import Tensors, named, of_module
-from simulator.training.client import Workplace
-from simulator.training.flops import FlopBook, counting_flops
-from simulator.training.local import LocalUpdate
-from simulator.training.runner import Gate, Left, Runner, Verdict, unguarded
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache, counting_flops
 from simulator.wire import Wire
 
 
@@ -53,7 +53,7 @@ class Engine:
         if config.cka.every or wanted:
             similarity.common_layers(federation, wanted)  # refused now rather than when it is measured
         self._runner = Runner(
-            Workplace(federation, data, FlopBook()),
+            TrainingContext(federation, data, FlopCache()),
             config.runtime.workers,
             config.runtime.threads_per_client,
         )
@@ -65,8 +65,8 @@ class Engine:
         for client in self._federation.clients:
             stream = self._federation.stream("client/model", client=client.id)
             model = of_module(self._federation.build(client.architecture, stream))
-            clients.append(self._on_device(named("model", model) | self._method.start_client(client)))
-        return State(0, self._on_device(self._method.start_server()), tuple(clients), None)
+            clients.append(self._on_device(named("model", model) | self._method.init_client(client)))
+        return State(0, self._on_device(self._method.init_server()), tuple(clients), None)
 
     def take_over(self, state: State, before: Method) -> tuple[State, str]:
         """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
@@ -75,8 +75,8 @@ class Engine:
         what `Method.adopt` says and the rest starts as before round 1. Also returns what became of it, as a sentence.
         """
         self._set_threads()
-        server = self._on_device(self._method.start_server())
-        own = [self._on_device(self._method.start_client(client)) for client in self._federation.clients]
+        server = self._on_device(self._method.init_server())
+        own = [self._on_device(self._method.init_client(client)) for client in self._federation.clients]
         kept = [
             {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
             for tensors in state.clients
@@ -94,7 +94,7 @@ class Engine:
         self,
         state: State,
         observe: Observer,
-        gate: Gate = unguarded,
+        gate: Gate = always_go,
         finished: Mapping[int, LocalUpdate] = MappingProxyType({}),
         measure: Callable[[], bool] = lambda: False,
     ) -> State:
@@ -120,7 +120,9 @@ class Engine:
             if update.client.id not in dropped
         ]
         with counting_flops() as server_flops:
-            server, metrics = self._method.merge(t, state.server, uplinks) if uplinks else (state.server, {})
+            server, metrics = (
+                self._method.aggregate(t, state.server, uplinks) if uplinks else (state.server, {})
+            )
         clients = list(state.clients)
         for update in sound:
             clients[update.client.id] = update.tensors
@@ -161,7 +163,7 @@ class Engine:
         total, wanted = len(self._federation.clients), self._config.federation.participants
         if wanted == total:
             return tuple(range(total))
-        draw = keys.numpy(self._config.seed, "participants", round).choice(total, wanted, replace=False)
+        draw = rng.numpy_stream(self._config.seed, "participants", round).choice(total, wanted, replace=False)
         return tuple(sorted(int(client) for client in draw))
 
     def cka(self, clients: Sequence[Tensors]) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class Engine:
         )
         probe = similarity.probe(self._data, self._config.seed, settings.probe)
         return similarity.measure(
-            self._runner.workplace, self._runner.each, clients.__getitem__, layers, probe, settings.debiased
+            self._runner.context, self._runner.each, clients.__getitem__, layers, probe, settings.debiased
         )
 
     def close(self) -> None:
@@ -206,7 +208,7 @@ class Engine:
             if (phase := update.diverged) is not None:
                 observe(ClientDiverged(t, update.client.id, phase))
 
-        def guarded(updates: Sequence[LocalUpdate], running: int) -> Verdict:
+        def guarded(updates: Sequence[LocalUpdate], running: int) -> Decision:
             nonlocal held, since
             verdict = gate([*finished.values(), *updates], running)
             if verdict == "hold" and not running:
@@ -218,8 +220,8 @@ class Engine:
         left_to_do = {client: job for client, job in jobs.items() if client not in finished}
         try:
             updates = self._runner.update(self._method, t, left_to_do, tell, guarded)
-        except Left as left:
-            raise Left([*finished.values(), *left.updates]) from None
+        except RoundInterrupted as left:
+            raise RoundInterrupted([*finished.values(), *left.updates]) from None
         by_client = dict(finished) | {update.client.id: update for update in updates}
         return [by_client[client] for client in participants], held
 
@@ -236,7 +238,7 @@ class Engine:
         settings = self._config.evaluation
         aggregated = settings.model == "aggregated"
         if isinstance(settings.clients, int):
-            draw = keys.numpy(self._config.seed, "evaluate", t).choice(
+            draw = rng.numpy_stream(self._config.seed, "evaluate", t).choice(
                 len(clients), settings.clients, replace=False
             )
             chosen = sorted(int(client) for client in draw)

@@ -1,5 +1,8 @@
 """What can go wrong and is the user's to mend: each error is one or two sentences and an exit code."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class HtflError(Exception):
     """An error whose message tells a user what is wrong, where, and what to do.
@@ -26,3 +29,9 @@ class SessionError(HtflError):
     """A session that cannot be resumed as it is."""
 
     exit_code = 4
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint that ends an error message: ' did you mean …?', or nothing when nothing is near."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean '{close[0]}'?" if close else ""

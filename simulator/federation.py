@@ -7,9 +7,9 @@ from functools import cached_property
 import torch
 from torch import nn
 
-from simulator import keys, models
-from simulator.config import TrainingConfig
+from simulator import models, rng
 from simulator.models import ImageShape, Network
+from simulator.sections import TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -44,32 +44,32 @@ class Federation:
     """Where clients' initial weights come from, if they are not drawn: True for the hub's, else a path."""
 
     @cached_property
-    def skeletons(self) -> Mapping[str, Network]:
+    def architectures(self) -> Mapping[str, Network]:
         """Each architecture once, on the meta device, in order of first use."""
         architectures = dict.fromkeys(client.architecture for client in self.clients)
-        return {name: models.skeleton(name, self.shape, self.num_classes) for name in architectures}
+        return {name: models.architecture(name, self.shape, self.num_classes) for name in architectures}
 
     @cached_property
     def smallest(self) -> str:
         """The clients' architecture of the fewest parameters; of equals, the one used first."""
-        return min(self.skeletons, key=self._parameters)
+        return min(self.architectures, key=self._parameters)
 
     @cached_property
     def largest(self) -> str:
         """The clients' architecture of the most parameters; of equals, the one used first."""
-        return max(self.skeletons, key=self._parameters)
+        return max(self.architectures, key=self._parameters)
 
     def architecture(self, name: str) -> Network:
         """Any architecture without weights, also one that no client holds. Raises ConfigError for unknown names."""
         return (
-            self.skeletons[name]
-            if name in self.skeletons
-            else models.skeleton(name, self.shape, self.num_classes)
+            self.architectures[name]
+            if name in self.architectures
+            else models.architecture(name, self.shape, self.num_classes)
         )
 
-    def skeleton(self, client: ClientInfo) -> Network:
-        """The client's architecture without its weights."""
-        return self.skeletons[client.architecture]
+    def architecture_of(self, client: ClientInfo) -> Network:
+        """The architecture of the client's model."""
+        return self.architectures[client.architecture]
 
     def build(self, architecture: str, stream: torch.Generator) -> Network:
         """A network of that architecture on the CPU, its weights drawn from `stream` or pretrained."""
@@ -79,9 +79,9 @@ class Federation:
         """A head for all clients, whose heads are equal: client 0's kind, weights from the server's stream."""
         return self.build(self.clients[0].architecture, self.stream("server/head")).head
 
-    def stream(self, purpose: str, round: int = 0, client: int = keys.EVERYONE) -> torch.Generator:
+    def stream(self, purpose: str, round: int = 0, client: int = rng.EVERYONE) -> torch.Generator:
         """A keyed stream of draws on the CPU, where results do not depend on the device."""
-        return keys.torch_stream(self.seed, purpose, round, client)
+        return rng.torch_stream(self.seed, purpose, round, client)
 
     def _parameters(self, architecture: str) -> int:
-        return sum(parameter.numel() for parameter in self.skeletons[architecture].parameters())
+        return sum(parameter.numel() for parameter in self.architectures[architecture].parameters())

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simulator import keys
-from simulator.config import WireConfig
+from simulator import rng
+from simulator.sections import WireConfig
 from simulator.tensors import Tensors, total_bytes
 
 TRAVELS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32})
@@ -44,7 +44,7 @@ class Wire:
         """Whether the client's uplink of this round never arrives; what does not arrive is not counted."""
         if not self._settings.drop:
             return False
-        draw = keys.numpy(self._seed, "wire/drop", self._round, client).random()
+        draw = rng.numpy_stream(self._seed, "wire/drop", self._round, client).random()
         return bool(draw < self._settings.drop)
 
     def up(self, client: int, payload: Mapping[str, Tensor]) -> Tensors:
@@ -67,7 +67,7 @@ class Wire:
         update = tensor if before is None or before.shape != tensor.shape else tensor - before
         if not tensor.numel():
             return
-        stream = keys.torch_stream(self._seed, f"wire/noise/{name}", self._round, client)
+        stream = rng.torch_stream(self._seed, f"wire/noise/{name}", self._round, client)
         noise = torch.randn(tensor.shape, generator=stream).to(
             tensor
         )  # drawn on the CPU: the same on any device

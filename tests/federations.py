@@ -12,18 +12,21 @@ import torch
 from torch import Tensor
 
 import checkpoints
-from simulator import keys, methods
+from simulator import methods, rng
 from simulator.builder import Built, build
-from simulator.config import Config, TrainingConfig, merged
+from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
 from simulator.engine import Engine, State
 from simulator.federation import ClientInfo, Federation
 from simulator.models import GROUPS, ImageShape
+from simulator.nested import merged
 from simulator.progress import Observer, unobserved
-from simulator.training.client import LocalClient, Workplace
-from simulator.training.flops import FlopBook
+from simulator.sections import TrainingConfig
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 
 CPU = torch.device("cpu")
 TINY = ("tiny_cnn", "tiny_mlp")
@@ -34,7 +37,7 @@ DIGIT = ImageShape(1, 8, 8)
 @functools.cache
 def generated(classes: int = 4, per_class: int = 40, side: int = 8, channels: int = 1) -> ImageSet:
     """Noise around one pattern per class: learnable, and made in no time."""
-    draw = keys.numpy(0, "tests/images")
+    draw = rng.numpy_stream(0, "tests/images")
     patterns = draw.integers(0, 256, (classes, side, side, channels))
     labels = np.arange(classes * per_class) % classes
     noise = draw.integers(-60, 61, (len(labels), side, side, channels))
@@ -107,7 +110,7 @@ def untimed(record: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
-    session = checkpoints.Session(folder)
+    session = checkpoints.SessionReader(folder)
     states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
     return [untimed(record) for record in session.records()], states
 
@@ -152,11 +155,11 @@ def pixels(images: Tensor, labels: Tensor, clients: Sequence[Tensor], num_classe
     )
 
 
-def workplace(parts: Built) -> Workplace:
+def context(parts: Built) -> TrainingContext:
     """Where the clients of these parts work."""
-    return Workplace(parts.federation, parts.data, FlopBook())
+    return TrainingContext(parts.federation, parts.data, FlopCache())
 
 
 def local(parts: Built, client: int, tensors: Mapping[str, Tensor], round: int = 1) -> LocalClient:
     """Client k at work in round t."""
-    return LocalClient(workplace(parts), parts.federation.clients[client], round, tensors)
+    return LocalClient(context(parts), parts.federation.clients[client], round, tensors)

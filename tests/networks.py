@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from simulator.models import Network
-from simulator.training.nets import Batch
+from simulator.training.phase import Batch
 
 
 class Plain(Network):

@@ -19,7 +19,7 @@ from simulator.progress import (
     StateChanged,
     Switched,
 )
-from simulator.session import Outcome, Session
+from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
 
@@ -73,7 +73,9 @@ def alone(tmp_path: Path, config: Config) -> tuple[list[dict[str, Any]], dict[st
 
 def kinds(folder: Path) -> list[str]:
     return [
-        event["event"] for event in checkpoints.Session(folder).events() if event["event"] != "checkpoint"
+        event["event"]
+        for event in checkpoints.SessionReader(folder).events()
+        if event["event"] != "checkpoint"
     ]
 
 
@@ -107,7 +109,7 @@ def test_no_client_trains_while_paused(tmp_path: Path) -> None:
     before = len(operator.seen)
     time.sleep(0.5)
     assert len(operator.seen) == before
-    assert checkpoints.Session(folder).state() == "paused"
+    assert checkpoints.SessionReader(folder).state() == "paused"
     checkpoints.post(folder, "resume")
     running.join(timeout=30)
     assert federations.committed(folder) == alone(tmp_path, config())
@@ -130,7 +132,7 @@ def test_the_time_a_round_is_paused_is_not_counted_as_training(tmp_path: Path) -
     time.sleep(1.5)
     checkpoints.post(folder, "resume")
     running.join(timeout=30)
-    assert checkpoints.Session(folder).records()[1]["timing"]["seconds"] < 1.5
+    assert checkpoints.SessionReader(folder).records()[1]["timing"]["seconds"] < 1.5
 
 
 def test_a_resume_of_a_run_that_is_not_paused_is_refused(tmp_path: Path) -> None:
@@ -147,10 +149,10 @@ def test_a_stop_within_a_round_keeps_its_finished_clients(tmp_path: Path, worker
     folder = tmp_path / "s"
     settings = config(federation={"clients": 6, "participation": 1.0}, runtime={"workers": workers})
     operator = Operator(folder, (trained(2, 2), "stop", {}))
-    assert Session.create(settings, folder, tmp_path).run(operator) == Outcome("stopped", 1, "stop")
+    assert Session.create(settings, folder, tmp_path).run(operator) == RunOutcome("stopped", 1, "stop")
     assert operator.answers() == [("stop", "applied", 1)]
     before = {e.client for e in operator.seen if isinstance(e, ClientTrained) and e.round == 2}
-    partial = checkpoints.Session(folder).partial()
+    partial = checkpoints.SessionReader(folder).unfinished_round()
     assert partial is not None
     assert {int(client) for client in partial.note["clients"]} == before
     assert 2 <= len(before) < 6
@@ -184,7 +186,7 @@ def test_a_stop_within_a_round_between_checkpoints_writes_the_one_before(tmp_pat
     sparse = config(checkpoint={"every": 10})
     folder = tmp_path / "s"
     Session.create(sparse, folder, tmp_path).run(Operator(folder, (trained(4, 1), "stop", {})))
-    assert checkpoints.Session(folder).rounds() == [3]
+    assert checkpoints.SessionReader(folder).rounds() == [3]
     Session.resume(folder, tmp_path).run()
     assert federations.committed(folder) == alone(tmp_path, sparse)
 
@@ -233,7 +235,7 @@ def test_a_checkpoint_asked_for_between_checkpoints_leaves_the_same_ledger(tmp_p
     asked = iter([False] * 6 + [True])
     folder = tmp_path / "s"
     Session.create(sparse, folder, tmp_path).run(checkpoint=lambda: next(asked, False))
-    assert len(checkpoints.Session(folder).rounds()) == 2
+    assert len(checkpoints.SessionReader(folder).rounds()) == 2
     assert federations.committed(folder) == alone(tmp_path, sparse)
 
 
@@ -244,7 +246,7 @@ def test_a_switch_takes_hold_in_the_next_round_and_is_answered_with_its_checkpoi
     folder = tmp_path / "s"
     operator = Operator(folder, (trained(2, 1), "switch", {"method": "fedssa", "set": ["training.lr=0.05"]}))
     Session.create(config(), folder, tmp_path).run(operator)
-    reader = checkpoints.Session(folder)
+    reader = checkpoints.SessionReader(folder)
     assert [record["method"] for record in reader.records()] == ["lg_fedavg"] * 2 + ["fedssa"] * 2
     assert operator.answers() == [("switch", "applied", 3)]
     (event,) = [event for event in reader.events() if event["event"] == "switched"]
@@ -312,7 +314,7 @@ def test_a_switch_that_cannot_be_is_refused_with_the_reason(
     answer = checkpoints.answer(folder, operator.posted[0].id)
     assert answer is not None
     assert why in answer.message
-    assert len(checkpoints.Session(folder).manifest().history) == 1
+    assert len(checkpoints.SessionReader(folder).manifest().history) == 1
     assert federations.committed(folder) == alone(tmp_path, config())
 
 
@@ -334,7 +336,7 @@ def test_a_finished_session_is_extended_by_more_rounds(tmp_path: Path) -> None:
     checkpoints.post(folder, "switch", {"method": None, "set": ["rounds=6"]})
     session = Session.resume(folder, tmp_path)
     assert not session.finished
-    assert session.run() == Outcome("finished", 6)
+    assert session.run() == RunOutcome("finished", 6)
     longer = Session.create(Config.read(config().to_json() | {"rounds": 6}), tmp_path / "longer", tmp_path)
     longer.run()
     assert federations.committed(folder) == federations.committed(tmp_path / "longer")
@@ -344,7 +346,7 @@ def test_what_was_asked_of_an_earlier_run_is_not_done_by_the_next(tmp_path: Path
     folder = tmp_path / "s"
     Session.create(config(), folder, tmp_path).run(Operator(folder, (finished(1), "stop", {})))
     stale = checkpoints.post(folder, "pause")
-    assert Session.resume(folder, tmp_path).run() == Outcome("finished", 4)
+    assert Session.resume(folder, tmp_path).run() == RunOutcome("finished", 4)
     answer = checkpoints.answer(folder, stale.id)
     assert answer is not None
     assert (answer.outcome, answer.message) == ("refused", "the run it was meant for had ended")
@@ -372,7 +374,7 @@ def test_a_checkpoint_with_cka_measures_it_at_the_end_of_the_round(tmp_path: Pat
     sparse = config(checkpoint={"every": 10, "keep_last": 9})
     operator = Operator(folder, (trained(2, 1), "checkpoint", {"cka": True}))
     Session.create(sparse, folder, tmp_path).run(operator)
-    reader = checkpoints.Session(folder)
+    reader = checkpoints.SessionReader(folder)
     assert [record["cka"] is not None for record in reader.records()] == [False, True, False, False]
     assert 2 in reader.rounds()
     assert operator.answers() == [("checkpoint", "applied", 2)]
@@ -385,17 +387,17 @@ def test_a_note_of_an_unfinished_round_that_says_something_else_costs_its_client
     folder = tmp_path / "s"
     Session.create(config(), folder, tmp_path).run(Operator(folder, (trained(2, 1), "stop", {})))
     with checkpoints.Store.open(folder) as store:
-        partial = store.partial()
+        partial = store.unfinished_round()
         assert partial is not None
         note = {
             "history": {"clients": partial.note["clients"]},
             "clients": {"history": partial.note["history"], "clients": ["0"]},
             "losses": {"history": partial.note["history"], "clients": {"0": {}, "99": {}}},
         }[spoil]
-        store.save_partial(partial.round, note, partial.states)
+        store.save_unfinished_round(partial.round, note, partial.states)
     Session.resume(folder, tmp_path).run()
     assert federations.committed(folder) == alone(tmp_path, config())
     warnings = [
-        each["message"] for each in checkpoints.Session(folder).events() if each["event"] == "warning"
+        each["message"] for each in checkpoints.SessionReader(folder).events() if each["event"] == "warning"
     ]
     assert any("trained again" in message for message in warnings)

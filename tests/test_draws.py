@@ -11,12 +11,12 @@ import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator import keys
-from simulator.draws import drawing_from
+from simulator import rng
+from simulator.rng import drawing_from
 
 
 def stream(number: int = 0) -> torch.Generator:
-    return keys.torch_stream(number, "tests/draws")
+    return rng.torch_stream(number, "tests/draws")
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ from simulator.progress import (
     RoundStarted,
     unobserved,
 )
+from simulator.runners import parallel
 from simulator.tensors import part
-from simulator.training import runner
 from tests import federations
 
 RECORD = {
@@ -305,8 +305,8 @@ def test_equal_models_on_one_test_set_are_evaluated_once(name: str, monkeypatch:
     images = federations.generated()
     images = replace(images, test_from=len(images) - 40)
     evaluated: list[int] = []
-    evaluate = runner.evaluate
-    monkeypatch.setattr(runner, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
+    evaluate = parallel.evaluate
+    monkeypatch.setattr(parallel, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
     once = federations.run(federations.built(settings, images).engine, 2).record
     architectures = len(
         {client.architecture for client in federations.built(settings, images).federation.clients}
@@ -322,8 +322,8 @@ def test_equal_models_on_one_test_set_are_evaluated_once(name: str, monkeypatch:
 
 def test_clients_with_test_data_of_their_own_are_evaluated_each(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluated: list[int] = []
-    evaluate = runner.evaluate
-    monkeypatch.setattr(runner, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
+    evaluate = parallel.evaluate
+    monkeypatch.setattr(parallel, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
     federations.run(built("fedavg", evaluation={"model": "aggregated"}).engine, 1)
     assert sorted(evaluated) == [0, 1, 2, 3]
 

@@ -9,11 +9,11 @@ import pytest
 
 import checkpoints
 import simulator
-from simulator import forking
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
 from simulator.progress import Event, RoundStarted
-from simulator.session import Session
+from simulator.sessions import forking
+from simulator.sessions.session import Session
 from tests import federations
 from tests.test_commands import Operator, finished
 
@@ -67,7 +67,7 @@ def test_a_kept_round_is_shared_and_not_computed_again(parent: Path) -> None:
     seen: list[Event] = []
     child = forked(parent, 5, observe=seen.append)
     assert seen == []
-    for name, ref in checkpoints.Session(child).manifest().states.items():
+    for name, ref in checkpoints.SessionReader(child).manifest().states.items():
         assert (child / ref.name).samefile(parent / ref.name), name
 
 
@@ -103,9 +103,9 @@ def test_a_live_session_can_be_forked(tmp_path: Path) -> None:
 def test_a_fork_of_a_fork_knows_its_parent(parent: Path, tmp_path: Path) -> None:
     child = finish(forked(parent, 4))
     grandchild = finish(forked(child, 5, "grandchild"))
-    document = checkpoints.Session(grandchild).document
+    document = checkpoints.SessionReader(grandchild).document
     assert document["parent"] == {
-        "id": checkpoints.Session(child).document["id"],
+        "id": checkpoints.SessionReader(child).document["id"],
         "name": "child",
         "round": 5,
     }
@@ -114,9 +114,9 @@ def test_a_fork_of_a_fork_knows_its_parent(parent: Path, tmp_path: Path) -> None
 
 def test_a_fork_keeps_its_first_checkpoint_to_compute_from(parent: Path) -> None:
     child = finish(forked(parent, 1, assignments=["rounds=12"]))
-    assert 1 in checkpoints.Session(child).rounds()
+    assert 1 in checkpoints.SessionReader(child).rounds()
     again = forked(child, 3, "again")
-    assert checkpoints.Session(again).manifest().round == 3
+    assert checkpoints.SessionReader(again).manifest().round == 3
 
 
 # Something changed
@@ -124,7 +124,7 @@ def test_a_fork_keeps_its_first_checkpoint_to_compute_from(parent: Path) -> None
 
 def test_a_fork_with_another_method_switches_there(parent: Path) -> None:
     child = forked(parent, 4, method="fedssa", assignments=["method.mu_0=0.3"])
-    reader = checkpoints.Session(child)
+    reader = checkpoints.SessionReader(child)
     assert reader.document["config"]["method"]["name"] == "fedssa"
     history = reader.manifest().history
     assert [(entry["from_round"], entry["method"]["name"]) for entry in history] == [
@@ -159,7 +159,7 @@ def test_a_switched_run_can_be_forked_before_and_after_its_switch(tmp_path: Path
 
 def test_a_fork_with_another_seed_keeps_the_partition_and_what_went_before(parent: Path) -> None:
     child = finish(forked(parent, 3, assignments=["seed=99"]))
-    before, after = (checkpoints.Session(folder) for folder in (parent, child))
+    before, after = (checkpoints.SessionReader(folder) for folder in (parent, child))
     assert before.document["data_fingerprint"] == after.document["data_fingerprint"]
     records = [[federations.untimed(record) for record in reader.records()] for reader in (before, after)]
     assert records[0][:3] == records[1][:3]
@@ -210,7 +210,7 @@ def test_another_environment_is_refused_where_rounds_must_be_run_again(
 ) -> None:
     real = forking.environment
     monkeypatch.setattr(forking, "environment", lambda *about: real(*about) | {"torch": "1.0"})
-    kept = checkpoints.Session(parent).rounds()
+    kept = checkpoints.SessionReader(parent).rounds()
     lost = next(round for round in range(1, 6) if round not in kept)
     with pytest.raises(SessionError, match="would not be bit-identical"):
         forked(parent, lost)
@@ -219,22 +219,22 @@ def test_another_environment_is_refused_where_rounds_must_be_run_again(
 
 def test_rounds_that_give_other_results_are_refused(parent: Path) -> None:
     """As on a machine whose arithmetic differs in a way that no version number tells."""
-    kept = checkpoints.Session(parent).rounds()
+    kept = checkpoints.SessionReader(parent).rounds()
     lost = next(round for round in range(1, 6) if round not in kept)
     with pytest.MonkeyPatch.context() as patch:
-        real = checkpoints.Session.records
+        real = checkpoints.SessionReader.records
 
-        def altered(self: checkpoints.Session) -> list[dict[str, Any]]:
+        def altered(self: checkpoints.SessionReader) -> list[dict[str, Any]]:
             return [record | {"loss": {"mean": 0.0, "per_client": []}} for record in real(self)]
 
-        patch.setattr(checkpoints.Session, "records", altered)
+        patch.setattr(checkpoints.SessionReader, "records", altered)
         with pytest.raises(SessionError, match="gave other results than its ledger has"):
             forked(parent, lost)
 
 
 def test_a_fork_that_fails_leaves_nothing_behind(parent: Path) -> None:
     """As when the live parent retires the checkpoint at that very moment."""
-    kept = checkpoints.Session(parent).manifest(5)
+    kept = checkpoints.SessionReader(parent).manifest(5)
     (parent / kept.states["client/0"].name).unlink()
     with pytest.raises(checkpoints.Damaged, match="missing"):
         forked(parent, 5)
@@ -242,7 +242,7 @@ def test_a_fork_that_fails_leaves_nothing_behind(parent: Path) -> None:
 
 
 def test_what_cannot_be_is_refused_before_rounds_are_run_again(parent: Path) -> None:
-    kept = checkpoints.Session(parent).rounds()
+    kept = checkpoints.SessionReader(parent).rounds()
     lost = next(round for round in range(1, 6) if round not in kept)
     seen: list[Event] = []
     with pytest.raises(ConfigError, match="needs nested architectures"):
@@ -259,6 +259,10 @@ def test_two_switches_at_one_boundary_are_run_again_in_turn(tmp_path: Path) -> N
         (finished(3), "switch", {"method": "fedssa", "set": []}),
     )
     Session.create(config(checkpoint={"keep_last": 1, "keep_best": False}), folder, tmp_path).run(operator)
-    assert [entry["from_round"] for entry in checkpoints.Session(folder).manifest().history] == [1, 4, 4]
+    assert [entry["from_round"] for entry in checkpoints.SessionReader(folder).manifest().history] == [
+        1,
+        4,
+        4,
+    ]
     child = finish(forked(folder, 5))
     assert federations.committed(child) == federations.committed(folder)

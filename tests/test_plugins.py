@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import checkpoints
-from simulator import methods, plugins
+from simulator import methods
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
-from simulator.methods import Uplink, registry
+from simulator.methods import Uplink, plugins, registry
 from simulator.methods.base import cross_entropy
-from simulator.session import Session
+from simulator.sessions.session import Session
 from tests import federations
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -34,16 +34,16 @@ class Own(Method):
 def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is gone after it."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
-    monkeypatch.setattr(plugins, "_ORIGINS", {})
+    monkeypatch.setattr(registry, "_ORIGINS", {})
     with federations.on_images(federations.generated()):
         yield
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has loaded no plugin."""
-    kept = {name: method for name, method in registry._METHODS.items() if name not in plugins._ORIGINS}
+    kept = {name: method for name, method in registry._METHODS.items() if name not in registry._ORIGINS}
     monkeypatch.setattr(registry, "_METHODS", kept)
-    monkeypatch.setattr(plugins, "_ORIGINS", {})
+    monkeypatch.setattr(registry, "_ORIGINS", {})
 
 
 def written(path: Path, source: str) -> Path:
@@ -83,7 +83,7 @@ def test_the_examples_server_takes_the_median_number_by_number() -> None:
         Uplink(client, {"head/weight": row[:, None], "head/bias": row})
         for client, row in zip(federation.clients, rows, strict=True)
     ]
-    merged = method.merge(1, {"head/weight": torch.zeros(2, 1), "head/bias": torch.zeros(2)}, uplinks)
+    merged = method.aggregate(1, {"head/weight": torch.zeros(2, 1), "head/bias": torch.zeros(2)}, uplinks)
     assert merged.server["head/bias"].tolist() == [2.0, 0.5]
     assert merged.server["head/weight"].tolist() == [[2.0], [0.5]]
 
@@ -132,10 +132,10 @@ def test_the_example_is_about_forty_lines() -> None:
 def test_a_plugins_method_stands_beside_the_built_in_ones(tmp_path: Path) -> None:
     path = written(tmp_path / "mine.py", SMALLEST.format(name="own"))
     plugin = plugins.load(path)
-    assert plugin == plugins.Plugin("mine.py", hashlib.sha256(path.read_bytes()).hexdigest())
+    assert plugin == registry.Plugin("mine.py", hashlib.sha256(path.read_bytes()).hexdigest())
     assert {"own", "fedavg"} <= set(methods.names())
-    assert plugins.origin("own") == plugin
-    assert plugins.origin("fedavg") is None
+    assert registry.origin("own") == plugin
+    assert registry.origin("fedavg") is None
     assert federations.config("own").method.name == "own"
 
 
@@ -180,7 +180,7 @@ def test_a_plugin_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> Non
 def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Path) -> None:
     Session.create(example(), tmp_path / "s", tmp_path).close()
     digest = hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
-    assert checkpoints.Session(tmp_path / "s").document["plugin"] == {
+    assert checkpoints.SessionReader(tmp_path / "s").document["plugin"] == {
         "name": "my_method.py",
         "sha256": digest,
     }
@@ -190,7 +190,7 @@ def test_a_session_keeps_the_files_name_and_hash_without_its_folder(tmp_path: Pa
 def test_a_session_of_a_built_in_method_keeps_none(tmp_path: Path) -> None:
     plugins.load(EXAMPLE)
     Session.create(federations.config("fedavg"), tmp_path / "s", tmp_path).close()
-    assert checkpoints.Session(tmp_path / "s").document["plugin"] is None
+    assert checkpoints.SessionReader(tmp_path / "s").document["plugin"] is None
 
 
 def test_a_stopped_session_resumes_with_its_plugin_to_the_same_bits(
@@ -231,10 +231,10 @@ def test_an_installed_packages_method_is_listed_unseen_and_loaded_when_asked_for
     package(tmp_path, SMALLEST.format(name="own"))
     monkeypatch.syspath_prepend(tmp_path)
     assert "own" in methods.names()
-    assert "own" not in registry.loaded()
+    assert "own" not in registry._METHODS
     Session.create(federations.config("own"), tmp_path / "s", tmp_path).run()
     digest = hashlib.sha256((tmp_path / "own_package.py").read_bytes()).hexdigest()
-    assert checkpoints.Session(tmp_path / "s").document["plugin"] == {
+    assert checkpoints.SessionReader(tmp_path / "s").document["plugin"] == {
         "name": "own_package.py",
         "sha256": digest,
     }

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import checkpoints
-from checkpoints import StoreError
+from checkpoints import SessionUnreadable
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
 from simulator.progress import Event, RoundFinished
-from simulator.session import Outcome, Session
+from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
 
@@ -39,7 +39,7 @@ class After:
         return "SIGTERM" if self.left <= 0 else None
 
 
-def run_for(rounds: int, session: Session) -> Outcome:
+def run_for(rounds: int, session: Session) -> RunOutcome:
     after = After(rounds)
     return session.run(after.observe, after.stop)
 
@@ -53,9 +53,9 @@ def alone(tmp_path: Path, config: Config) -> tuple[list[dict[str, Any]], dict[st
 def test_a_run_commits_every_round_and_finishes(tmp_path: Path) -> None:
     with Session.create(config(), tmp_path / "s", tmp_path) as session:
         assert (session.round, session.finished, session.record) == (0, False, None)
-        assert session.run() == Outcome("finished", 6)
+        assert session.run() == RunOutcome("finished", 6)
         assert (session.round, session.finished) == (6, True)
-    reader = checkpoints.Session(tmp_path / "s")
+    reader = checkpoints.SessionReader(tmp_path / "s")
     assert [record["round"] for record in reader.records()] == [1, 2, 3, 4, 5, 6]
     assert reader.manifest().round == 6
     assert reader.document["config"] == config().to_json()
@@ -71,7 +71,9 @@ def test_the_observer_hears_of_a_round_after_it_is_committed(tmp_path: Path) -> 
 
     def observe(event: Event) -> None:
         if isinstance(event, RoundFinished):
-            committed.append((event.record["round"], checkpoints.Session(tmp_path / "s").manifest().round))
+            committed.append(
+                (event.record["round"], checkpoints.SessionReader(tmp_path / "s").manifest().round)
+            )
 
     Session.create(config(), tmp_path / "s", tmp_path).run(observe)
     assert committed == [(round, round) for round in range(1, 7)]
@@ -80,10 +82,10 @@ def test_the_observer_hears_of_a_round_after_it_is_committed(tmp_path: Path) -> 
 @pytest.mark.parametrize("rounds", [1, 3, 5])
 def test_a_run_stopped_and_resumed_is_the_run_left_alone(tmp_path: Path, rounds: int) -> None:
     stopped = run_for(rounds, Session.create(config(), tmp_path / "s", tmp_path))
-    assert stopped == Outcome("stopped", rounds, "SIGTERM")
+    assert stopped == RunOutcome("stopped", rounds, "SIGTERM")
     resumed = Session.resume(tmp_path / "s", tmp_path)
     assert (resumed.round, resumed.finished) == (rounds, False)
-    assert resumed.run() == Outcome("finished", 6)
+    assert resumed.run() == RunOutcome("finished", 6)
     assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
 
 
@@ -107,7 +109,7 @@ def test_a_stop_between_checkpoints_writes_one(tmp_path: Path, rounds: int) -> N
     """With a checkpoint every second round."""
     sparse = config(checkpoint={"every": 2})
     run_for(rounds, Session.create(sparse, tmp_path / "s", tmp_path))
-    assert checkpoints.Session(tmp_path / "s").manifest().round == rounds
+    assert checkpoints.SessionReader(tmp_path / "s").manifest().round == rounds
     Session.resume(tmp_path / "s", tmp_path).run()
     assert federations.committed(tmp_path / "s") == alone(tmp_path, sparse)
 
@@ -115,7 +117,7 @@ def test_a_stop_between_checkpoints_writes_one(tmp_path: Path, rounds: int) -> N
 def test_checkpoints_every_second_round_leave_the_same_ledger_and_states(tmp_path: Path) -> None:
     sparse = config(checkpoint={"every": 2, "keep_last": 10})
     Session.create(sparse, tmp_path / "s", tmp_path).run()
-    assert checkpoints.Session(tmp_path / "s").rounds() == [2, 4, 6]
+    assert checkpoints.SessionReader(tmp_path / "s").rounds() == [2, 4, 6]
     assert federations.committed(tmp_path / "s") == alone(tmp_path, config())
 
 
@@ -134,7 +136,7 @@ def test_rounds_after_the_last_checkpoint_are_run_again(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         session.run(kill_in_round_6)
     session.close()
-    assert len(checkpoints.Session(tmp_path / "s").records()) == 5
+    assert len(checkpoints.SessionReader(tmp_path / "s").records()) == 5
     resumed = Session.resume(tmp_path / "s", tmp_path)
     assert resumed.round == 4
     resumed.run()
@@ -145,7 +147,7 @@ def test_a_finished_session_resumed_has_nothing_left_to_do(tmp_path: Path) -> No
     before = alone(tmp_path, config())
     session = Session.resume(tmp_path / "alone", tmp_path)
     assert session.finished
-    assert session.run() == Outcome("finished", 6)
+    assert session.run() == RunOutcome("finished", 6)
     assert federations.committed(tmp_path / "alone") == before
 
 
@@ -157,7 +159,7 @@ def test_the_number_of_workers_may_change_on_resume(tmp_path: Path) -> None:
 
 def test_the_best_round_is_kept_beside_the_last(tmp_path: Path) -> None:
     Session.create(config(checkpoint={"keep_last": 1}), tmp_path / "s", tmp_path).run()
-    reader = checkpoints.Session(tmp_path / "s")
+    reader = checkpoints.SessionReader(tmp_path / "s")
     means = [record["accuracy"]["mean"] for record in reader.records()]
     kept = reader.rounds()
     assert 6 in kept
@@ -187,7 +189,7 @@ def test_a_configuration_that_cannot_run_leaves_no_folder(tmp_path: Path) -> Non
 
 
 def test_a_second_owner_is_refused(tmp_path: Path) -> None:
-    with Session.create(config(), tmp_path / "s", tmp_path), pytest.raises(StoreError):
+    with Session.create(config(), tmp_path / "s", tmp_path), pytest.raises(SessionUnreadable):
         Session.resume(tmp_path / "s", tmp_path)
 
 
@@ -204,7 +206,7 @@ def test_other_data_are_refused(tmp_path: Path) -> None:
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
     """From here on, sessions find themselves in another environment."""
-    from simulator import session
+    from simulator.sessions import session
 
     real = session.environment
     monkeypatch.setattr(session, "environment", lambda *about: real(*about) | facts)
@@ -224,7 +226,7 @@ def test_an_environment_that_would_change_bits_is_refused_unless_allowed(
         Session.resume(tmp_path / "s", tmp_path)
     with Session.resume(tmp_path / "s", tmp_path, allow_inexact=True) as session:
         assert session.round == 2
-    (resumed,) = [e for e in checkpoints.Session(tmp_path / "s").events() if e["event"] == "resumed"]
+    (resumed,) = [e for e in checkpoints.SessionReader(tmp_path / "s").events() if e["event"] == "resumed"]
     assert [change.partition(" ")[0] for change in resumed["inexact"]] == list(facts)
 
 

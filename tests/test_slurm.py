@@ -51,7 +51,7 @@ def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone
     assert first.wait(timeout=60) == 0, (tmp_path / "log").read_text()
     assert (tmp_path / "requeued").read_text() == "requeue 7\n"
 
-    session = checkpoints.Session(tmp_path / "job")
+    session = checkpoints.SessionReader(tmp_path / "job")
     assert [event["reason"] for event in session.events() if event["event"] == "stopped"] == ["SIGTERM"]
     done = session.rounds()[-1]
     # The second start of the job resumes; the run is made to be near its end.
@@ -72,7 +72,7 @@ def test_a_job_that_is_cancelled_stops_with_a_checkpoint_and_does_not_come_back(
     wait_until(lambda: rounds(tmp_path / "job") >= 1, process)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 143, (tmp_path / "log").read_text()
-    assert checkpoints.Session(tmp_path / "job").state() == "stopped"
+    assert checkpoints.SessionReader(tmp_path / "job").state() == "stopped"
     assert not (tmp_path / "requeued").exists()
 
 

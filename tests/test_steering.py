@@ -36,13 +36,13 @@ def begun(folder: Path, *more: str) -> tuple[subprocess.Popen[bytes], Path]:
 
 def at_work(session: Path) -> tuple[bytes, Any]:
     """What moves while clients train: the ledger, and the owner's progress."""
-    owner = checkpoints.Session(session).owner()
+    owner = checkpoints.SessionReader(session).owner()
     assert owner is not None
     return (session / "ledger.jsonl").read_bytes(), owner["progress"]
 
 
 def events(session: Path, *kinds: str) -> list[dict[str, Any]]:
-    return [event for event in checkpoints.Session(session).events() if event["event"] in kinds]
+    return [event for event in checkpoints.SessionReader(session).events() if event["event"] in kinds]
 
 
 def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path
     assert "no client trains" in ask(tmp_path, "pause", "s")
     time.sleep(1)  # the note follows by a beat
     before = at_work(session)
-    heartbeat = (checkpoints.Session(session).owner() or {})["heartbeat"]
+    heartbeat = (checkpoints.SessionReader(session).owner() or {})["heartbeat"]
     time.sleep(1.2)
     assert at_work(session) == before
-    owner = checkpoints.Session(session).owner() or {}
+    owner = checkpoints.SessionReader(session).owner() or {}
     assert owner["state"] == "paused" and owner["heartbeat"] > heartbeat
     assert command(tmp_path, "pause", "s").returncode == 2
 
@@ -79,7 +79,7 @@ def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path
 
     ask(tmp_path, "stop", "s")
     assert process.wait(timeout=60) == 0, messages(tmp_path)
-    reader = checkpoints.Session(session)
+    reader = checkpoints.SessionReader(session)
     done = reader.rounds()[-1]
     forks["third"] = done - 1
     ask(tmp_path, "fork", "s", "--at-round", done - 1, "--session", "third", "--run", "--rounds", done + 1)
@@ -103,9 +103,9 @@ def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path
         "paused", "refused", "continued", "refused", "stopped", "stopped",
     ]  # fmt: skip
     for name, round in forks.items():
-        parent = checkpoints.Session(tmp_path / name).parent
+        parent = checkpoints.SessionReader(tmp_path / name).parent
         assert parent and (parent["name"], parent["round"]) == ("s", round)
-        common = checkpoints.Session(tmp_path / name).records()[:round]
+        common = checkpoints.SessionReader(tmp_path / name).records()[:round]
         assert list(map(federations.untimed, common)) == list(map(federations.untimed, records[:round]))
     for name in ("s", *forks):
         assert checkpoints.verify(tmp_path / name) == []
@@ -113,14 +113,14 @@ def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path
 
 def test_usr1_writes_a_checkpoint_and_a_hangup_stops_with_129(tmp_path: Path) -> None:
     process, session = begun(tmp_path, "checkpoint.every = 1000")
-    assert checkpoints.Session(session).rounds() == []
+    assert checkpoints.SessionReader(session).rounds() == []
     process.send_signal(signal.SIGUSR1)
-    wait_until(lambda: checkpoints.Session(session).rounds() != [], process)
-    kept = checkpoints.Session(session).rounds()[-1]
+    wait_until(lambda: checkpoints.SessionReader(session).rounds() != [], process)
+    kept = checkpoints.SessionReader(session).rounds()[-1]
     wait_until(lambda: rounds(session) > kept, process)
 
     process.send_signal(signal.SIGHUP)
     assert process.wait(timeout=60) == 129
-    reader = checkpoints.Session(session)
+    reader = checkpoints.SessionReader(session)
     assert reader.state() == "stopped" and reader.rounds()[-1] == len(reader.records())
     assert reader.events()[-1]["reason"] == "SIGHUP"

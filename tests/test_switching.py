@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from simulator import methods, switching
+from simulator import methods
 from simulator.builder import Built, rebuild
-from simulator.config import Config, merged
+from simulator.config import Config
 from simulator.engine import State
 from simulator.errors import ConfigError
 from simulator.models import GROUPS
+from simulator.nested import merged
 from simulator.progress import unobserved
+from simulator.sessions.history import asked_for, differences, history_entry, settings_in_force
 from tests import federations
 
 
@@ -152,8 +154,8 @@ def test_other_hyper_parameters_of_the_same_method_keep_its_state() -> None:
 @pytest.mark.parametrize("assignment", ["rounds=9", "training.lr=0.5", "method.mu=0.7", "checkpoint.every=2"])
 def test_these_settings_may_change_within_a_run(assignment: str) -> None:
     before = config("tiny", "fedlora")
-    after = switching.asked(before, {"method": None, "set": [assignment]})
-    assert [line.split()[0] for line in switching.differences(before, after)] == [assignment.split("=")[0]]
+    after = asked_for(before, {"method": None, "set": [assignment]})
+    assert [line.split()[0] for line in differences(before, after)] == [assignment.split("=")[0]]
 
 
 @pytest.mark.parametrize(
@@ -161,12 +163,12 @@ def test_these_settings_may_change_within_a_run(assignment: str) -> None:
 )
 def test_what_the_session_was_made_with_cannot(assignment: str) -> None:
     with pytest.raises(ConfigError, match="cannot change within a run"):
-        switching.asked(config("tiny", "fedlora"), {"method": None, "set": [assignment]})
+        asked_for(config("tiny", "fedlora"), {"method": None, "set": [assignment]})
 
 
 def test_hyper_parameters_of_the_replaced_method_do_not_carry_over() -> None:
     before = config("tiny", "fedlora", method={"mu": 0.7})
-    after = switching.asked(before, {"method": "fedssa", "set": ["method.mu_0=0.3"]})
+    after = asked_for(before, {"method": "fedssa", "set": ["method.mu_0=0.3"]})
     assert after.method.model_dump() == {
         "name": "fedssa",
         "mu_0": 0.3,
@@ -177,19 +179,19 @@ def test_hyper_parameters_of_the_replaced_method_do_not_carry_over() -> None:
 
 def test_a_switch_that_changes_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="nothing would change"):
-        switching.asked(config("tiny", "fedlora"), {"method": "fedlora", "set": []})
+        asked_for(config("tiny", "fedlora"), {"method": "fedlora", "set": []})
 
 
 @pytest.mark.parametrize("arguments", [{"method": 3}, {"set": "rounds=9"}, {"set": [9]}], ids=repr)
 def test_arguments_of_another_kind_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="a switch names a method"):
-        switching.asked(config("tiny", "fedlora"), arguments)
+        asked_for(config("tiny", "fedlora"), arguments)
 
 
 def test_the_history_gives_back_the_settings_in_force() -> None:
     before = config("tiny", "fedlora")
-    after = switching.asked(before, {"method": "fedssa", "set": ["training.lr=0.5", "rounds=9"]})
-    history = [switching.entry(before, 1), switching.entry(after, 4)]
-    assert Config.read(switching.in_force({"config": before.to_json()}, history)) == after
-    assert Config.read(switching.in_force({"config": before.to_json()}, history[:1])) == before
-    assert Config.read(switching.in_force({"config": before.to_json()}, [])) == before
+    after = asked_for(before, {"method": "fedssa", "set": ["training.lr=0.5", "rounds=9"]})
+    history = [history_entry(before, 1), history_entry(after, 4)]
+    assert Config.read(settings_in_force({"config": before.to_json()}, history)) == after
+    assert Config.read(settings_in_force({"config": before.to_json()}, history[:1])) == before
+    assert Config.read(settings_in_force({"config": before.to_json()}, [])) == before

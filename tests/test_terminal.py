@@ -69,7 +69,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 
 
 def events(folder: Path, kind: str) -> list[dict[str, object]]:
-    return [event for event in checkpoints.Session(folder).events() if event["event"] == kind]
+    return [event for event in checkpoints.SessionReader(folder).events() if event["event"] == kind]
 
 
 def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmux, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmu
     tmux.until(lambda: len(events(run, "continued")) == 1, "event")
     tmux.until(lambda: len(events(run, "switched")) == 1, "event")
     assert events(run, "switched")[0]["method"] == "standalone"
-    tmux.until(lambda: len(checkpoints.Session(run).records()) >= 3, "third round")
+    tmux.until(lambda: len(checkpoints.SessionReader(run).records()) >= 3, "third round")
 
     tmux.press("{")
     tmux.shows("REPLAY round 1")
@@ -102,7 +102,7 @@ def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmu
     tmux.shows("Forked: quick-at1")
     tmux.press("Enter")
     tmux.shows("quick-at1", "round 1/60")
-    fork = checkpoints.Session(sessions / "quick-at1")
+    fork = checkpoints.SessionReader(sessions / "quick-at1")
     assert fork.parent is not None
     assert (fork.parent["name"], fork.parent["round"]) == ("quick", 1)
 
@@ -119,11 +119,11 @@ def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmu
     tmux.shows("keep training")
     tmux.press("Enter")
     tmux.shows("quick trains on")
-    done = len(checkpoints.Session(run).records())
-    tmux.until(lambda: len(checkpoints.Session(run).records()) > done, "round without the app")
+    done = len(checkpoints.SessionReader(run).records())
+    tmux.until(lambda: len(checkpoints.SessionReader(run).records()) > done, "round without the app")
     tmux.press("C-c")
     tmux.shows("code 130")
-    assert checkpoints.Session(run).state() == "stopped"
+    assert checkpoints.SessionReader(run).state() == "stopped"
     assert checkpoints.verify(run) == []
 
 
@@ -152,4 +152,4 @@ def test_a_headless_run_is_attached_to_and_steered(tmux: Tmux, tmp_path: Path) -
     finally:
         headless.kill()
         headless.wait()
-    assert checkpoints.Session(sessions / "far").state() == "stopped"
+    assert checkpoints.SessionReader(sessions / "far").state() == "stopped"

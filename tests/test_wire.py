@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator import keys
-from simulator.config import WireConfig
+from simulator import rng
 from simulator.engine import State
 from simulator.errors import ConfigError
+from simulator.sections import WireConfig
 from simulator.wire import Wire
 from tests import federations
 
@@ -93,7 +93,7 @@ def lossy(drop: float, *, seed: int = 7, round: int = 1) -> Wire:
 
 
 def normal(*shape: int, purpose: str = "sent") -> Tensor:
-    return torch.randn(shape, generator=keys.torch_stream(0, f"tests/{purpose}"))
+    return torch.randn(shape, generator=rng.torch_stream(0, f"tests/{purpose}"))
 
 
 def test_noise_has_the_deviation_of_the_update_times_the_factor() -> None:

@@ -7,10 +7,10 @@ import torch
 from pydantic import Field
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
-from simulator.methods import Card, Merged, Method, needs, register
+from simulator.methods import Aggregated, Card, Method, needs, register
+from simulator.sections import MethodConfig
 from simulator.tensors import named, of_module, part
-from simulator.training.nets import Phase
+from simulator.training.phase import Phase
 
 
 class MedianHeadConfig(MethodConfig):
@@ -27,7 +27,7 @@ class MedianHead(Method):
     def unmet_need(self):
         return needs.same_head(self.federation)
 
-    def start_server(self):
+    def init_server(self):
         architecture = self.federation.clients[0].architecture
         model = self.federation.build(architecture, self.federation.stream("server/head"))
         return named("head", of_module(model.head))
@@ -49,7 +49,7 @@ class MedianHead(Method):
     def uplink(self, local):
         return named("head", of_module(local.nets.model.head))
 
-    def merge(self, round, server, uplinks):
+    def aggregate(self, round, server, uplinks):
         heads = {name: torch.stack([payload[name] for _, payload in uplinks]) for name in server}
         medians = {name: stacked.median(0).values for name, stacked in heads.items()}
-        return Merged(medians, {"spread": float(heads["head/weight"].std(0, correction=0).mean())})
+        return Aggregated(medians, {"spread": float(heads["head/weight"].std(0, correction=0).mean())})

@@ -1,1 +1,1 @@
-"""What can be read off a session afterwards."""
+"""Reading sessions without torch: what tables, curves and reports are made of."""

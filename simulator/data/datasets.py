@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from platformdirs import user_cache_dir
 
-from simulator.config import nearest
 from simulator.data import own
 from simulator.data.images import ImageSet
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, nearest
 
 Progress = Callable[[int, int], None]
 """Told the bytes done and the bytes in all while something is downloaded."""

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator import keys
-from simulator.config import DataConfig, split_shares
+from simulator import rng
 from simulator.data import partition
 from simulator.data.images import ImageSet, Indices
 from simulator.data.shares import apportion
 from simulator.data.split import stratified
 from simulator.errors import DataError
+from simulator.sections import DataConfig, split_shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class FederatedData:
         Raises ConfigError or DataError when they cannot be divided as asked.
         """
         if config.limit is not None and config.limit < len(images):
-            images = limited(images, config.limit, keys.numpy(seed, "data/limit"))
+            images = limited(images, config.limit, rng.numpy_stream(seed, "data/limit"))
         parts = divided(config, clients, seed, images)
         mean, std = torch.tensor(images.mean), torch.tensor(images.std)
         shape = images.images.shape[1:]
@@ -139,12 +139,12 @@ Parts = tuple[Indices, Indices, Indices]
 """Train, eval and test indices of one client."""
 
 
-def limited(images: ImageSet, limit: int, rng: np.random.Generator) -> ImageSet:
+def limited(images: ImageSet, limit: int, stream: np.random.Generator) -> ImageSet:
     """`limit` images drawn without replacement, classes and the data set's own test images in proportion."""
     is_test = np.arange(len(images)) >= images.test_from
     stratum = 2 * images.labels + is_test
     counts = apportion(limit, np.bincount(stratum))
-    members = np.lexsort((rng.random(len(images)), stratum))
+    members = np.lexsort((stream.random(len(images)), stratum))
     starts = np.searchsorted(stratum[members], np.arange(len(counts)))
     drawn = [members[start : start + count] for start, count in zip(starts, counts, strict=True)]
     return images.take(np.sort(np.concatenate(drawn)))
@@ -166,7 +166,7 @@ def divided(config: DataConfig, clients: int, seed: int, images: ImageSet) -> li
     holdings = _partitioned(config, clients, seed, images, len(images))
     divisions = []
     for client, held in enumerate(holdings):
-        stream = keys.numpy(seed, "data/split", client=client)
+        stream = rng.numpy_stream(seed, "data/split", client=client)
         train, *evaluation, test = stratified(held, images.labels[held], shares, client, stream)
         divisions.append((train, evaluation[0] if evaluation else none, test))
     return divisions
@@ -185,14 +185,14 @@ def fingerprint(images: ImageSet, clients: Sequence[Parts]) -> str:
 def _partitioned(config: DataConfig, clients: int, seed: int, images: ImageSet, upto: int) -> list[Indices]:
     """The clients' shares of the first `upto` images."""
     labels, num_classes = images.labels[:upto], len(images.classes)
-    rng = keys.numpy(seed, "data/partition")
+    stream = rng.numpy_stream(seed, "data/partition")
     if config.partition == "pathological":
         return partition.pathological(
-            labels, num_classes, clients, config.classes_per_client, config.quantity, rng
+            labels, num_classes, clients, config.classes_per_client, config.quantity, stream
         )
     if config.partition == "dirichlet":
-        return partition.dirichlet(labels, num_classes, clients, config.alpha, config.min_samples, rng)
-    return partition.iid(labels, clients, config.quantity, rng)
+        return partition.dirichlet(labels, num_classes, clients, config.alpha, config.min_samples, stream)
+    return partition.iid(labels, clients, config.quantity, stream)
 
 
 def _on_device(parts: list[Parts], images: ImageSet, device: torch.device) -> tuple[ClientData, ...]:

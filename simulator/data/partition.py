@@ -22,7 +22,7 @@ def pathological(
     clients: int,
     classes_per_client: int,
     quantity: Literal["varied", "equal"],
-    rng: np.random.Generator,
+    stream: np.random.Generator,
 ) -> list[Indices]:
     """Each client holds exactly `classes_per_client` classes (Shamsian et al. 2021, pFedHN).
 
@@ -35,10 +35,10 @@ def pathological(
             f"data.classes_per_client is {classes_per_client}, but the data set has {num_classes} classes; "
             f"use at most {num_classes}."
         )
-    holds = _dealt_classes(num_classes, clients, classes_per_client, rng)
+    holds = _dealt_classes(num_classes, clients, classes_per_client, stream)
     owner = _nobodys(labels)
     for label in range(num_classes):
-        members = rng.permutation(np.flatnonzero(labels == label))
+        members = stream.permutation(np.flatnonzero(labels == label))
         owners = np.flatnonzero(holds[:, label])
         if len(owners) == 0:
             continue
@@ -47,13 +47,18 @@ def pathological(
                 f"class {label} has {len(members)} images for the {len(owners)} clients that should hold it; "
                 f"use fewer clients, fewer data.classes_per_client or a larger data.limit."
             )
-        counts = apportion(len(members), _weights(len(owners), quantity, rng), minimum=1)
+        counts = apportion(len(members), _weights(len(owners), quantity, stream), minimum=1)
         owner[members] = np.repeat(owners, counts)
     return _holdings(owner, clients)
 
 
 def dirichlet(
-    labels: Labels, num_classes: int, clients: int, alpha: float, min_samples: int, rng: np.random.Generator
+    labels: Labels,
+    num_classes: int,
+    clients: int,
+    alpha: float,
+    min_samples: int,
+    stream: np.random.Generator,
 ) -> list[Indices]:
     """Each class's images are divided over the clients by proportions from Dir(α) (Lin et al. 2020, FedDF).
 
@@ -69,22 +74,22 @@ def dirichlet(
     owner = _nobodys(labels)
     sizes = np.zeros(clients, dtype=np.int64)
     for label in range(num_classes):
-        members = rng.permutation(np.flatnonzero(labels == label))
+        members = stream.permutation(np.flatnonzero(labels == label))
         if len(members) == 0:
             continue
         below_fair_share = sizes < len(labels) / clients
-        shares = rng.dirichlet(np.full(clients, alpha)) * below_fair_share
+        shares = stream.dirichlet(np.full(clients, alpha)) * below_fair_share
         if not shares.sum() > 0:  # a tiny α underflows to zeros; then one client has it all
-            shares = np.eye(clients)[rng.choice(np.flatnonzero(below_fair_share))]
+            shares = np.eye(clients)[stream.choice(np.flatnonzero(below_fair_share))]
         counts = apportion(len(members), shares)
         owner[members] = np.repeat(np.arange(clients), counts)
         sizes += counts
-    _lift_to_minimum(owner, sizes, min_samples, rng)
+    _lift_to_minimum(owner, sizes, min_samples, stream)
     return _holdings(owner, clients)
 
 
 def iid(
-    labels: Labels, clients: int, quantity: Literal["varied", "equal"], rng: np.random.Generator
+    labels: Labels, clients: int, quantity: Literal["varied", "equal"], stream: np.random.Generator
 ) -> list[Indices]:
     """Each client holds a uniform draw of all images; shares in proportion to U(0.4, 0.6), or equal.
 
@@ -92,40 +97,40 @@ def iid(
     """
     if len(labels) < clients:
         raise DataError(f"{len(labels)} images are too few for {clients} clients; use fewer clients.")
-    counts = apportion(len(labels), _weights(clients, quantity, rng), minimum=1)
-    return _holdings(rng.permutation(np.repeat(np.arange(clients), counts)), clients)
+    counts = apportion(len(labels), _weights(clients, quantity, stream), minimum=1)
+    return _holdings(stream.permutation(np.repeat(np.arange(clients), counts)), clients)
 
 
 def _dealt_classes(
-    num_classes: int, clients: int, classes_per_client: int, rng: np.random.Generator
+    num_classes: int, clients: int, classes_per_client: int, stream: np.random.Generator
 ) -> NDArray[np.bool_]:
     """Who holds which class, [clients, classes]: each client takes the least held, at random on a tie."""
     holds = np.zeros((clients, num_classes), dtype=bool)
     owners = np.zeros(num_classes, dtype=np.int64)
     for client in range(clients):
-        taken = np.lexsort((rng.random(num_classes), owners))[:classes_per_client]
+        taken = np.lexsort((stream.random(num_classes), owners))[:classes_per_client]
         holds[client, taken] = True
         owners[taken] += 1
     return holds
 
 
 def _lift_to_minimum(
-    owner: Indices, sizes: NDArray[np.int64], min_samples: int, rng: np.random.Generator
+    owner: Indices, sizes: NDArray[np.int64], min_samples: int, stream: np.random.Generator
 ) -> None:
     """Move random images from the largest client to each that has too few, never below the minimum itself."""
     for poor in np.flatnonzero(sizes < min_samples):
         while sizes[poor] < min_samples:
             rich = sizes.argmax()
             moved = min(min_samples - sizes[poor], sizes[rich] - min_samples)
-            owner[rng.choice(np.flatnonzero(owner == rich), moved, replace=False)] = poor
+            owner[stream.choice(np.flatnonzero(owner == rich), moved, replace=False)] = poor
             sizes[rich] -= moved
             sizes[poor] += moved
 
 
 def _weights(
-    count: int, quantity: Literal["varied", "equal"], rng: np.random.Generator
+    count: int, quantity: Literal["varied", "equal"], stream: np.random.Generator
 ) -> NDArray[np.float64]:
-    return rng.uniform(0.4, 0.6, count) if quantity == "varied" else np.ones(count)
+    return stream.uniform(0.4, 0.6, count) if quantity == "varied" else np.ones(count)
 
 
 def _nobodys(labels: Labels) -> Indices:

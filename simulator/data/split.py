@@ -10,7 +10,7 @@ from simulator.errors import DataError
 
 
 def stratified(
-    indices: Indices, labels: Labels, shares: Sequence[float], client: int, rng: np.random.Generator
+    indices: Indices, labels: Labels, shares: Sequence[float], client: int, stream: np.random.Generator
 ) -> tuple[Indices, ...]:
     """Divide one client's image indices [n] with their labels [n] into parts (train first) by `shares`.
 
@@ -27,7 +27,7 @@ def stratified(
             f"or data.min_samples."
         )
     totals = apportion(len(indices), shares, minimum)
-    by_class = _shuffled_by_class(labels, rng)
+    by_class = _shuffled_by_class(labels, stream)
     firsts = np.ones(len(indices), dtype=bool)
     firsts[1:] = labels[by_class[1:]] != labels[by_class[:-1]]
     part = np.zeros(len(indices), dtype=np.int64)
@@ -35,10 +35,10 @@ def stratified(
     return tuple(indices[part == number] for number in range(len(shares)))
 
 
-def _shuffled_by_class(labels: Labels, rng: np.random.Generator) -> Indices:
+def _shuffled_by_class(labels: Labels, stream: np.random.Generator) -> Indices:
     """Positions with the classes one after another, the classes and the images of each in random order."""
     held, rank = np.unique(labels, return_inverse=True)
-    return np.lexsort((rng.random(len(labels)), rng.permutation(len(held))[rank]))
+    return np.lexsort((stream.random(len(labels)), stream.permutation(len(held))[rank]))
 
 
 def _interleaved(totals: list[int]) -> Indices:

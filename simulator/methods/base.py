@@ -11,12 +11,12 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
 from simulator.errors import ConfigError
 from simulator.federation import ClientInfo, Federation
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, named, part
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class Uplink(NamedTuple):
@@ -26,7 +26,7 @@ class Uplink(NamedTuple):
     payload: Tensors
 
 
-class Merged(NamedTuple):
+class Aggregated(NamedTuple):
     """The server's state after a round, and figures of the method's own for the ledger."""
 
     server: Tensors
@@ -72,11 +72,11 @@ class Method:
                 f"method '{self.name}' cannot run here: it {unmet}. Choose another method or group."
             )
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         """The server's state before round 1."""
         return {}
 
-    def start_client(self, client: ClientInfo) -> Tensors:
+    def init_client(self, client: ClientInfo) -> Tensors:
         """What the client keeps beside its model, before round 1. Names must not begin with 'model/'."""
         return {}
 
@@ -89,7 +89,7 @@ class Method:
 
         Of every part that `adopts` names: its tensors that this method keeps too, if their shapes are equal.
         """
-        own = {name: tensor.shape for name, tensor in self.start_server().items()}
+        own = {name: tensor.shape for name, tensor in self.init_server().items()}
         adopted: Tensors = {}
         for name in self.adopts():
             both = {key: server[f"{name}/{key}"] for key in part(server, name) if f"{name}/{key}" in own}
@@ -113,9 +113,9 @@ class Method:
         """What the participant sends back, after training."""
         return {}
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """The server's new state from its old one and the uplinks, which come in client order."""
-        return Merged(dict(server), {})
+        return Aggregated(dict(server), {})
 
     def received_model(self, client: ClientInfo) -> Hashable:
         """Equal for clients that answer alike once they have received what they would receive next."""

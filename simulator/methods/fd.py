@@ -15,13 +15,13 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
 from simulator.federation import ClientInfo
-from simulator.methods.base import Card, Merged, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class FDConfig(MethodConfig):
@@ -48,14 +48,14 @@ class FD(Method):
     Config = FDConfig
     config: FDConfig
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         rows = sum(len(client.classes) for client in self.federation.clients)
         return {
             "sent/logits": torch.zeros(rows, self.federation.num_classes),
             "sent/counts": torch.zeros(rows),
         }
 
-    def start_client(self, client: ClientInfo) -> Tensors:
+    def init_client(self, client: ClientInfo) -> Tensors:
         return self._guide(torch.device("cpu"))
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
@@ -95,7 +95,7 @@ class FD(Method):
         logits, labels = local.class_means(of=lambda model, x: model(x))
         return {"logits": logits, "labels": labels}
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """Keep what was sent, client by client; a class nobody sent this round keeps the senders it had."""
         owner, label = self._rows()
         logits, counts = server["sent/logits"].clone(), server["sent/counts"].clone()
@@ -104,7 +104,7 @@ class FD(Method):
         counts[senders] = 1
         for client, payload in uplinks:
             logits[owner == client.id] = payload["logits"]
-        return Merged({"sent/logits": logits, "sent/counts": counts}, {})
+        return Aggregated({"sent/logits": logits, "sent/counts": counts}, {})
 
     def _rows(self) -> tuple[Tensor, Tensor]:
         """The client [R] and the class [R] of every row of the server's state."""

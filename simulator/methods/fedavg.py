@@ -11,7 +11,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from simulator.federation import ClientInfo
-from simulator.methods.base import Card, Merged, Method, Uplink, weighted_sum
+from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_sum
 from simulator.methods.registry import register
 from simulator.tensors import Tensors, floating, named, of_module, part
 from simulator.training.client import LocalClient
@@ -54,7 +54,7 @@ class FedAvg(Method):
         total = sum(uplink.client.samples for uplink in holders)
         return [uplink.client.samples / total for uplink in holders]
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         server: Tensors = {}
         for architecture in self.server_models():
             stream = self.federation.stream(f"server/{architecture}")
@@ -79,11 +79,11 @@ class FedAvg(Method):
     def uplink(self, local: LocalClient) -> Tensors:
         return named("model", floating(of_module(local.nets.model)))
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         merged = dict(server)
         for layer in self.layers(uplinks):
             merged[layer.key] = self.mean(layer.holders, f"model/{layer.name}")
-        return Merged(merged, {})
+        return Aggregated(merged, {})
 
     def mean(self, holders: Sequence[Uplink], name: str) -> Tensor:
         """Σ p_k · payload_k[name] over the participants that have the layer, in client order."""
@@ -94,7 +94,7 @@ class FedAvg(Method):
         names = {uplink.client.architecture: self.layers_of(uplink.client).keys() for uplink in uplinks}
         for architecture in self.server_models():
             group = [uplink for uplink in uplinks if self.server_model(uplink.client) == architecture]
-            for name in floating(self.federation.skeletons[architecture].state_dict()):
+            for name in floating(self.federation.architectures[architecture].state_dict()):
                 if holders := [uplink for uplink in group if name in names[uplink.client.architecture]]:
                     yield Layer(f"{architecture}/{name}", name, holders)
 
@@ -104,4 +104,4 @@ class FedAvg(Method):
 
     def layers_of(self, client: ClientInfo) -> Tensors:
         """The client's weights and running statistics by name, without their values."""
-        return floating(self.federation.skeleton(client).state_dict())
+        return floating(self.federation.architecture_of(client).state_dict())

@@ -11,11 +11,11 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Card, Merged, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 
@@ -45,7 +45,7 @@ class FedGH(Method):
     def unmet_need(self) -> str | None:
         return needs.same_head(self.federation)
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         return {"head/weight": self.federation.shared_head().weight.detach()}
 
     def adopts(self) -> Collection[str]:
@@ -62,7 +62,7 @@ class FedGH(Method):
         representations, labels = local.class_means()  # LARs, eq. 3
         return {"features": representations, "labels": labels}
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         theta = server["head/weight"].clone().requires_grad_()
         losses = []
         for _ in range(self.config.server_epochs):
@@ -72,4 +72,4 @@ class FedGH(Method):
                 with torch.no_grad():
                     theta -= self.config.eta_theta * gradient
                 losses.append(loss.detach())
-        return Merged({"head/weight": theta.detach()}, {"server_loss": float(torch.stack(losses).mean())})
+        return Aggregated({"head/weight": theta.detach()}, {"server_loss": float(torch.stack(losses).mean())})

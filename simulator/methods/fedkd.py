@@ -15,15 +15,15 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
-from simulator.draws import drawing_from
 from simulator.federation import ClientInfo
-from simulator.methods.base import Card, Merged, Method, Uplink, divergence, weighted_mean
+from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean
 from simulator.methods.registry import register
 from simulator.models import Network
+from simulator.rng import drawing_from
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, floating, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class FedKDConfig(MethodConfig):
@@ -68,7 +68,7 @@ class FedKD(Method):
         )  # refuses, with its reason, what there is not or the images are not for
         return None
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         meme = of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))
         return named("meme", meme) | decomposed(meme)
 
@@ -79,7 +79,7 @@ class FedKD(Method):
         adopted = super().adopt(server)
         return adopted | decomposed(part(adopted, "meme"))  # which go with the meme
 
-    def start_client(self, client: ClientInfo) -> Tensors:
+    def init_client(self, client: ClientInfo) -> Tensors:
         with drawing_from(self.federation.stream("client/projection", client=client.id)):
             return named("projection", of_module(self._projection(client)))
 
@@ -119,10 +119,12 @@ class FedKD(Method):
         meme = floating(of_module(local.nets["meme"]))
         return truncated(meme, decomposed(meme), self.energy(local.round))
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         memes = [Uplink(client, self._restored(payload)) for client, payload in uplinks]
         meme = {name: weighted_mean(memes, name) for name in memes[0].payload}
-        return Merged(dict(server) | named("meme", meme) | decomposed(meme), {"energy": self.energy(round)})
+        return Aggregated(
+            dict(server) | named("meme", meme) | decomposed(meme), {"energy": self.energy(round)}
+        )
 
     def energy(self, round: int) -> float:
         """T(t) = T_start + (T_end − T_start) · t/T."""
@@ -131,7 +133,7 @@ class FedKD(Method):
 
     def _projection(self, client: ClientInfo) -> nn.Linear:
         """W_h for the client's model."""
-        meme, model = self.federation.architecture(self.meme), self.federation.skeleton(client)
+        meme, model = self.federation.architecture(self.meme), self.federation.architecture_of(client)
         return nn.Linear(meme.num_features, model.num_features, bias=False)
 
     def _restored(self, payload: Mapping[str, Tensor]) -> Tensors:

@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
-from simulator.draws import drawing_from
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Card, Merged, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models import Network
+from simulator.rng import drawing_from
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import derivative_along
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 LONGEST_WARM_UP = 50
 SHARE_OF_WARM_UP = 20
@@ -95,7 +95,7 @@ class FedL2G(Method):
     def unmet_need(self) -> str | None:
         return needs.samples(self.federation, 4, "two to study and two for the quiz")
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         stream = self.federation.stream("server/vectors")
         return {"vectors": torch.randn(self.federation.num_classes, self.width(), generator=stream)}
 
@@ -124,7 +124,7 @@ class FedL2G(Method):
         labels = pi.any(dim=1).nonzero().flatten()
         return {"gradients": pi[labels], "labels": labels.to(torch.int32)}
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """Steps 6 and 7: per class the mean over its senders, v_y ← v_y − η_s π_y (eq. 6)."""
         vectors = server["vectors"]
         sums, senders = torch.zeros_like(vectors), vectors.new_zeros(len(vectors), 1)
@@ -134,7 +134,7 @@ class FedL2G(Method):
             senders[labels] += 1
         pi = sums / senders.clamp(min=1)
         metrics = {"guided_classes": int((senders > 0).sum()), "gradient_norm": float(pi.norm())}
-        return Merged({"vectors": vectors - self.config.eta_s * pi}, metrics)
+        return Aggregated({"vectors": vectors - self.config.eta_s * pi}, metrics)
 
     def divided(self, local: LocalClient) -> tuple[Tensor, Tensor]:
         """Indices of the study set 𝒟^s and the quiz set 𝒟^q: the same in every round.
@@ -228,7 +228,7 @@ class FedL2GF(FedL2G):
         return features
 
     def width(self) -> int:
-        return self.federation.skeleton(self.federation.clients[0]).num_features
+        return self.federation.architecture_of(self.federation.clients[0]).num_features
 
 
 def _gradient(function: Callable[[Tensors], Tensor], point: Tensors) -> Tensors:

@@ -13,16 +13,16 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
-from simulator.draws import drawing_from
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Card, Merged, Method, Uplink, weighted_mean
+from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
 from simulator.methods.registry import register
 from simulator.models import Network
+from simulator.rng import drawing_from
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class FedLoRAConfig(MethodConfig):
@@ -89,7 +89,7 @@ class FedLoRA(Method):
         nonlinear = self.config.structure == "direct"
         return Adapter(width, self.config.width, self.federation.num_classes, nonlinear)
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         with drawing_from(self.federation.stream("server/adapter")):
             return named("adapter", of_module(self.adapter()))  # A(θ⁰)
 
@@ -123,5 +123,5 @@ class FedLoRA(Method):
     def uplink(self, local: LocalClient) -> Tensors:
         return named("adapter", of_module(local.nets["adapter"]))
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
-        return Merged({name: weighted_mean(uplinks, name) for name in server}, {})  # eq. 10
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        return Aggregated({name: weighted_mean(uplinks, name) for name in server}, {})  # eq. 10

@@ -11,10 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.config import MethodConfig
-from simulator.methods.base import Card, Merged, Uplink
+from simulator.methods.base import Aggregated, Card, Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, floating, of_module
 from simulator.training.client import LocalClient
 
@@ -53,7 +53,7 @@ class FedNova(FedAvg):
                 sent[f"model/{name}"] = tensor
         return sent
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         merged = dict(server)
         for key, name, holders in self.layers(uplinks):
             if f"update/{name}" in holders[0].payload:
@@ -61,7 +61,7 @@ class FedNova(FedAvg):
                 merged[key] = server[key] - step
             else:
                 merged[key] = self.mean(holders, f"model/{name}")
-        return Merged(merged, {})
+        return Aggregated(merged, {})
 
     def norm(self, steps: int) -> float:
         """a_k = ‖a_k‖₁, the weight of a local update of τ gradients.

@@ -14,14 +14,14 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Card, Merged, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class FedProtoConfig(MethodConfig):
@@ -55,10 +55,10 @@ class FedProto(Method):
     def unmet_need(self) -> str | None:
         return needs.same_width(self.federation, lambda model: model.layers[-1])
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         return self._prototypes(torch.device("cpu"))
 
-    def start_client(self, client: ClientInfo) -> Tensors:
+    def init_client(self, client: ClientInfo) -> Tensors:
         return self._prototypes(torch.device("cpu"))
 
     def adopts(self) -> Collection[str]:
@@ -92,7 +92,7 @@ class FedProto(Method):
         sent = {"prototypes": prototypes, "labels": labels}
         return sent | {"counts": local.class_counts()} if self.config.weighting == "counts" else sent
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants that hold class j (eq. 6); others stay."""
         sums = torch.zeros_like(server["prototypes/mean"])
         weights = torch.zeros_like(server["prototypes/known"])
@@ -104,7 +104,7 @@ class FedProto(Method):
         sent = weights > 0
         mean = torch.where(sent[:, None], sums / weights.clamp(min=1)[:, None], server["prototypes/mean"])
         known = torch.where(sent, 1.0, server["prototypes/known"])
-        return Merged(
+        return Aggregated(
             {"prototypes/mean": mean, "prototypes/known": known}, {"classes_known": int(known.sum())}
         )
 
@@ -122,7 +122,7 @@ class FedProto(Method):
     def _prototypes(self, device: torch.device) -> Tensors:
         """No prototypes yet."""
         classes = self.federation.num_classes
-        width = self.federation.skeleton(self.federation.clients[0]).num_features
+        width = self.federation.architecture_of(self.federation.clients[0]).num_features
         return {
             "prototypes/mean": torch.zeros(classes, width, device=device),
             "prototypes/known": torch.zeros(classes, device=device),

@@ -9,13 +9,13 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
 from simulator.methods.base import Card, cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import named, part
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class FedProxConfig(MethodConfig):

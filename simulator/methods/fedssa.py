@@ -14,11 +14,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.config import MethodConfig
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Card, Merged, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, named, of_module
 from simulator.training.client import LocalClient
 
@@ -52,7 +52,7 @@ class FedSSA(Method):
     def unmet_need(self) -> str | None:
         return needs.same_head(self.federation)
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         return named("head", of_module(self.federation.shared_head()))
 
     def adopts(self) -> Collection[str]:
@@ -71,8 +71,8 @@ class FedSSA(Method):
         seen = self._rows(local.info)
         return {f"head/{name}": rows[seen] for name, rows in of_module(local.nets.model.head).items()}
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
-        return Merged(
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        return Aggregated(
             {name: self._mean_rows(name, rows, uplinks) for name, rows in server.items()},
             {"mu": self.mu(round)},
         )

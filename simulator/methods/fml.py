@@ -11,13 +11,13 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
 from simulator.federation import ClientInfo
-from simulator.methods.base import Card, Merged, Method, Uplink, divergence, weighted_mean
+from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, floating, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class FMLConfig(MethodConfig):
@@ -54,7 +54,7 @@ class FML(Method):
         )  # refuses, with its reason, what there is not or the images are not for
         return None
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         return named(
             "meme", of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))
         )
@@ -85,5 +85,7 @@ class FML(Method):
     def uplink(self, local: LocalClient) -> Tensors:
         return floating(named("meme", of_module(local.nets["meme"])))
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
-        return Merged(dict(server) | {name: weighted_mean(uplinks, name) for name in floating(server)}, {})
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        return Aggregated(
+            dict(server) | {name: weighted_mean(uplinks, name) for name in floating(server)}, {}
+        )

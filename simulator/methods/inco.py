@@ -12,14 +12,14 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from simulator.config import MethodConfig
-from simulator.methods.base import Card, Merged, Uplink
+from simulator.methods.base import Aggregated, Card, Uplink
 from simulator.methods.fednova import FedNova, FedNovaConfig
 from simulator.methods.fedprox import FedProx, FedProxConfig
 from simulator.methods.heteroavg import HeteroAvg
 from simulator.methods.moon import MOON, MOONConfig
 from simulator.methods.registry import register
 from simulator.methods.scaffold import Scaffold, ScaffoldConfig
+from simulator.sections import MethodConfig
 
 LARGEST_CHANGE = 0.1
 """What the released code clamps an update's entries to."""
@@ -94,8 +94,8 @@ class InCo(HeteroAvg):
 
     config: InCoConfig
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
-        averaged, metrics = super().merge(round, server, uplinks)  # lines 5–6: g = averaged − server
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        averaged, metrics = super().aggregate(round, server, uplinks)  # lines 5–6: g = averaged − server
         merged: dict[str, Tensor] = dict(averaged)
         coefficients: dict[str, Any] = {}
         sent = {layer.key for layer in self.layers(uplinks)}
@@ -107,14 +107,14 @@ class InCo(HeteroAvg):
                 update, theta, beta = mixed(g_k, g_0, self.config)
                 merged[key] = server[key] + update  # line 15
             coefficients |= {f"theta/{name}": _number(theta), f"beta/{name}": _number(beta)}
-        return Merged(merged, dict(metrics) | coefficients)
+        return Aggregated(merged, dict(metrics) | coefficients)
 
     def cross_layers(self) -> Iterator[tuple[str, str]]:
         """Every layer that takes cross-layer updates, with its layer 0: the first of its shape in its stage.
 
         In the released code layer 0 of a stage of convolutions is the second one, and serves those after it.
         """
-        network = self.federation.skeletons[self.federation.largest]
+        network = self.federation.architectures[self.federation.largest]
         shapes = {name: weight.shape for name, weight in network.named_parameters()}
         for stage in network.stages():
             convolutions = len(shapes[stage[0]]) == 4

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Card, Merged, Method, Uplink, weighted_mean
+from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
 from simulator.methods.registry import register
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import LocalClient
@@ -32,7 +32,7 @@ class LGFedAvg(Method):
     def unmet_need(self) -> str | None:
         return needs.same_head(self.federation)
 
-    def start_server(self) -> Tensors:
+    def init_server(self) -> Tensors:
         return named("head", of_module(self.federation.shared_head()))
 
     def adopts(self) -> Collection[str]:
@@ -47,5 +47,5 @@ class LGFedAvg(Method):
     def uplink(self, local: LocalClient) -> Tensors:
         return named("head", of_module(local.nets.model.head))
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
-        return Merged({name: weighted_mean(uplinks, name) for name in server}, {})
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        return Aggregated({name: weighted_mean(uplinks, name) for name in server}, {})

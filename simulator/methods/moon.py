@@ -11,15 +11,15 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.config import MethodConfig
 from simulator.federation import ClientInfo
 from simulator.methods.base import Card, Method
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
+from simulator.sections import MethodConfig
 from simulator.tensors import of_module
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 
 
 class MOONConfig(MethodConfig):

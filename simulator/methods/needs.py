@@ -16,7 +16,7 @@ LayerOf = Callable[[Network], str]
 def same_head(federation: Federation) -> str | None:
     """Every client's head is one linear layer from the same K features to the same C classes."""
     for client in federation.clients:
-        if not isinstance(federation.skeleton(client).head, nn.Linear):
+        if not isinstance(federation.architecture_of(client).head, nn.Linear):
             return (
                 f"needs a head of one linear layer: {client} has {_head(federation, client)} of its own kind"
             )
@@ -27,7 +27,7 @@ def same_width(federation: Federation, layer: LayerOf) -> str | None:
     """Every client's model shows that representation, flat and of one width."""
 
     def fact(client: ClientInfo) -> str:
-        name, shown = layer(federation.skeleton(client)), width(federation, client, layer)
+        name, shown = layer(federation.architecture_of(client)), width(federation, client, layer)
         return f"no flat '{name}'" if shown is None else f"'{name}' of width {shown}"
 
     if width(federation, federation.clients[0], layer) is None:
@@ -41,9 +41,9 @@ def same_width(federation: Federation, layer: LayerOf) -> str | None:
 
 def nested(federation: Federation) -> str | None:
     """Every client's layers are, by name and shape, among those of the largest architecture."""
-    largest = federation.skeletons[federation.largest].state_dict()
+    largest = federation.architectures[federation.largest].state_dict()
     for client in federation.clients:
-        for name, tensor in federation.skeleton(client).state_dict().items():
+        for name, tensor in federation.architecture_of(client).state_dict().items():
             if name not in largest:
                 return f"needs nested architectures: {client} has '{name}', which {federation.largest} lacks"
             if tensor.shape != largest[name].shape:
@@ -64,7 +64,7 @@ def samples(federation: Federation, fewest: int, why: str) -> str | None:
 
 def width(federation: Federation, client: ClientInfo, layer: LayerOf) -> int | None:
     """Width of that representation [B, width] of the client; None when its model has none, or none that is flat."""
-    network = federation.skeleton(client)
+    network = federation.architecture_of(client)
     name = layer(network)
     if name not in network.layers:
         return None
@@ -96,5 +96,5 @@ def _all_agree(
 
 
 def _head(federation: Federation, client: ClientInfo) -> str:
-    head = federation.skeleton(client).head
+    head = federation.architecture_of(client).head
     return f"a head {head.in_features}→{head.out_features}"

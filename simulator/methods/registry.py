@@ -1,13 +1,35 @@
-"""The methods by name: the built-in ones, those of the user's plugins, and those that installed packages offer."""
+"""The methods by name: the built-in ones, those of the user's plugin files, and those that installed packages offer.
 
-from collections.abc import Callable, Set
+A package names each of its methods as an entry point of the group `htfl_sim.methods`: the method's name, and the module
+that registers it. The module is imported when the method is first asked for.
+"""
+
+import hashlib
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
 
-from simulator.config import nearest
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, nearest
 from simulator.methods.base import Method
 
+GROUP = "htfl_sim.methods"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A file that registers methods: its name, without a folder, and the SHA-256 (hex) of its bytes."""
+
+    name: str
+    sha256: str
+
+
 _METHODS: dict[str, type[Method]] = {}
+_ORIGINS: dict[str, Plugin] = {}
+"""Where each method comes from that is not built in."""
 M = TypeVar("M", bound=type[Method])
 
 
@@ -25,29 +47,85 @@ def register(name: str) -> Callable[[M], M]:
 
 
 def names() -> list[str]:
-    """All methods' names, alphabetically."""
-    from simulator import plugins
-
-    return sorted({*_METHODS, *plugins.installed()})
+    """All methods' names, alphabetically; what packages offer is named without importing it."""
+    return sorted({*_METHODS, *(point.name for point in entry_points(group=GROUP))})
 
 
 def get(name: str) -> type[Method]:
     """The method of that name. Raises ConfigError, naming the nearest one, when there is none."""
-    from simulator import plugins
-
     if name not in _METHODS:
-        plugins.load_installed(name)
+        _load_installed(name)
     if name not in _METHODS:
         raise ConfigError(f"unknown method '{name}'.{nearest(name, names())} See `htfl-sim methods`.")
     return _METHODS[name]
 
 
-def loaded() -> set[str]:
-    """Names of the methods that have been registered so far."""
-    return set(_METHODS)
+def origin(name: str) -> Plugin | None:
+    """The plugin that a method comes from; None for a built-in one, and for one that is not there."""
+    if name in names():
+        get(name)  # an installed package's is imported now
+    return _ORIGINS.get(name)
 
 
-def forget(names: Set[str]) -> None:
-    """Take methods out again: those of a plugin that failed half-way."""
-    for name in names:
-        del _METHODS[name]
+def plugins() -> set[Plugin]:
+    """The plugins whose code has been run."""
+    return set(_ORIGINS.values())
+
+
+def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
+    """Run the code of a plugin and note which methods came of it; of one that fails, none stays.
+
+    Raises ConfigError for one that fails, with the line, or registers nothing.
+    """
+    before = set(_METHODS)
+    try:
+        run()
+    except Exception as error:
+        for name in set(_METHODS) - before:
+            del _METHODS[name]
+        fault = str(error).rstrip(".")
+        raise ConfigError(
+            f"the plugin {path} failed{_where(error, path)}: {type(error).__name__}: {fault}."
+        ) from error
+    registered = set(_METHODS) - before
+    if not registered:
+        raise ConfigError(f'the plugin {path} registers no method; put @register("name") before its class.')
+    _ORIGINS.update(dict.fromkeys(registered, plugin))
+
+
+def _load_installed(name: str) -> None:
+    """Import the module in which an installed package has the method of this name, if any does."""
+    point = next(iter(entry_points(group=GROUP, name=name)), None)
+    if point is None:
+        return
+    path = _file(point)
+    plugin = Plugin(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+    run_plugin(plugin, path, point.load)
+    if name not in _METHODS:
+        raise ConfigError(
+            f"the installed plugin {path} offers a method '{name}' but registers none of that name."
+        )
+
+
+def _file(point: EntryPoint) -> Path:
+    """The file of an installed plugin's module."""
+    try:
+        spec = find_spec(point.module)
+    except ImportError:
+        spec = None
+    if spec is None or not spec.origin or not Path(spec.origin).is_file():
+        raise ConfigError(
+            f"the installed method '{point.name}' should be in module '{point.module}', which is not there; "
+            "reinstall its package, or remove it."
+        )
+    return Path(spec.origin)
+
+
+def _where(error: Exception, path: Path) -> str:
+    """', line N': the line of the plugin at which it went wrong."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    return f", line {lines[-1]}" if lines else ""

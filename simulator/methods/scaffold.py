@@ -12,14 +12,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.config import MethodConfig
 from simulator.federation import ClientInfo
-from simulator.methods.base import Card, Merged, Uplink, cross_entropy, weighted_sum
+from simulator.methods.base import Aggregated, Card, Uplink, cross_entropy, weighted_sum
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, floating, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.nets import Phase
+from simulator.training.phase import Phase
 
 
 class ScaffoldConfig(MethodConfig):
@@ -43,18 +43,18 @@ class Scaffold(FedAvg):
     Config = ScaffoldConfig
     config: ScaffoldConfig
 
-    def start_server(self) -> Tensors:
-        server = super().start_server()
+    def init_server(self) -> Tensors:
+        server = super().init_server()
         for architecture in self.server_models():
             server |= named(f"control/{architecture}", self._zeros(architecture))  # c⁰
         return server
 
-    def start_client(self, client: ClientInfo) -> Tensors:
-        return super().start_client(client) | named("control", self._zeros(client.architecture))  # c_k⁰
+    def init_client(self, client: ClientInfo) -> Tensors:
+        return super().init_client(client) | named("control", self._zeros(client.architecture))  # c_k⁰
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         control = part(server, f"control/{self.server_model(client)}")
-        weights = dict(self.federation.skeleton(client).named_parameters())
+        weights = dict(self.federation.architecture_of(client).named_parameters())
         return super().downlink(round, server, client) | {
             f"control/{name}": control[name] for name in weights
         }
@@ -65,7 +65,7 @@ class Scaffold(FedAvg):
             f"model/{name}": c - local.state[f"control/{name}"]
             for name, c in part(local.received, "control").items()
         }
-        return [Phase("model", cross_entropy, drift=correction)]
+        return [Phase("model", cross_entropy, correction=correction)]
 
     def uplink(self, local: LocalClient) -> Tensors:
         steps = sum(local.steps(phase) for phase in self.phases(local))  # τ_k
@@ -82,7 +82,7 @@ class Scaffold(FedAvg):
                 sent[f"model/{name}"] = tensor
         return sent
 
-    def merge(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Merged:
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         merged, clients = dict(server), self._clients()
         for key, name, holders in self.layers(uplinks):
             mean = [1 / len(holders)] * len(holders)
@@ -93,12 +93,14 @@ class Scaffold(FedAvg):
                 merged[control] = server[control] + weighted_sum(holders, f"control/{name}", of_all)
             else:
                 merged[key] = weighted_sum(holders, f"model/{name}", mean)
-        return Merged(merged, {})
+        return Aggregated(merged, {})
 
     def _clients(self) -> Counter[str]:
         """N for every layer of the server's models: the clients, participants or not, that have it."""
-        skeletons = self.federation.skeletons.items()
-        names = {architecture: list(floating(network.state_dict())) for architecture, network in skeletons}
+        architectures = self.federation.architectures.items()
+        names = {
+            architecture: list(floating(network.state_dict())) for architecture, network in architectures
+        }
         return Counter(
             f"{self.server_model(client)}/{name}"
             for client in self.federation.clients
@@ -106,5 +108,5 @@ class Scaffold(FedAvg):
         )
 
     def _zeros(self, architecture: str) -> Tensors:
-        weights = self.federation.skeletons[architecture].named_parameters()
+        weights = self.federation.architectures[architecture].named_parameters()
         return {name: torch.zeros(weight.shape, dtype=weight.dtype) for name, weight in weights}

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simulator import keys
-from simulator.config import nearest
+from simulator import rng
 from simulator.data.federated import FederatedData
-from simulator.errors import ConfigError, DataError
+from simulator.errors import ConfigError, DataError, nearest
 from simulator.federation import Federation
 from simulator.metrics.cka import FEWEST_IMAGES, all_pairs, centred_gram
-from simulator.training.client import LocalClient, Workplace
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
 
 PROBE = 256
 """Images in a probe, unless said otherwise."""
@@ -45,7 +45,7 @@ def probe(data: FederatedData, seed: int, images: int = PROBE) -> Tensor:
             f"the clients have {len(test)} test images between them and CKA needs {FEWEST_IMAGES}; "
             "give the data split a larger test part."
         )
-    drawn = keys.numpy(seed, "cka/probe").choice(len(test), min(images, len(test)), replace=False)
+    drawn = rng.numpy_stream(seed, "cka/probe").choice(len(test), min(images, len(test)), replace=False)
     drawn.sort()
     return test.index_select(0, torch.from_numpy(drawn).to(test.device))
 
@@ -57,11 +57,11 @@ def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -
     Aggregation, appendix E.1). The last one, which the head reads, is the same in all networks; where their names for
     it differ it is called "features". Raises ConfigError for a wanted layer that no two clients have.
     """
-    last = {network.layers[-1] for network in federation.skeletons.values()}
+    last = {network.layers[-1] for network in federation.architectures.values()}
     own = {  # architecture → layer → its own name
         architecture: {name: name for name in network.layers[:-1]}
         | {"features" if len(last) > 1 else network.layers[-1]: network.layers[-1]}
-        for architecture, network in federation.skeletons.items()
+        for architecture, network in federation.architectures.items()
     }
     having = {
         layer: {
@@ -90,7 +90,7 @@ def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -
 
 
 def measure(
-    workplace: Workplace,
+    context: TrainingContext,
     each: Each,
     tensors_of: Callable[[int], Mapping[str, Tensor]],
     layers: Layers,
@@ -107,13 +107,13 @@ def measure(
 
     def grams_of(client: int) -> Grams:
         own = {layer: names[client] for layer, names in layers.items() if client in names}
-        local = LocalClient(workplace, workplace.federation.clients[client], 0, tensors_of(client))
+        local = LocalClient(context, context.federation.clients[client], 0, tensors_of(client))
         shown = _outputs(local, own.values(), probe)
         return {layer: centred_gram(shown.pop(name), debiased) for layer, name in own.items()}
 
     holders = sorted(set().union(*layers.values()))
     grams = dict(zip(holders, each(holders, grams_of), strict=True))
-    clients = len(workplace.federation.clients)
+    clients = len(context.federation.clients)
     matrix, means = {}, {}
     for layer, names in layers.items():
         alike = all_pairs(torch.stack([grams[client].pop(layer) for client in names])).tolist()

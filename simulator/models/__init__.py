@@ -1,15 +1,16 @@
-"""Architectures, each split into features and head, and the groups that deal them out to clients."""
+"""Models, each split into features and head, and the groups that deal them out to clients."""
 
 from simulator.models import cnn, convnets, libraries, resnet, tiny, vit
 from simulator.models.groups import GROUPS, assign, members
 from simulator.models.network import Network
-from simulator.models.registry import Architecture, ImageShape, build, get, names, register, skeleton
+from simulator.models.registry import ImageShape, RegisteredModel, architecture, build, get, names, register
 
 __all__ = [
     "GROUPS",
-    "Architecture",
     "ImageShape",
     "Network",
+    "RegisteredModel",
+    "architecture",
     "assign",
     "build",
     "cnn",
@@ -20,7 +21,6 @@ __all__ = [
     "names",
     "register",
     "resnet",
-    "skeleton",
     "tiny",
     "vit",
 ]

@@ -1,7 +1,6 @@
 """Model groups: which architecture each client holds (client i gets model i mod X)."""
 
-from simulator.config import nearest
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, nearest
 from simulator.models import registry
 
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -9,10 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.config import nearest
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, nearest
 from simulator.models.network import Network
-from simulator.models.registry import Architecture, ImageShape, register_library
+from simulator.models.registry import ImageShape, RegisteredModel, register_library
 from simulator.models.vit import plain_attention
 
 
@@ -38,7 +37,7 @@ class Published(Network):
         return {"features": self.body(x)}
 
 
-def _timm(model: str) -> Architecture:
+def _timm(model: str) -> RegisteredModel:
     import timm
 
     name = f"timm:{model}"
@@ -56,10 +55,10 @@ def _timm(model: str) -> Architecture:
         size = tuple(settings["input_size"][1:]) if settings.get("fixed_input_size") else None
         return Published(body, head, size)
 
-    return Architecture(name, f"{model}, as published in timm", 1, builder, foreign=True)
+    return RegisteredModel(name, f"{model}, as published in timm", 1, builder, foreign=True)
 
 
-def _torchvision(model: str) -> Architecture:
+def _torchvision(model: str) -> RegisteredModel:
     from torchvision import models
 
     name = f"torchvision:{model}"
@@ -81,7 +80,7 @@ def _torchvision(model: str) -> Architecture:
         size = getattr(body, "image_size", None)  # of its transformers
         return Published(body, head, None if size is None else (size, size))
 
-    return Architecture(name, f"{model}, as published in torchvision", 1, builder, foreign=True)
+    return RegisteredModel(name, f"{model}, as published in torchvision", 1, builder, foreign=True)
 
 
 def _named(body: nn.Module, kind: type[nn.Module]) -> Any:

@@ -1,4 +1,4 @@
-"""The architectures by name. Building one draws its initial weights from the stream it is given."""
+"""The models by name. Building one draws its initial weights from the stream it is given."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from simulator.config import nearest
-from simulator.draws import drawing_from
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, nearest
 from simulator.models import pretrained
 from simulator.models.network import Network
+from simulator.rng import drawing_from
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ Builder = Callable[[ImageShape, int], Network]
 
 
 @dataclass(frozen=True)
-class Architecture:
+class RegisteredModel:
     """A named way to build a network for images of a shape and a number of classes C."""
 
     name: str
@@ -41,20 +40,20 @@ class Architecture:
     """Whether it comes from a library that does not say which images it takes."""
 
 
-Library = Callable[[str], Architecture]
-"""The architecture that a library's own name stands for. Raises ConfigError for a name it has not."""
+Library = Callable[[str], RegisteredModel]
+"""The model that a library's own name stands for. Raises ConfigError for a name it has not."""
 
-_ARCHITECTURES: dict[str, Architecture] = {}
+_MODELS: dict[str, RegisteredModel] = {}
 _LIBRARIES: dict[str, Library] = {}
 
 
 def register(name: str, title: str, smallest_side: int) -> Callable[[Builder], Builder]:
-    """Add an architecture under `name`. Raises ValueError when the name is taken."""
+    """Add a model under `name`. Raises ValueError when the name is taken."""
 
     def add(builder: Builder) -> Builder:
-        if name in _ARCHITECTURES:
-            raise ValueError(f"an architecture named '{name}' exists already")
-        _ARCHITECTURES[name] = Architecture(name, title, smallest_side, builder)
+        if name in _MODELS:
+            raise ValueError(f"a model named '{name}' exists already")
+        _MODELS[name] = RegisteredModel(name, title, smallest_side, builder)
         return builder
 
     return add
@@ -66,18 +65,18 @@ def register_library(prefix: str, library: Library) -> None:
 
 
 def names() -> list[str]:
-    """The names of all architectures, in order of registration."""
-    return list(_ARCHITECTURES)
+    """The names of all models, in order of registration."""
+    return list(_MODELS)
 
 
-def get(name: str) -> Architecture:
-    """The architecture of that name. Raises ConfigError, naming the nearest one, when there is none."""
+def get(name: str) -> RegisteredModel:
+    """The model of that name. Raises ConfigError, naming the nearest one, when there is none."""
     prefix, colon, name_there = name.partition(":")
     if colon and prefix in _LIBRARIES:
         return _LIBRARIES[prefix](name_there)
-    if name not in _ARCHITECTURES:
-        raise ConfigError(f"unknown model '{name}'.{nearest(name, _ARCHITECTURES)} See `htfl-sim models`.")
-    return _ARCHITECTURES[name]
+    if name not in _MODELS:
+        raise ConfigError(f"unknown model '{name}'.{nearest(name, _MODELS)} See `htfl-sim models`.")
+    return _MODELS[name]
 
 
 def build(
@@ -86,52 +85,52 @@ def build(
     """A network on the CPU with initial weights drawn from `stream`, all but the head's replaced by published
     `weights` where these are asked for: True for the hub's, else a path.
 
-    Raises ConfigError when the images are too small for the architecture, DataError when there are no such weights.
+    Raises ConfigError when the images are too small for the model, DataError when there are no such weights.
     """
-    architecture = get(name)
-    _check_side(architecture, shape)
+    model = get(name)
+    _check_side(model, shape)
     with drawing_from(stream):
-        network = architecture.builder(shape, num_classes)
+        network = model.builder(shape, num_classes)
     if weights:
         pretrained.apply(name, network, weights)
     return network
 
 
-def skeleton(name: str, shape: ImageShape, num_classes: int) -> Network:
+def architecture(name: str, shape: ImageShape, num_classes: int) -> Network:
     """The same network without memory or weights (on the meta device): shapes, names, FLOPs."""
-    architecture = get(name)
-    _check_side(architecture, shape)
+    model = get(name)
+    _check_side(model, shape)
     try:
         with _on_meta():
-            network = architecture.builder(shape, num_classes)
+            network = model.builder(shape, num_classes)
     except NotImplementedError:  # a few of torchvision's read values while they are built
         with drawing_from(torch.Generator()):
-            network = architecture.builder(shape, num_classes).to("meta")
-    if architecture.foreign:
-        _check_by_trying(architecture, network, shape)
+            network = model.builder(shape, num_classes).to("meta")
+    if model.foreign:
+        _check_by_trying(model, network, shape)
     return network
 
 
-def _check_side(architecture: Architecture, shape: ImageShape) -> None:
-    if min(shape.height, shape.width) < architecture.smallest_side:
+def _check_side(model: RegisteredModel, shape: ImageShape) -> None:
+    if min(shape.height, shape.width) < model.smallest_side:
         raise ConfigError(
-            f"model '{architecture.name}' needs images of at least {architecture.smallest_side}×"
-            f"{architecture.smallest_side} pixels, these are {shape.height}×{shape.width}; choose another model group."
+            f"model '{model.name}' needs images of at least {model.smallest_side}×"
+            f"{model.smallest_side} pixels, these are {shape.height}×{shape.width}; choose another model group."
         )
 
 
-def _check_by_trying(architecture: Architecture, network: Network, shape: ImageShape) -> None:
+def _check_by_trying(model: RegisteredModel, network: Network, shape: ImageShape) -> None:
     """Send shapes without values through the network. Raises ConfigError where it does not take or make them."""
     x = torch.empty(2, shape.channels, shape.height, shape.width, device="meta")
     try:
         features = copy.deepcopy(network).eval().features(x)
     except (RuntimeError, ValueError, AssertionError, TypeError) as refused:
         raise ConfigError(
-            f"model '{architecture.name}' does not take images of {shape} ({str(refused).splitlines()[0]}); "
+            f"model '{model.name}' does not take images of {shape} ({str(refused).splitlines()[0]}); "
             "choose another model or data.size."
         ) from refused
     if features.shape != (2, network.num_features):
-        raise ConfigError(f"model '{architecture.name}' shows no features before its head; choose another.")
+        raise ConfigError(f"model '{model.name}' shows no features before its head; choose another.")
 
 
 @contextmanager

@@ -3,30 +3,19 @@
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator import keys
-from simulator.data.federated import FederatedData
-from simulator.federation import ClientInfo, Federation
+from simulator import rng
+from simulator.federation import ClientInfo
 from simulator.models import Network
 from simulator.tensors import Tensors, named, of_module, part
-from simulator.training.flops import FlopBook
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.context import TrainingContext
+from simulator.training.phase import Batch, Nets, Phase
 
 REPRESENTATION_BATCH = 512
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """What clients share: the federation's facts, the data on the device, the count of operations."""
-
-    federation: Federation
-    data: FederatedData
-    flops: FlopBook
 
 
 class LocalClient:
@@ -37,12 +26,12 @@ class LocalClient:
     """
 
     def __init__(
-        self, workplace: Workplace, info: ClientInfo, round: int, tensors: Mapping[str, Tensor]
+        self, context: TrainingContext, info: ClientInfo, round: int, tensors: Mapping[str, Tensor]
     ) -> None:
         self.info = info
         self.round = round
-        self.federation = workplace.federation
-        self.nets = Nets(copy.deepcopy(self.federation.skeleton(info)))
+        self.federation = context.federation
+        self.nets = Nets(copy.deepcopy(self.federation.architecture_of(info)))
         self.nets.model.load_state_dict(
             {name: tensor.clone() for name, tensor in part(tensors, "model").items()}, assign=True
         )
@@ -51,10 +40,10 @@ class LocalClient:
         self.received: Mapping[str, Tensor] = {}
         """What of the downlink the method needs again after training; forgotten at the end of the round."""
         self.flops = 0
-        self.train = workplace.data.clients[info.id].train
+        self.train = context.data.clients[info.id].train
         """Indices of the training samples D_k [n_k], on the device."""
-        self._data = workplace.data
-        self._book = workplace.flops
+        self._data = context.data
+        self._flop_cache = context.flops
 
     def tensors(self) -> Tensors:
         """The client's state: its model and the method's own tensors."""
@@ -104,14 +93,14 @@ class LocalClient:
 
     def stream(self, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
         """A keyed stream of draws of this client's in this round."""
-        return keys.torch_stream(self.federation.seed, purpose, self.round, self.info.id, device)
+        return rng.torch_stream(self.federation.seed, purpose, self.round, self.info.id, device)
 
     @contextlib.contextmanager
     def step(self, phase: str, batch_size: int) -> Iterator[None]:
         """Around a step of the client's work: adds its operations to the client's count."""
-        with self._book.step(self.info.architecture, phase, batch_size):
+        with self._flop_cache.step(self.info.architecture, phase, batch_size):
             yield
-        self.flops += self._book.of(self.info.architecture, phase, batch_size)
+        self.flops += self._flop_cache.of(self.info.architecture, phase, batch_size)
 
     def class_counts(self) -> Tensor:
         """How many training samples the client holds of each of its classes [|S_k|], int32, ascending by class."""

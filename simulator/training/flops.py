@@ -29,7 +29,7 @@ class counting_flops(TorchDispatchMode):
         return result
 
 
-class FlopBook:
+class FlopCache:
     """FLOPs of one step of each (architecture, phase, batch size): counted on the first, looked up ever after."""
 
     def __init__(self) -> None:

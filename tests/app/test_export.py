@@ -34,7 +34,7 @@ def results(folder: Path) -> list[dict[str, object]]:
     """The ledger without its clock."""
     return [
         {key: value for key, value in record.items() if key != "timing"}
-        for record in checkpoints.Session(folder).records()
+        for record in checkpoints.SessionReader(folder).records()
     ]
 
 

@@ -79,8 +79,8 @@ def terminal(*arguments: object, ignores_hangup: bool = False) -> Iterator[Termi
 def wait_for_round(folder: Path, round: int) -> None:
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
-        with suppress(checkpoints.StoreError, checkpoints.StorageError):
-            if len(checkpoints.Session(folder).records()) >= round:
+        with suppress(checkpoints.SessionUnreadable, checkpoints.DiskError):
+            if len(checkpoints.SessionReader(folder).records()) >= round:
                 return
         time.sleep(0.05)
     raise AssertionError(f"{folder} did not reach round {round}")
@@ -112,7 +112,7 @@ def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
         assert busy_after_five_seconds(opened.process) < 5
         opened.process.wait(timeout=20)
 
-    cut = checkpoints.Session(tmp_path / "cut")
+    cut = checkpoints.SessionReader(tmp_path / "cut")
     done = len(cut.records())
     assert cut.state() == "stopped"
     assert cut.events()[-1]["reason"] == "SIGHUP"
@@ -143,7 +143,7 @@ def test_a_run_told_to_terminate_leaves_a_checkpoint_and_the_signals_exit_code(t
         wait_for_round(tmp_path / "ended", 1)
         opened.process.send_signal(signal.SIGTERM)
         assert opened.process.wait(timeout=30) == 128 + signal.SIGTERM
-    assert checkpoints.Session(tmp_path / "ended").state() == "stopped"
+    assert checkpoints.SessionReader(tmp_path / "ended").state() == "stopped"
 
 
 def test_without_a_terminal_the_app_says_what_to_use_instead() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import StoreError
+from checkpoints import SessionUnreadable
 from simulator.errors import ConfigError
 from tests.app import sessions
 from tui.app.dialogs.new_run import NewRun
@@ -26,7 +26,7 @@ def test_nothing_said_opens_the_list_of_sessions_whatever_the_workers(places: Pl
 
 def test_a_name_alone_is_a_session_that_must_be_there(places: Places) -> None:
     assert _start(Choices(), "main", places) == places.sessions / "main"
-    with pytest.raises(StoreError, match="Did you mean 'main'"):
+    with pytest.raises(SessionUnreadable, match="Did you mean 'main'"):
         _start(Choices(), "mian", places)
 
 

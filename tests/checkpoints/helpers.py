@@ -29,13 +29,13 @@ def commit(store: Store, round: int, server: float | None = None, score: float |
     store.commit(round, states, record(round, score) if round else None, history, applied=[])
 
 
-def save_partial(store: Store, round: int, clients: int = 1) -> dict[str, ObjectRef]:
+def save_unfinished_round(store: Store, round: int, clients: int = 1) -> dict[str, ObjectRef]:
     """Save what the first clients of an unfinished round made: client k's state holds 100·round + k."""
     states: dict[str, ObjectRef] = {}
     for client in range(clients):
         states[f"client/{client}/state"] = store.put(weights(100 * round + client))
         states[f"client/{client}/uplink"] = store.put(weights(-100 * round - client))
-    store.save_partial(round, {"clients": clients}, states)
+    store.save_unfinished_round(round, {"clients": clients}, states)
     return states
 
 

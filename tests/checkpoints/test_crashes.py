@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import Retention, Session, Store, StoreError, answer, files, post, verify
+from checkpoints import Retention, SessionReader, SessionUnreadable, Store, answer, files, post, verify
 from tests.checkpoints.disk import PowerCut, Recording
-from tests.checkpoints.helpers import commit, make, record, save_partial, server_value, weights
+from tests.checkpoints.helpers import commit, make, record, save_unfinished_round, server_value, weights
 
 # Children are forked from a process that has imported torch once.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -54,7 +54,7 @@ def test_a_process_killed_at_any_moment_loses_no_commit_it_reported(tmp_path: Pa
         reported = run_and_kill(folder, moments.uniform(0, 0.05))
 
         assert reported == list(range(newest + 1, reported[-1] + 1))
-        session = Session(folder)
+        session = SessionReader(folder)
         assert session.state() == "interrupted"
         newest = session.rounds()[-1]
         # At most the one commit it had not reported yet.
@@ -91,7 +91,7 @@ def test_a_power_cut_at_any_system_call_leaves_the_last_commit_whole(
     if not made:
         try:
             Store.open(after).close()
-        except StoreError as error:
+        except SessionUnreadable as error:
             assert "is not a session" in str(error)
         return
     with Store.open(after) as store:
@@ -119,13 +119,13 @@ def live(folder: Path, parent: Path, told: Told) -> None:
     """A fork at round 2, an unfinished round 3, a checkpoint of it after its line, and a command in round 4."""
     ledger = (parent / "ledger.jsonl").read_bytes()
     first = ledger[: ledger.index(b"\n") + 1]
-    source = Session(parent).manifest(2)
+    source = SessionReader(parent).manifest(2)
     store = Store.create(folder, {"parent": {"round": 2}}, Retention(last=1), ledger=first)
     for ref in source.states.values():
         store.import_object(parent, ref)
     store.commit(2, source.states, source.record, source.history, [])
     told.round = 2
-    save_partial(store, 3)
+    save_unfinished_round(store, 3)
     told.partial = True
     store.append(record(3))
     commit(store, 3)
@@ -158,7 +158,7 @@ def cut_the_power(base: Path, parent: Path, cut: int, dice: random.Random) -> bo
 def assert_nothing_told_is_lost(after: Path, told: Told) -> None:
     try:
         store = Store.open(after, retention=Retention(last=1))
-    except StoreError as error:
+    except SessionUnreadable as error:
         # Only a fork that was never reported as made may be missing or half made.
         assert "is not a session" in str(error) or "interrupted while it was made" in str(error)
         assert told.round == 0
@@ -168,11 +168,11 @@ def assert_nothing_told_is_lost(after: Path, told: Told) -> None:
         assert newest in (told.round, max(told.round + 1, 2))
         assert store.session.records() == [record(round) for round in range(1, newest + 1)]
         assert server_value(store.session.load(newest, "server")) == newest
-        partial = store.partial()
+        partial = store.unfinished_round()
         if told.partial and newest == 2:
             assert partial is not None
         if partial:
-            assert server_value(store.load_partial(partial, "client/0/state")) == 300
+            assert server_value(store.load_unfinished(partial, "client/0/state")) == 300
         waiting = [command.id for command in store.commands()]
         if told.posted:
             reply = answer(after, told.posted)

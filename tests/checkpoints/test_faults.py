@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Retention, Session, StorageError, Store, StoreError, files, verify
+from checkpoints import DiskError, Retention, SessionReader, SessionUnreadable, Store, files, verify
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, server_value, weights
 
@@ -24,16 +24,16 @@ def break_second_commit(
         message = ""
         try:
             commit(store, 2)
-        except StorageError as error:
+        except DiskError as error:
             message = str(error)
-            with pytest.raises(StoreError, match="after a failure"):
+            with pytest.raises(SessionUnreadable, match="after a failure"):
                 commit(store, 3)
     store.close()
     return failing.struck, message
 
 
 def assert_a_whole_round_stands(folder: Path) -> None:
-    session = Session(folder)
+    session = SessionReader(folder)
     newest = session.rounds()[-1]
     assert newest in (1, 2)
     assert server_value(session.load(newest, "server")) == newest
@@ -69,7 +69,7 @@ def test_an_object_that_does_not_fit_says_how_many_bytes_it_needs(
     monkeypatch.setattr(files, "os", Failing({"write"}, 0, errno.ENOSPC))
 
     # 1,000 x 2 float32 and an int64 are 8,008 bytes; the header comes on top.
-    with pytest.raises(StorageError, match=r"8,[12]\d\d bytes were needed"):
+    with pytest.raises(DiskError, match=r"8,[12]\d\d bytes were needed"):
         store.put(weights(1, size=1000))
     store.close()
 
@@ -82,7 +82,7 @@ def test_a_failed_flush_is_never_tried_again(tmp_path: Path, monkeypatch: pytest
         assert bool(message) == struck
         if struck:
             assert "htfl-sim verify" in message
-            assert Session(folder).state() != "stopped"
+            assert SessionReader(folder).state() != "stopped"
         assert_a_whole_round_stands(folder)
         nth += 1
     assert nth > 6
@@ -96,13 +96,13 @@ def test_after_a_failure_the_newest_checkpoint_is_read_in_full_when_opened(
         store = Store.create(folder, {})
         commit(store, 1)
         patch.setattr(files, "os", Failing({"fsync"}, 0, errno.EIO))
-        with pytest.raises(StorageError):
+        with pytest.raises(DiskError):
             store.event("paused")
         store.close()
-    path = folder / Session(folder).manifest().states["server"].name
+    path = folder / SessionReader(folder).manifest().states["server"].name
     path.write_bytes(path.read_bytes()[:-1] + b"!")
 
-    with pytest.raises(StoreError, match="round 1, server"):
+    with pytest.raises(SessionUnreadable, match="round 1, server"):
         Store.open(folder)
 
 
@@ -112,9 +112,9 @@ def test_a_second_writer_of_a_round_is_stopped_by_its_manifest(tmp_path: Path) -
     other = make(tmp_path / "other", rounds=2) / "manifests" / "000002.json"
     (tmp_path / "s" / "manifests" / "000002.json").write_bytes(other.read_bytes())
 
-    with pytest.raises(StoreError, match="round 2 was written by another program"):
+    with pytest.raises(SessionUnreadable, match="round 2 was written by another program"):
         commit(store, 2)
-    with pytest.raises(StoreError, match="after a failure"):
+    with pytest.raises(SessionUnreadable, match="after a failure"):
         commit(store, 3)
     store.close()
     assert (tmp_path / "s" / "manifests" / "000002.json").read_bytes() == other.read_bytes()
@@ -129,7 +129,7 @@ def test_a_failing_heartbeat_or_event_leaves_the_commits_alone(
             store = Store.create(folder, {})
             commit(store, 1)
             patch.setattr(files, "os", Failing({"write"}, 0, errno.ENOSPC))
-            with pytest.raises(StorageError):
+            with pytest.raises(DiskError):
                 getattr(store, name)("paused")
             store.close()
         assert_a_whole_round_stands(folder)

@@ -6,15 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Session, StorageError, Store, StoreError, answer, files, post, verify
+from checkpoints import DiskError, SessionReader, SessionUnreadable, Store, answer, files, post, verify
 from tests.checkpoints.disk import Failing
-from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, save_partial, server_value, weights
+from tests.checkpoints.helpers import (
+    KEEP_ALL,
+    commit,
+    make,
+    record,
+    save_unfinished_round,
+    server_value,
+    weights,
+)
 
 CHANGES = {"write", "replace", "link", "mkdir", "unlink"}
 
 
 def save(store: Store, parent: Path) -> None:
-    save_partial(store, 2, clients=2)
+    save_unfinished_round(store, 2, clients=2)
 
 
 def reply(store: Store, parent: Path) -> None:
@@ -28,7 +36,7 @@ def commit_after_append(store: Store, parent: Path) -> None:
 
 
 def take(store: Store, parent: Path) -> None:
-    for ref in Session(parent).manifest(3).states.values():
+    for ref in SessionReader(parent).manifest(3).states.values():
         store.import_object(parent, ref)
     store.commit(2, {"server": store.put(weights(2))}, record(2), [], [])
 
@@ -37,7 +45,7 @@ def begin(folder: Path) -> Store:
     """A session of one round, one client of the second, and a command."""
     store = Store.create(folder, {}, KEEP_ALL)
     commit(store, 1)
-    save_partial(store, 2)
+    save_unfinished_round(store, 2)
     post(folder, "pause")
     return store
 
@@ -48,10 +56,10 @@ def assert_all_stands(folder: Path, command: str) -> None:
         assert newest in (1, 2)
         assert server_value(store.session.load(newest, "server")) == newest
         assert store.session.records() == [record(round) for round in range(1, newest + 1)]
-        partial = store.partial()
+        partial = store.unfinished_round()
         assert (partial is not None) == (newest == 1)
         if partial:
-            assert server_value(store.load_partial(partial, "client/0/state")) == 200
+            assert server_value(store.load_unfinished(partial, "client/0/state")) == 200
         waiting = [each.id for each in store.commands()]
         assert waiting == ([] if answer(folder, command) else [command])
         commit(store, newest + 1)
@@ -82,9 +90,9 @@ def test_a_disk_that_refuses_any_call_loses_nothing(
             patch.setattr(files, "os", failing := Failing(calls, nth, code))
             try:
                 action(store, parent)
-            except StorageError as error:
+            except DiskError as error:
                 assert says in str(error)
-                with pytest.raises(StoreError, match="after a failure"):
+                with pytest.raises(SessionUnreadable, match="after a failure"):
                     store.commands()
             struck = failing.struck
         store.close()
@@ -102,7 +110,7 @@ def test_a_command_that_cannot_be_written_is_not_half_posted(
         with monkeypatch.context() as patch:
             # session.json takes two openings, looking at the inbox three.
             patch.setattr(files, "os", failing := Failing({call}, 0 if call != "open" else 5, code))
-            with pytest.raises(StorageError, match=str(folder)):
+            with pytest.raises(DiskError, match=str(folder)):
                 post(folder, "pause")
             assert failing.struck
         assert list((folder / "control" / "inbox").iterdir()) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Damaged, Retention, Session, Store, StoreError, files, prune, verify
+from checkpoints import Damaged, Retention, SessionReader, SessionUnreadable, Store, files, prune, verify
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, server_value
 
@@ -13,7 +13,7 @@ LINE = b'{"round":%d}\n'
 
 
 def fork(parent: Path, folder: Path, round: int) -> Path:
-    manifest = Session(parent).manifest(round)
+    manifest = SessionReader(parent).manifest(round)
     lines = (parent / "ledger.jsonl").read_bytes().splitlines(keepends=True)
     about = {"parent": {"name": parent.name, "round": round}}
     pinned = Retention(last=1, pinned=frozenset({round}))
@@ -34,14 +34,14 @@ def parent(tmp_path: Path) -> Path:
 
 
 def test_a_fork_is_its_parent_up_to_the_round(parent: Path, tmp_path: Path) -> None:
-    session = Session(fork(parent, tmp_path / "fork", 2))
+    session = SessionReader(fork(parent, tmp_path / "fork", 2))
 
     assert session.parent == {"name": "parent", "round": 2}
     assert session.records() == [record(1), record(2)]
-    assert session.manifest(2).states == Session(parent).manifest(2).states
-    assert session.manifest(2).ledger == Session(parent).manifest(2).ledger
+    assert session.manifest(2).states == SessionReader(parent).manifest(2).states
+    assert session.manifest(2).ledger == SessionReader(parent).manifest(2).ledger
     assert verify(session.folder) == []
-    assert Session(parent).parent is None
+    assert SessionReader(parent).parent is None
 
 
 def test_a_fork_costs_no_bytes_of_objects(parent: Path, tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_fork_outlives_the_pruning_of_its_parent_and_the_parent_that_of_its_fo
     child = fork(parent, tmp_path / "fork", 2)
 
     prune(parent, Retention(last=1))
-    assert Session(parent).rounds() == [3]
-    assert server_value(Session(child).load(2, "server")) == 2
+    assert SessionReader(parent).rounds() == [3]
+    assert server_value(SessionReader(child).load(2, "server")) == 2
     with Store.open(child, retention=Retention(last=1)) as store:
         commit(store, 3)
         commit(store, 4)
@@ -71,7 +71,7 @@ def test_a_forks_own_first_checkpoint_can_be_pinned(parent: Path, tmp_path: Path
         for round in (3, 4, 5):
             commit(store, round)
 
-    assert Session(child).rounds() == [2, 5]
+    assert SessionReader(child).rounds() == [2, 5]
 
 
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP])
@@ -91,7 +91,7 @@ def test_where_files_cannot_have_two_names_the_objects_are_copied(
 
 
 def test_an_object_that_is_there_already_is_taken_once(parent: Path, tmp_path: Path) -> None:
-    ref = Session(parent).manifest(1).states["server"]
+    ref = SessionReader(parent).manifest(1).states["server"]
     with Store.create(tmp_path / "s", {}) as store:
         store.import_object(parent, ref)
         store.import_object(parent, ref)
@@ -100,11 +100,11 @@ def test_an_object_that_is_there_already_is_taken_once(parent: Path, tmp_path: P
         store.import_object(parent, ref)
         store.commit(0, {"server": ref}, None, [], [])
         assert server_value(store.session.load(0, "server")) == 1
-    assert server_value(Session(parent).load(1, "server")) == 1
+    assert server_value(SessionReader(parent).load(1, "server")) == 1
 
 
 def test_a_damaged_object_of_the_parent_is_named_and_not_taken(parent: Path, tmp_path: Path) -> None:
-    ref = Session(parent).manifest(2).states["server"]
+    ref = SessionReader(parent).manifest(2).states["server"]
     path = parent / ref.name
     path.write_bytes(path.read_bytes()[:-1] + b"!")
 
@@ -124,7 +124,7 @@ def test_a_fork_interrupted_while_it_was_made_is_not_taken_for_a_run_from_the_be
 ) -> None:
     Store.create(tmp_path / "s", {"parent": {"round": 2}}, ledger=LINE % 1).close()
 
-    with pytest.raises(StoreError, match="interrupted while it was made"):
+    with pytest.raises(SessionUnreadable, match="interrupted while it was made"):
         Store.open(tmp_path / "s")
 
 
@@ -161,4 +161,4 @@ def test_after_inherited_lines_only_later_rounds_are_committed(parent: Path, tmp
         with pytest.raises(ValueError, match="round 1 comes after round 2"):
             commit(store, 1)
         commit(store, 3)
-    assert [each["round"] for each in Session(tmp_path / "s").records()] == [1, 2, 3]
+    assert [each["round"] for each in SessionReader(tmp_path / "s").records()] == [1, 2, 3]

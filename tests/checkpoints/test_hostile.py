@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints import Damaged, Session, Store, StoreError, TensorSpec, verify
+from checkpoints import Damaged, SessionReader, SessionUnreadable, Store, TensorSpec, verify
 from checkpoints.seal import seal, unseal
 from tests.checkpoints.helpers import make, weights
 
@@ -67,7 +67,7 @@ def test_a_manifest_that_says_anything_else_is_refused(folder: Path, change: dic
     rewrite(folder, change)
 
     with pytest.raises(Damaged, match="000001"):
-        Session(folder).manifest(1)
+        SessionReader(folder).manifest(1)
     with pytest.raises(Damaged, match="000001"):
         Store.open(folder)
     assert MANIFEST in {finding.path for finding in verify(folder) if finding.severity == "damage"}
@@ -77,22 +77,22 @@ def test_a_manifest_that_says_anything_else_is_refused(folder: Path, change: dic
     "name", ["session.json", MANIFEST, "ledger.jsonl", "events.jsonl", "object", "manifests"]
 )
 def test_links_are_not_followed_even_to_sound_files(folder: Path, name: str) -> None:
-    path = folder / (Session(folder).manifest().states["server"].name if name == "object" else name)
+    path = folder / (SessionReader(folder).manifest().states["server"].name if name == "object" else name)
     elsewhere = path.rename(folder.parent / "elsewhere")
     path.symlink_to(elsewhere)
 
-    with pytest.raises(StoreError, match="links are not followed"):
+    with pytest.raises(SessionUnreadable, match="links are not followed"):
         Store.open(folder)
     assert any("links are not followed" in finding.message for finding in verify(folder))
 
 
 def test_a_pipe_in_the_place_of_a_file_does_not_block(folder: Path) -> None:
-    path = folder / Session(folder).manifest().states["server"].name
+    path = folder / SessionReader(folder).manifest().states["server"].name
     path.unlink()
     os.mkfifo(path)
 
     with pytest.raises(Damaged, match="not a plain file"):
-        Session(folder).load(None, "server")
+        SessionReader(folder).load(None, "server")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_object_with_a_hostile_header_is_refused(folder: Path, data: bytes, r
     plant(folder, data)
 
     with pytest.raises(Damaged, match=f"round 1, server: .*{reason}"):
-        Session(folder).load(1, "server")
+        SessionReader(folder).load(1, "server")
 
 
 @pytest.mark.parametrize(
@@ -140,19 +140,19 @@ def test_tensors_are_exactly_the_expected_ones(
     folder: Path, expected: dict[str, TensorSpec], reason: str
 ) -> None:
     with pytest.raises(Damaged, match=reason):
-        Session(folder).load(1, "server", expected)
+        SessionReader(folder).load(1, "server", expected)
 
 
 def test_an_object_larger_than_its_manifest_says_is_not_read(folder: Path) -> None:
-    path = folder / Session(folder).manifest().states["server"].name
+    path = folder / SessionReader(folder).manifest().states["server"].name
     os.truncate(path, 1 << 40)  # a hole: a terabyte to read, nothing on disk
 
     with pytest.raises(Damaged, match="more than the"):
-        Session(folder).load(1, "server", {name: TensorSpec.of(t) for name, t in weights(1).items()})
+        SessionReader(folder).load(1, "server", {name: TensorSpec.of(t) for name, t in weights(1).items()})
 
 
 def test_json_over_its_cap_is_not_parsed(folder: Path) -> None:
     os.truncate(folder / "session.json", 1 << 40)
 
     with pytest.raises(Damaged, match="more than the"):
-        Session(folder)
+        SessionReader(folder)

@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 
-from checkpoints import Damaged, Session, Store, StoreError, TensorSpec, answer, pending, post, verify
+from checkpoints import (
+    Damaged,
+    SessionReader,
+    SessionUnreadable,
+    Store,
+    TensorSpec,
+    answer,
+    pending,
+    post,
+    verify,
+)
 from checkpoints.seal import seal, unseal
-from tests.checkpoints.helpers import commit, make, save_partial, weights
+from tests.checkpoints.helpers import commit, make, save_unfinished_round, weights
 
 ID = "01790000000000000000-0123abcd"
 COMMAND = f"control/inbox/{ID}.json"
@@ -166,26 +176,26 @@ def test_an_unfinished_round_that_says_anything_else_is_computed_again(
     folder: Path, change: dict[str, Any]
 ) -> None:
     with Store.open(folder) as store:
-        save_partial(store, 2)
+        save_unfinished_round(store, 2)
     document = unseal((folder / PARTIAL).read_bytes(), PARTIAL)
     (folder / PARTIAL).write_bytes(seal(document | change))
     assert damage(folder) == {PARTIAL}
-    assert Session(folder).partial() is None
+    assert SessionReader(folder).unfinished_round() is None
 
     with Store.open(folder) as store:
-        assert store.partial() is None
+        assert store.unfinished_round() is None
         assert warnings(store)[-1].endswith("the finished clients of round 2 are computed again.")
     assert damage(folder) == set()
 
 
 def test_a_link_in_the_place_of_an_unfinished_round_is_removed_and_not_followed(folder: Path) -> None:
     with Store.open(folder) as store:
-        save_partial(store, 2)
+        save_unfinished_round(store, 2)
     elsewhere = (folder / PARTIAL).rename(folder.parent / "elsewhere.json")
     (folder / PARTIAL).symlink_to(elsewhere)
 
     with Store.open(folder) as store:
-        assert store.partial() is None
+        assert store.unfinished_round() is None
     assert elsewhere.exists()
     assert not os.path.lexists(folder / PARTIAL)
 
@@ -193,15 +203,15 @@ def test_a_link_in_the_place_of_an_unfinished_round_is_removed_and_not_followed(
 def test_a_folder_in_the_place_of_an_unfinished_round_is_refused(folder: Path) -> None:
     (folder / PARTIAL).mkdir()
 
-    with pytest.raises(StoreError, match="the store did not make"):
+    with pytest.raises(SessionUnreadable, match="the store did not make"):
         Store.open(folder)
 
 
 def test_the_caller_says_what_tensors_an_unfinished_round_holds(folder: Path) -> None:
     with Store.open(folder) as store:
-        store.save_partial(2, {}, {"client/0/state": store.put(weights(1, size=5))})
-        partial = store.partial()
+        store.save_unfinished_round(2, {}, {"client/0/state": store.put(weights(1, size=5))})
+        partial = store.unfinished_round()
         assert partial is not None
         expected = {name: TensorSpec.of(tensor) for name, tensor in weights(1).items()}
         with pytest.raises(Damaged, match=r"'fc.weight' is float32\[5, 2\], not float32\[3, 2\]"):
-            store.load_partial(partial, "client/0/state", expected)
+            store.load_unfinished(partial, "client/0/state", expected)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Retention, Session, Store, verify
+from checkpoints import Retention, SessionReader, Store, verify
 from tests.checkpoints.helpers import KEEP_ALL, commit, record, server_value, weights
 
 
@@ -16,7 +16,7 @@ def test_a_round_gets_its_checkpoint_after_its_line(tmp_path: Path) -> None:
         commit(store, 3)
         commit(store, 4)
 
-    session = Session(folder)
+    session = SessionReader(folder)
     assert session.records() == [record(round) for round in (1, 2, 3, 4)]
     assert session.rounds() == [3, 4]
     # Two lines come before round 3's.
@@ -36,7 +36,7 @@ def test_the_late_checkpoint_brings_the_record_that_was_appended(tmp_path: Path)
         commit(store, 1)
         with pytest.raises(ValueError, match="round 1 comes after round 1"):
             commit(store, 1)
-    assert Session(tmp_path / "s").records() == [record(1)]
+    assert SessionReader(tmp_path / "s").records() == [record(1)]
 
 
 def test_only_the_last_round_gets_a_late_checkpoint(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import Damaged, Retention, Session, Store, verify
+from checkpoints import Damaged, Retention, SessionReader, Store, verify
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record
 
 
 def assert_whole_again(folder: Path, rounds: int) -> None:
     expected = [record(round) for round in range(1, rounds + 1)]
-    assert Session(folder).records() == expected
+    assert SessionReader(folder).records() == expected
     with Store.open(folder, retention=KEEP_ALL) as store:
         assert store.session.records() == expected
         assert "ledger.jsonl" in store.session.events()[-1]["message"]
@@ -54,7 +54,7 @@ def test_an_altered_line_whose_checkpoint_is_gone_is_refused(tmp_path: Path) -> 
     raw = (folder / "ledger.jsonl").read_bytes()
     (folder / "ledger.jsonl").write_bytes(raw.replace(b"0.25", b"0.26", 1))
 
-    for use in (Store.open, lambda path: Session(path).records()):
+    for use in (Store.open, lambda path: SessionReader(path).records()):
         with pytest.raises(Damaged, match="is damaged before round 3"):
             use(folder)
 
@@ -73,8 +73,8 @@ def test_a_torn_event_line_is_cut_off_and_said(tmp_path: Path) -> None:
     with (folder / "events.jsonl").open("ab") as file:
         file.write(b'{"at":"20')
 
-    assert [event["event"] for event in Session(folder).events()] == ["started"]
+    assert [event["event"] for event in SessionReader(folder).events()] == ["started"]
     with Store.open(folder) as store:
         commit(store, 2)
-    assert [event["event"] for event in Session(folder).events()] == ["started", "warning"]
+    assert [event["event"] for event in SessionReader(folder).events()] == ["started", "warning"]
     assert verify(folder) == []

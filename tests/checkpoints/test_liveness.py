@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Locked, Session, Store, files, lock
+from checkpoints import Locked, SessionReader, Store, files, lock
 from checkpoints.seal import seal
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import commit, make
@@ -31,7 +31,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def beats(folder: Path) -> int:
-    note = Session(folder).owner()
+    note = SessionReader(folder).owner()
     assert note is not None
     return int(note["heartbeat"])
 
@@ -46,7 +46,7 @@ def test_the_note_moves_and_keeps_its_facts_while_the_owner_says_nothing(tmp_pat
         store.heartbeat("paused", round=3)
         before = beats(folder)
         until(lambda: beats(folder) > before + 3)
-        note = Session(folder).owner() or {}
+        note = SessionReader(folder).owner() or {}
         assert (note["state"], note["progress"], note["closed"]) == ("paused", {"round": 3}, False)
 
 
@@ -70,7 +70,7 @@ def test_progress_held_back_by_its_rate_is_written_by_the_next_beat(
     with Store.create(tmp_path / "s", {}) as store:
         store.heartbeat("running", client=1)
         store.heartbeat("running", client=2)
-        until(lambda: (Session(tmp_path / "s").owner() or {})["progress"] == {"client": 2})
+        until(lambda: (SessionReader(tmp_path / "s").owner() or {})["progress"] == {"client": 2})
 
 
 def test_nothing_is_written_after_the_release_and_no_thread_is_left(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_nothing_is_written_after_the_release_and_no_thread_is_left(tmp_path: Pa
 
     until(lambda: not has_heart(folder))
     assert (folder / "owner.json").read_bytes() == note
-    assert Session(folder).state() == "finished"
+    assert SessionReader(folder).state() == "finished"
 
 
 def test_an_opening_that_fails_leaves_no_heart_beating(tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ def test_a_sleeping_owner_on_another_machine_cannot_be_displaced(
 def test_a_session_is_alive_as_long_as_somebody_owns_it(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     with Store.create(folder, {}):
-        assert Session(folder).alive()
-    assert not Session(folder).alive()
+        assert SessionReader(folder).alive()
+    assert not SessionReader(folder).alive()
 
     leave_note(folder, pid=2**22 + 1)  # died here
-    assert not Session(folder).alive()
+    assert not SessionReader(folder).alive()
     leave_note(folder, host="elsewhere", boot_id="another")
-    assert Session(folder).alive()
+    assert SessionReader(folder).alive()
     leave_note(folder, host="elsewhere", boot_id="another", closed=True)
-    assert not Session(folder).alive()
+    assert not SessionReader(folder).alive()
     (folder / "owner.json").write_bytes(seal({})[:-5])
-    assert not Session(folder).alive()
+    assert not SessionReader(folder).alive()

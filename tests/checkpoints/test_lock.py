@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from checkpoints import Locked, Session, Store, lock
+from checkpoints import Locked, SessionReader, Store, lock
 from checkpoints.seal import seal
 from tests.checkpoints.helpers import make
 
@@ -51,7 +51,7 @@ def test_a_second_process_is_told_who_holds_the_session_until_it_lets_go(tmp_pat
         Store.open(folder)
     with pytest.raises(Locked):
         Store.open(folder, steal=True)
-    assert Session(folder).state() == "running"
+    assert SessionReader(folder).state() == "running"
 
     mine.send("let go")
     child.join()
@@ -67,7 +67,7 @@ def test_a_dead_owner_holds_nothing(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
     leave_note(folder, pid=2**22 + 1)
 
-    assert Session(folder).state() == "interrupted"
+    assert SessionReader(folder).state() == "interrupted"
     Store.open(folder).close()
 
 
@@ -130,7 +130,7 @@ def test_half_a_note_left_by_a_power_cut_locks_nobody_out(tmp_path: Path) -> Non
     folder = make(tmp_path / "s", rounds=1)
     (folder / "owner.json").write_bytes(b'{"host":')
 
-    assert Session(folder).state() == "interrupted"
+    assert SessionReader(folder).state() == "interrupted"
     Store.open(folder).close()
 
 

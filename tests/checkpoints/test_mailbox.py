@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Command, Session, StorageError, Store, StoreError, answer, mailbox, pending, post
+from checkpoints import (
+    Command,
+    DiskError,
+    SessionReader,
+    SessionUnreadable,
+    Store,
+    answer,
+    mailbox,
+    pending,
+    post,
+)
 from checkpoints.seal import seal
 from tests.checkpoints.helpers import commit, make, record, weights
 
@@ -187,7 +197,7 @@ def test_what_is_no_command_is_not_posted(tmp_path: Path, kind: str, arguments: 
 
 
 def test_there_is_nobody_to_command_where_there_is_no_session(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is not a session"):
+    with pytest.raises(SessionUnreadable, match="is not a session"):
         post(tmp_path, "pause")
     assert list(tmp_path.iterdir()) == []
 
@@ -205,8 +215,8 @@ def test_a_folder_that_may_not_be_written_is_said_to_be_so(tmp_path: Path) -> No
     folder = make(tmp_path / "s", rounds=1)
     (folder / "control" / "inbox").chmod(0o555)
     try:
-        with pytest.raises(StorageError, match="not allowed"):
+        with pytest.raises(DiskError, match="not allowed"):
             post(folder, "pause")
     finally:
         (folder / "control" / "inbox").chmod(0o755)
-    assert Session(folder).state() == "stopped"
+    assert SessionReader(folder).state() == "stopped"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import Retention, Session, Store, prune, verify
+from checkpoints import Retention, SessionReader, Store, prune, verify
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, weights
 
 BEST = "accuracy.mean"
@@ -54,7 +54,7 @@ def test_the_checkpoints_kept_are_the_policys_and_the_objects_are_theirs(
         commit(store, round, server=server, score=score)
     store.close()
 
-    session = Session(folder)
+    session = SessionReader(folder)
     assert session.rounds() == kept_by(policy, [score for score, _ in rounds])
     needed = {ref.name for round in session.rounds() for ref in session.manifest(round).states.values()}
     there = {path.relative_to(folder).as_posix() for path in folder.glob("objects/??/*")}
@@ -101,7 +101,7 @@ def test_pruning_does_what_its_dry_run_said(
     done = prune(folder, policy)
 
     assert done == plan
-    assert Session(folder).rounds() == kept_by(policy, scores)
+    assert SessionReader(folder).rounds() == kept_by(policy, scores)
     assert sum(path.stat().st_size for path in folder.glob("objects/??/*")) == before - done.bytes
     assert verify(folder) == []
 
@@ -112,7 +112,7 @@ def test_pruning_leaves_a_finished_session_finished(tmp_path: Path) -> None:
 
     prune(folder, Retention(last=1))
 
-    assert Session(folder).state() == "finished"
+    assert SessionReader(folder).state() == "finished"
 
 
 @pytest.mark.parametrize("wrong", [{"last": 0}, {"every": 0}])

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from checkpoints import (
+    DiskError,
     Retention,
-    Session,
-    StorageError,
+    SessionReader,
+    SessionUnreadable,
     Store,
-    StoreError,
     TensorSpec,
     UnsupportedVersion,
     files,
@@ -29,7 +29,7 @@ from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, server_val
 
 
 def test_what_is_committed_is_read_back(tmp_path: Path) -> None:
-    session = Session(make(tmp_path / "s", rounds=2))
+    session = SessionReader(make(tmp_path / "s", rounds=2))
 
     assert session.document["config"] == {"seed": 7}
     assert session.records() == [record(1), record(2)]
@@ -50,7 +50,7 @@ def test_the_ledger_is_one_plain_line_of_json_per_round(tmp_path: Path) -> None:
 def test_any_safetensors_reader_opens_an_object(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
 
-    name = Session(folder).manifest().states["server"].name
+    name = SessionReader(folder).manifest().states["server"].name
 
     assert torch.equal(load_file(folder / name)["fc.weight"], weights(1)["fc.weight"])
 
@@ -100,7 +100,7 @@ def test_the_initial_state_has_a_checkpoint_and_no_ledger_line(tmp_path: Path) -
         commit(store, 0)
         commit(store, 1)
 
-    session = Session(tmp_path / "s")
+    session = SessionReader(tmp_path / "s")
     assert session.rounds() == [0, 1]
     assert session.records() == [record(1)]
 
@@ -110,7 +110,7 @@ def test_rounds_without_a_checkpoint_are_in_the_ledger_and_dropped_when_opened_a
         store.append(record(1))
         commit(store, 2)
         store.append(record(3))
-    assert [each["round"] for each in Session(tmp_path / "s").records()] == [1, 2, 3]
+    assert [each["round"] for each in SessionReader(tmp_path / "s").records()] == [1, 2, 3]
 
     with Store.open(tmp_path / "s") as store:
         assert store.round == 2
@@ -148,7 +148,7 @@ def test_a_record_with_nan_is_refused_and_the_session_goes_on(tmp_path: Path) ->
 
 def test_a_reader_sees_every_commit_while_the_owner_writes(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}, Retention(last=1)) as store:
-        reader = Session(tmp_path / "s")
+        reader = SessionReader(tmp_path / "s")
         for round in range(1, 4):
             commit(store, round)
             store.heartbeat("running", round=round)
@@ -160,7 +160,7 @@ def test_a_reader_sees_every_commit_while_the_owner_writes(tmp_path: Path) -> No
 
 def test_a_change_of_state_reaches_watchers_at_once_and_progress_twice_a_second(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        reader = Session(tmp_path / "s")
+        reader = SessionReader(tmp_path / "s")
         store.heartbeat("paused", round=1)
         assert reader.state() == "paused"
         beats = (reader.owner() or {})["heartbeat"]
@@ -175,9 +175,9 @@ def test_a_closed_store_refuses_to_write(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "s", {})
     store.close("finished")
 
-    with pytest.raises(StoreError, match="closed"):
+    with pytest.raises(SessionUnreadable, match="closed"):
         store.put(weights(1))
-    assert Session(tmp_path / "s").state() == "finished"
+    assert SessionReader(tmp_path / "s").state() == "finished"
 
 
 def test_a_name_that_is_taken_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_name_that_is_taken_is_refused_and_left_alone(tmp_path: Path) -> None:
     make(tmp_path / "s", rounds=1)
 
     for name in ("notes", "file", "s"):
-        with pytest.raises(StoreError, match="Choose another name"):
+        with pytest.raises(SessionUnreadable, match="Choose another name"):
             Store.create(tmp_path / name, {})
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["mine.txt"]
     assert verify(tmp_path / "s") == []
@@ -204,7 +204,7 @@ def test_a_read_only_place_is_found_before_anything_is_made(
 ) -> None:
     monkeypatch.setattr(files, "os", Failing({"makedirs"}, 0, errno.EROFS))
 
-    with pytest.raises(StorageError, match="writing is not allowed") as caught:
+    with pytest.raises(DiskError, match="writing is not allowed") as caught:
         Store.create(tmp_path / "s", {})
     assert str(tmp_path / "s") in str(caught.value)
     assert caught.value.exit_code == 5
@@ -217,9 +217,9 @@ def test_a_read_only_session_is_read_and_not_opened(tmp_path: Path) -> None:
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        assert server_value(Session(folder).load(None, "server")) == 1
-        assert Session(folder).state() == "stopped"
-        with pytest.raises(StorageError, match="not allowed"):
+        assert server_value(SessionReader(folder).load(None, "server")) == 1
+        assert SessionReader(folder).state() == "stopped"
+        with pytest.raises(DiskError, match="not allowed"):
             Store.open(folder)
     finally:
         for path in [folder, *folder.rglob("*")]:
@@ -228,8 +228,8 @@ def test_a_read_only_session_is_read_and_not_opened(tmp_path: Path) -> None:
 
 def test_what_is_no_session_is_said_to_be_none(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(StoreError, match="is not a session"):
-            Session(path)
+        with pytest.raises(SessionUnreadable, match="is not a session"):
+            SessionReader(path)
 
 
 def test_a_newer_format_is_refused_with_the_version_needed(tmp_path: Path) -> None:
@@ -237,17 +237,17 @@ def test_a_newer_format_is_refused_with_the_version_needed(tmp_path: Path) -> No
     document = unseal((folder / "session.json").read_bytes(), "session.json")
     (folder / "session.json").write_bytes(seal(document | {"format": 7}))
 
-    for use in (Session, Store.open, verify):
+    for use in (SessionReader, Store.open, verify):
         with pytest.raises(UnsupportedVersion, match="reads format 7"):
             use(folder)
 
 
 def test_asking_for_what_is_not_kept_says_what_is(tmp_path: Path) -> None:
-    session = Session(make(tmp_path / "s", rounds=2))
+    session = SessionReader(make(tmp_path / "s", rounds=2))
 
-    with pytest.raises(StoreError, match="kept: 1, 2"):
+    with pytest.raises(SessionUnreadable, match="kept: 1, 2"):
         session.manifest(9)
-    with pytest.raises(StoreError, match="no state client/9"):
+    with pytest.raises(SessionUnreadable, match="no state client/9"):
         session.load(2, "client/9")
 
 
@@ -264,7 +264,7 @@ def test_reading_json_needs_no_torch(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
     code = (
         "import sys, pathlib, checkpoints as c\n"
-        "s = c.Session(pathlib.Path(sys.argv[1]))\n"
+        "s = c.SessionReader(pathlib.Path(sys.argv[1]))\n"
         "s.records(), s.events(), s.manifest(), s.owner(), s.state()\n"
         "assert c.verify(s.folder) == []\n"
         "assert 'torch' not in sys.modules and 'safetensors' not in sys.modules\n"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints import Damaged, Retention, Session, Store, post, verify
-from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, save_partial
+from checkpoints import Damaged, Retention, SessionReader, Store, post, verify
+from tests.checkpoints.helpers import KEEP_ALL, commit, make, record, save_unfinished_round
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.event("started")
         for round in range(1, 5):
             commit(store, round)
-        save_partial(store, 5)
+        save_unfinished_round(store, 5)
         post(folder, "pause")
         (command,) = store.commands()
         store.answer(command, "applied", "paused", round=4)
@@ -75,19 +75,19 @@ def test_bytes_in_the_lock_file_are_found(tmp_path: Path) -> None:
 
 def test_a_damaged_object_is_named_with_its_round_and_client(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=2)
-    ref = Session(folder).manifest(2).states["client/0"]
+    ref = SessionReader(folder).manifest(2).states["client/0"]
     (folder / ref.name).write_bytes((folder / ref.name).read_bytes()[:-1])
 
     (finding,) = verify(folder)
     assert (finding.path, finding.severity) == (ref.name, "damage")
     assert finding.message.startswith("round 2, client/0: ")
     with pytest.raises(Damaged, match=r"round 2, client/0: .*cut short.* Round 1 is kept"):
-        Session(folder).load(2, "client/0")
+        SessionReader(folder).load(2, "client/0")
 
 
 def test_a_missing_object_is_found_and_the_session_not_opened(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=2)
-    ref = Session(folder).manifest(2).states["client/1"]
+    ref = SessionReader(folder).manifest(2).states["client/1"]
     (folder / ref.name).unlink()
 
     (finding,) = verify(folder)
@@ -104,7 +104,7 @@ def test_a_damaged_manifest_is_refused_and_an_older_round_offered(tmp_path: Path
     objects = sorted(folder.glob("objects/??/*"))
 
     assert "manifests/000002.json" in damaged(folder)
-    for use in (Store.open, lambda folder: Session(folder).load(None, "server")):
+    for use in (Store.open, lambda folder: SessionReader(folder).load(None, "server")):
         with pytest.raises(Damaged, match=r"000002.json is damaged.* Round 1 is kept"):
             use(folder)
     assert sorted(folder.glob("objects/??/*")) == objects
@@ -135,7 +135,7 @@ def test_a_live_session_can_be_verified_between_any_two_steps(tmp_path: Path) ->
     with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
         for round in range(1, 4):
             store.put({})
-            save_partial(store, round)
+            save_unfinished_round(store, round)
             assert damaged(tmp_path / "s") == set()
             commit(store, round)
             store.heartbeat(round=round)
@@ -145,7 +145,7 @@ def test_a_live_session_can_be_verified_between_any_two_steps(tmp_path: Path) ->
 
 def test_a_damaged_object_of_an_unfinished_round_is_found(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
-        ref = save_partial(store, 1)["client/0/uplink"]
+        ref = save_unfinished_round(store, 1)["client/0/uplink"]
     (tmp_path / "s" / ref.name).unlink()
 
     (finding,) = verify(tmp_path / "s")
@@ -158,6 +158,6 @@ def test_a_damaged_object_of_an_unfinished_round_is_found(tmp_path: Path) -> Non
 def test_an_unfinished_round_that_follows_no_checkpoint_is_noted(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
         store.append(record(1))
-        save_partial(store, 2)
+        save_unfinished_round(store, 2)
 
     assert ("partial/000002.json", "note") in {(each.path, each.severity) for each in verify(tmp_path / "s")}

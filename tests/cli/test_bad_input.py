@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkpoints import Session
+from checkpoints import SessionReader
 from checkpoints.seal import seal, unseal
 from simulator.data import datasets
 from simulator.data.datasets import Dataset, Progress
@@ -127,7 +127,7 @@ def test_a_folder_that_is_no_session_is_refused(cli: Cli, tmp_path: Path, comman
 
 
 def test_a_damaged_object_stops_a_resume_with_round_client_and_file(cli: Cli, done: Path) -> None:
-    ref = Session(done).manifest().states["client/2"]
+    ref = SessionReader(done).manifest().states["client/2"]
     flip(done / ref.name)
     assert_refused(cli("resume", "done"), 4, "round 3", "client/2", ref.name, "Round 2")
 
@@ -154,7 +154,7 @@ def test_another_data_set_than_the_recorded_one_is_refused(cli: Cli, done: Path)
 
 
 def test_another_torch_needs_allow_inexact(cli: Cli, done: Path) -> None:
-    environment = Session(done).document["environment"]
+    environment = SessionReader(done).document["environment"]
     rewrite(done, environment=environment | {"torch": "1.0"})
     assert_refused(cli("resume", "done"), 4, "torch 1.0", "--allow-inexact")
     assert cli("resume", "done", "--allow-inexact").code == 0
@@ -200,10 +200,10 @@ def test_a_full_disk_stops_a_run_that_can_be_resumed_when_there_is_room(
         result = cli("run", *TINY, "--rounds=6", "--session=big")
     assert_refused(result, 5, str(sessions / "big"), "no space left", "bytes")
 
-    reached = Session(sessions / "big").rounds()[-1]
+    reached = SessionReader(sessions / "big").rounds()[-1]
     assert 1 <= reached < 6
     assert cli("resume", "big").code == 0
-    assert [record["round"] for record in Session(sessions / "big").records()] == [1, 2, 3, 4, 5, 6]
+    assert [record["round"] for record in SessionReader(sessions / "big").records()] == [1, 2, 3, 4, 5, 6]
 
 
 def test_own_data_with_too_few_images_is_refused_with_the_numbers(

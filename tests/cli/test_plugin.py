@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Session
-from simulator import plugins
-from simulator.control import Signals
+from checkpoints import SessionReader
 from simulator.methods import registry
+from simulator.sessions.signals import Signals
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_output import complete
 
@@ -19,19 +18,22 @@ RUN = ("run", *TINY, "--rounds=2", "--method=median_head", "--session=mine")
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins, and leaves, as a process that has loaded no plugin."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
-    monkeypatch.setattr(plugins, "_ORIGINS", {})
+    monkeypatch.setattr(registry, "_ORIGINS", {})
 
 
 def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = {name: method for name, method in registry._METHODS.items() if name not in plugins._ORIGINS}
+    kept = {name: method for name, method in registry._METHODS.items() if name not in registry._ORIGINS}
     monkeypatch.setattr(registry, "_METHODS", kept)
-    monkeypatch.setattr(plugins, "_ORIGINS", {})
+    monkeypatch.setattr(registry, "_ORIGINS", {})
 
 
 def test_a_plugins_method_runs_takes_settings_and_is_shown(cli: Cli, sessions: Path) -> None:
     result = cli(*RUN, "--plugin", EXAMPLE, "--set=method.rho=0.2")
     assert result.code == 0, result.err
-    assert Session(sessions / "mine").document["config"]["method"] == {"name": "median_head", "rho": 0.2}
+    assert SessionReader(sessions / "mine").document["config"]["method"] == {
+        "name": "median_head",
+        "rho": 0.2,
+    }
     page = cli("show", "mine").out
     assert "median_head  rho=0.2" in page and "my_method.py" in page
 

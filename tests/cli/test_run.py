@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Session
+from checkpoints import SessionReader
 from tests.cli.conftest import TINY, Cli
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -20,7 +20,7 @@ def test_json_prints_the_ledger_and_nothing_else_on_stdout(cli: Cli, sessions: P
     result = cli("run", *TINY, "--rounds=2", "--session=x", "--json")
     assert result.code == 0
     printed = [json.loads(line) for line in result.out.splitlines()]
-    assert printed == Session(sessions / "x").records()
+    assert printed == SessionReader(sessions / "x").records()
     assert [record["round"] for record in printed] == [1, 2]
 
 
@@ -37,7 +37,7 @@ def test_in_a_pipe_every_round_is_one_line_on_stderr(cli: Cli) -> None:
 
 def test_the_end_tells_the_results_and_what_to_type_next(cli: Cli, sessions: Path) -> None:
     result = cli("run", *TINY, "--rounds=2", "--session=x")
-    best = max(record["accuracy"]["mean"] for record in Session(sessions / "x").records())
+    best = max(record["accuracy"]["mean"] for record in SessionReader(sessions / "x").records())
     assert f"best      {best:.4f} in round" in result.err
     assert "finished  round 2 of 2" in result.err
     assert "htfl-sim show x" in result.err
@@ -55,7 +55,7 @@ def test_a_client_that_diverges_is_named_and_the_run_goes_on(cli: Cli, sessions:
     result = cli("run", *TINY, "--rounds=2", "--session=x", "--method=standalone", "--set=training.lr=1e38")
     assert result.code == 0
     named = {int(client) for client in re.findall(r"warning: client (\d) diverged in round 1", result.err)}
-    assert named == set(Session(sessions / "x").records()[0]["diverged"]) != set()
+    assert named == set(SessionReader(sessions / "x").records()[0]["diverged"]) != set()
     assert "diverged" in cli("show", "x", "--round=1").out
 
 
@@ -63,7 +63,7 @@ def test_a_run_without_a_name_gets_one_that_says_what_runs_and_when(cli: Cli, se
     assert cli("run", *TINY, "--rounds=1", "--method=fedavg").code == 0
     (made,) = sessions.iterdir()
     assert re.fullmatch(r"quickstart-fedavg-\d{8}-\d{6}", made.name)
-    assert Session(made).document["config"]["preset"] == "quickstart"
+    assert SessionReader(made).document["config"]["preset"] == "quickstart"
 
 
 def test_sessions_dir_comes_before_the_environment(cli: Cli, sessions: Path, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_resuming_a_finished_session_says_so_and_changes_no_round(cli: Cli, done
     assert (result.code, result.out) == (0, "")
     assert "finished: round 3 was its last" in result.err
     assert (done / "ledger.jsonl").read_bytes() == before
-    assert Session(done).state() == "finished"
+    assert SessionReader(done).state() == "finished"
 
 
 def test_a_session_is_resumed_by_its_path_too(cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,11 +91,11 @@ def test_sigterm_and_sigint_end_with_a_checkpoint_and_resume_goes_on_from_there(
 ) -> None:
     options = [*TINY, "--rounds=2000", "--session=x"]
     assert stopped(["run", *options], after="round 2/", by=signal.SIGTERM) == 143
-    first = Session(sessions / "x").rounds()[-1]
-    assert first >= 2 and Session(sessions / "x").state() == "stopped"
+    first = SessionReader(sessions / "x").rounds()[-1]
+    assert first >= 2 and SessionReader(sessions / "x").state() == "stopped"
 
     assert stopped(["resume", "x", "--json"], after=f"round {first + 2}/", by=signal.SIGINT) == 130
-    session = Session(sessions / "x")
+    session = SessionReader(sessions / "x")
     second = session.rounds()[-1]
     assert second >= first + 2
     assert [record["round"] for record in session.records()] == list(range(1, second + 1))
@@ -116,7 +116,7 @@ def test_records_that_nobody_reads_any_more_stop_the_run_with_a_checkpoint(cli: 
         messages = process.stderr.read()
     assert process.returncode == 141
     assert "Traceback" not in messages and "htfl-sim resume x" in messages
-    session = Session(sessions / "x")
+    session = SessionReader(sessions / "x")
     assert session.state() == "stopped" and session.rounds()[-1] == len(session.records()) < 2000
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Session
+from checkpoints import SessionReader
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import flip, rewrite
 from tui.cli.summary import size_on_disk
@@ -13,7 +13,7 @@ from tui.cli.summary import size_on_disk
 
 def test_sessions_lists_what_each_came_to(cli: Cli, done: Path) -> None:
     (listed,) = cli("sessions", "--size", "--json").json()
-    last = Session(done).records()[-1]["accuracy"]
+    last = SessionReader(done).records()[-1]["accuracy"]
     expected = {
         "name": "done",
         "method": "fedlora",
@@ -140,7 +140,7 @@ def test_no_sessions_is_no_error_and_says_how_to_begin(cli: Cli) -> None:
 
 def test_show_tells_settings_curve_clients_traffic_and_events(cli: Cli, done: Path) -> None:
     page = cli("show", "done")
-    last = Session(done).records()[-1]
+    last = SessionReader(done).records()[-1]
     assert page.code == 0
     for said in (
         "finished, round 3 of 3",
@@ -158,7 +158,7 @@ def test_show_tells_settings_curve_clients_traffic_and_events(cli: Cli, done: Pa
 
 def test_show_of_a_round_gives_that_rounds_record(cli: Cli, done: Path) -> None:
     page = cli("show", "done", "--round=2", "--json").json()
-    records = Session(done).records()
+    records = SessionReader(done).records()
     assert page["record"] == records[1]
     assert page["curve"] == [record["accuracy"]["mean"] for record in records]
     assert page["checkpoints"] == [1, 2, 3]
@@ -171,7 +171,7 @@ def test_show_of_a_round_that_never_was_says_which_were(cli: Cli, done: Path) ->
 
 
 def test_what_a_session_says_cannot_steer_the_terminal(cli: Cli, done: Path) -> None:
-    config = Session(done).document["config"]
+    config = SessionReader(done).document["config"]
     rewrite(done, config=config | {"preset": "\x1b[2Jcleared [bold]loud[/bold]"})
     page = cli("show", "done").out
     assert "\x1b" not in page and "[bold]loud[/bold]" in page
@@ -183,7 +183,7 @@ def test_verify_calls_a_sound_session_sound(cli: Cli, done: Path) -> None:
 
 
 def test_verify_names_the_damaged_file_and_exits_with_4(cli: Cli, done: Path) -> None:
-    ref = Session(done).manifest().states["server"]
+    ref = SessionReader(done).manifest().states["server"]
     flip(done / ref.name)
     result = cli("verify", "done")
     assert result.code == 4 and ref.name in result.out and "server" in result.out
@@ -200,11 +200,11 @@ def test_prune_removes_what_the_dry_run_said(cli: Cli, done: Path) -> None:
     pruned = cli(*options).json()
     assert (pruned["rounds"], pruned["bytes"]) == (planned["rounds"], planned["bytes"])
     assert size_on_disk(done / "objects") == before - planned["bytes"]
-    assert Session(done).rounds() == [3] and len(Session(done).records()) == 3
+    assert SessionReader(done).rounds() == [3] and len(SessionReader(done).records()) == 3
     assert cli("verify", "done").code == 0
 
 
 def test_prune_keeps_every_nth_round_and_says_what_it_did(cli: Cli, done: Path) -> None:
     result = cli("prune", "done", "--keep-last=1", "--keep-every=2", "--no-keep-best")
     assert "checkpoints removed: 1;" in result.out
-    assert Session(done).rounds() == [2, 3]
+    assert SessionReader(done).rounds() == [2, 3]

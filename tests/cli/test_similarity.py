@@ -17,7 +17,7 @@ def test_the_newest_round_is_measured_after_the_fact(cli: Cli, done: Path) -> No
 
 
 def test_as_json_it_holds_the_matrices_of_every_layer(cli: Cli, done: Path) -> None:
-    kept = checkpoints.Session(done).rounds()[0]
+    kept = checkpoints.SessionReader(done).rounds()[0]
     measured = cli("checkpoint", "done", "--cka", "--round", str(kept), "--json").json()
     assert measured["round"] == kept
     assert measured["order"] == list(dict.fromkeys(measured["order"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints import Command, Session, Store, StoreError
+from checkpoints import Command, SessionReader, SessionUnreadable, Store
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 from tui.cli import mailbox
@@ -25,7 +25,7 @@ def owned(
     with Store.open(session) as store:
 
         def serve() -> None:
-            with suppress(StoreError):  # it has been closed: the owner has ended
+            with suppress(SessionUnreadable):  # it has been closed: the owner has ended
                 while not over.wait(0.01):
                     for command in store.commands() if act else ():
                         act(store, command)
@@ -70,7 +70,7 @@ def test_a_stop_waits_until_the_session_can_be_resumed(cli: Cli, done: Path) -> 
 
     with owned(done, act=end):
         assert cli("stop", "done").code == 0
-        assert not Session(done).alive()
+        assert not SessionReader(done).alive()
 
 
 @pytest.mark.parametrize("line", [["pause"], ["stop"], ["checkpoint"], ["switch", "fedssa"]])
@@ -90,7 +90,7 @@ def test_without_waiting_the_command_is_only_left_in_the_mailbox(cli: Cli, done:
 def test_an_owner_too_busy_to_answer_is_named_and_its_heartbeat_moves(cli: Cli, done: Path) -> None:
     with owned(done):
         result = cli("pause", "done", "--timeout", 0.6)
-    owner = Session(done).owner() or {}
+    owner = SessionReader(done).owner() or {}
     where = (f"process {owner['pid']} on {owner['host']}", "still moves", "round 4, 3 of 10 clients")
     assert_refused(result, 4, "nobody answered", *where)
 
@@ -205,7 +205,7 @@ def test_a_switch_of_a_stopped_session_is_shown_and_takes_hold_at_the_resume(cli
     resumed = cli("resume", "done")
     assert resumed.code == 0 and "takes hold now: fedssa rounds=5" in resumed.err
     assert "from round 4 on: fedlora → fedssa" in resumed.err
-    assert [record["method"] for record in Session(done).records()] == ["fedlora"] * 3 + ["fedssa"] * 2
+    assert [record["method"] for record in SessionReader(done).records()] == ["fedlora"] * 3 + ["fedssa"] * 2
     page = cli("show", "done", "--json").json()
     assert page["settings"]["method"]["name"] == "fedssa" != page["config"]["method"]["name"]
     assert page["pending"] == []
@@ -225,7 +225,7 @@ def test_a_resume_tells_of_a_switch_it_refuses(cli: Cli, done: Path) -> None:
 
 def test_a_finished_session_is_extended(cli: Cli, done: Path) -> None:
     assert cli("resume", "done", "--rounds=5").code == 0
-    assert len(Session(done).records()) == 5
+    assert len(SessionReader(done).records()) == 5
     (listed,) = cli("sessions", "--json").json()
     assert (listed["round"], listed["rounds"], listed["state"]) == (5, 5, "finished")
     again = cli("resume", "done", "--rounds=5")
@@ -255,7 +255,7 @@ def test_a_fork_tells_what_was_run_again_what_changed_and_what_to_type(cli: Cli,
 def test_a_fork_goes_on_at_once_when_asked_to(cli: Cli, done: Path, sessions: Path) -> None:
     result = cli("fork", "done", "--at-round=2", "--session=new", "--rounds=4", "--run", "--json")
     assert result.code == 0 and result.out.count("\n") == 2
-    assert [record["round"] for record in Session(sessions / "new").records()] == [1, 2, 3, 4]
+    assert [record["round"] for record in SessionReader(sessions / "new").records()] == [1, 2, 3, 4]
 
 
 FORKS = {

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from simulator.config import Config, DataConfig
+from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.data.images import ImageSet
 from simulator.errors import ConfigError
+from simulator.sections import DataConfig
 
 
 def image_set(pixels: np.ndarray) -> ImageSet:

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from simulator.config import TrainingConfig
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import Uplink
 from simulator.methods.fedavg import FedAvg
+from simulator.sections import TrainingConfig
 from simulator.tensors import Tensors, floating
-from simulator.training.client import LocalClient, Workplace
-from simulator.training.flops import FlopBook
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 from tests import federations
 
 
@@ -49,8 +50,8 @@ def filled(tensors: Mapping[str, Tensor], value: float) -> Tensors:
 def start(method: FedAvg, client: int) -> Tensors:
     """A client's state before round 1, its model all zeros."""
     info = method.federation.clients[client]
-    model = filled(method.federation.skeleton(info).state_dict(), 0.0)
-    return {f"model/{name}": tensor for name, tensor in model.items()} | method.start_client(info)
+    model = filled(method.federation.architecture_of(info).state_dict(), 0.0)
+    return {f"model/{name}": tensor for name, tensor in model.items()} | method.init_client(info)
 
 
 def at_work(method: FedAvg, client: int, tensors: Mapping[str, Tensor], round: int = 1) -> LocalClient:
@@ -61,7 +62,7 @@ def at_work(method: FedAvg, client: int, tensors: Mapping[str, Tensor], round: i
     images = torch.zeros(info.samples, shape.height, shape.width, shape.channels)
     everyone = [torch.arange(info.samples if k == client else 0) for k in range(len(federation.clients))]
     data = federations.pixels(images, torch.zeros(info.samples, dtype=torch.int64), everyone, 2)
-    return LocalClient(Workplace(federation, data, FlopBook()), info, round, tensors)
+    return LocalClient(TrainingContext(federation, data, FlopCache()), info, round, tensors)
 
 
 def trained_to(
@@ -80,4 +81,4 @@ def trained_to(
 
 def weights(federation: Federation, client: ClientInfo) -> set[str]:
     """Names of the client's parameters: what is trained, without running statistics."""
-    return {name for name, _ in federation.skeleton(client).named_parameters()}
+    return {name for name, _ in federation.architecture_of(client).named_parameters()}

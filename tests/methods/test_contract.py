@@ -13,15 +13,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator import keys, methods
+from simulator import methods, rng
 from simulator.builder import Built
-from simulator.draws import drawing_from
 from simulator.engine import State
 from simulator.methods import Method
-from simulator.session import Session
+from simulator.rng import drawing_from
+from simulator.sessions.session import Session
 from simulator.tensors import total_bytes
 from simulator.training.client import LocalClient
-from simulator.training.nets import Batch, Nets
+from simulator.training.phase import Batch, Nets
 from tests import federations
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods"
@@ -140,7 +140,7 @@ def test_losses_are_pure(name: str) -> None:
     """The same inputs give the same value, nothing is drawn, and no value is looked at (it would fail on meta)."""
     for nets, phase, batch in phases_of(name):
         nets.eval()  # dropout and batch statistics are the network's, not the loss's
-        stream = keys.torch_stream(0, "tests/loss")
+        stream = rng.torch_stream(0, "tests/loss")
         drawn = stream.get_state()
         weights = federations.bits(nets.state_dict())
         with drawing_from(stream):
@@ -167,7 +167,7 @@ def phases_of(name: str) -> Iterator[tuple[Nets, Any, Batch]]:
     """Every phase of the first client of each architecture, in round 2, with a batch of its data."""
     parts = built(name)
     state = federations.run(parts.engine, 1)
-    for client in range(len(parts.federation.skeletons)):
+    for client in range(len(parts.federation.architectures)):
         local = federations.local(parts, client, state.clients[client], round=2)
         info = parts.federation.clients[client]
         parts.method.receive(local, parts.method.downlink(2, state.server, info))

@@ -9,7 +9,7 @@ import torch
 from simulator.methods import Uplink
 from simulator.methods.fd import FD
 from simulator.tensors import Tensors
-from simulator.training.nets import Nets
+from simulator.training.phase import Nets
 from tests import federations
 from tests.networks import Plain, batch
 
@@ -45,7 +45,7 @@ def everybody(method: FD) -> Tensors:
         uplink(method, 2, 6.0),
         uplink(method, 3, 5.0),
     ]
-    return method.merge(1, method.start_server(), sent).server
+    return method.aggregate(1, method.init_server(), sent).server
 
 
 def test_a_client_is_guided_by_the_mean_over_the_others() -> None:
@@ -76,7 +76,7 @@ def test_the_mean_can_include_the_client_itself() -> None:
 def test_the_mean_is_over_the_participants_of_the_round() -> None:
     """Only clients 1 and 2 come, with 10 and 20 for class 1: client 0's old 2 no longer counts."""
     fd = method()
-    server = fd.merge(2, everybody(fd), [uplink(fd, 1, 10.0, 0.0), uplink(fd, 2, 20.0)]).server
+    server = fd.aggregate(2, everybody(fd), [uplink(fd, 1, 10.0, 0.0), uplink(fd, 2, 20.0)]).server
     assert guides(fd, server, 0)[1] == 15.0
     assert guides(fd, server, 1) == {1: 20.0}
     assert guides(fd, server, 2) == {1: 10.0}
@@ -85,21 +85,21 @@ def test_the_mean_is_over_the_participants_of_the_round() -> None:
 def test_a_class_nobody_sent_keeps_its_senders() -> None:
     """Class 0 was last sent by clients 0 and 3."""
     fd = method()
-    server = fd.merge(2, everybody(fd), [uplink(fd, 1, 10.0, 0.0), uplink(fd, 2, 20.0)]).server
+    server = fd.aggregate(2, everybody(fd), [uplink(fd, 1, 10.0, 0.0), uplink(fd, 2, 20.0)]).server
     assert guides(fd, server, 0)[0] == 5.0
     assert guides(fd, server, 3) == {0: 1.0}
 
 
 def test_nothing_travels_down_before_anybody_has_sent() -> None:
     fd = method()
-    assert all(guides(fd, fd.start_server(), client) == {} for client in range(4))
+    assert all(guides(fd, fd.init_server(), client) == {} for client in range(4))
 
 
 def test_merging_leaves_the_old_state_as_it_was() -> None:
     fd = method()
     server = everybody(fd)
     before = federations.bits(server)
-    fd.merge(2, server, [uplink(fd, 2, 20.0)])
+    fd.aggregate(2, server, [uplink(fd, 2, 20.0)])
     assert federations.bits(server) == before
 
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import keys
+from simulator import rng
 from simulator.methods import Uplink
 from simulator.methods.fedclassavg import FedClassAvg, supervised_contrast
-from simulator.training.nets import Nets
+from simulator.training.phase import Nets
 from simulator.training.views import RandomView
 from tests import federations
 from tests.networks import Plain, batch
@@ -51,12 +51,12 @@ def test_the_pull_is_towards_the_head_as_received_not_as_it_moves() -> None:
 def test_the_head_is_the_mean_weighted_by_training_samples() -> None:
     """n = 1, 1, 2: (4 + 8 + 2·10)/4 = 8."""
     classavg = method([1, 1, 2])
-    start = classavg.start_server()
+    start = classavg.init_server()
     uplinks = [
         Uplink(client, {name: torch.full_like(tensor, value) for name, tensor in start.items()})
         for client, value in zip(classavg.federation.clients, (4.0, 8.0, 10.0), strict=True)
     ]
-    server, _ = classavg.merge(1, start, uplinks)
+    server, _ = classavg.aggregate(1, start, uplinks)
     assert server.keys() == start.keys() == {"head/weight", "head/bias"}
     assert all((tensor == 8.0).all() for tensor in server.values())
 
@@ -72,7 +72,7 @@ def test_contrast_by_hand() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**20), st.integers(1, 5), st.sampled_from([0.07, 0.5, 2.0]))
 def test_contrast_is_khoslas_equation_2(seed: int, size: int, tau: float) -> None:
-    stream = keys.torch_stream(seed, "tests/contrast")
+    stream = rng.torch_stream(seed, "tests/contrast")
     features = torch.randn(2 * size, 3, dtype=torch.float64, generator=stream)
     labels = torch.randint(3, (size,), generator=stream).repeat(2)
     z = features / features.norm(dim=1, keepdim=True)

@@ -10,8 +10,9 @@ from simulator.federation import ClientInfo
 from simulator.methods import Uplink
 from simulator.methods.fedgh import FedGH
 from simulator.models import ImageShape
-from simulator.training.client import LocalClient, Workplace
-from simulator.training.flops import FlopBook
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 from tests import federations
 
 
@@ -31,7 +32,7 @@ def lars(client: ClientInfo, *pairs: tuple[float, int]) -> Uplink:
 
 def merged(method: FedGH, *uplinks: Uplink) -> Tensor:
     """The header after a merge that starts from zeros."""
-    return method.merge(1, {"head/weight": torch.zeros(2, 8)}, uplinks).server["head/weight"]
+    return method.aggregate(1, {"head/weight": torch.zeros(2, 8)}, uplinks).server["head/weight"]
 
 
 def test_the_servers_step_is_the_softmax_gradient() -> None:
@@ -80,7 +81,7 @@ def test_the_metrics_hold_the_servers_mean_loss() -> None:
     method = server_side(eta_theta=1.0)
     first, second = method.federation.clients
     uplinks = [lars(first, (1.0, 0)), lars(second, (2.0, 0))]
-    metrics = method.merge(1, {"head/weight": torch.zeros(2, 8)}, uplinks).metrics
+    metrics = method.aggregate(1, {"head/weight": torch.zeros(2, 8)}, uplinks).metrics
     assert metrics["server_loss"] == pytest.approx((math.log(2) + math.log1p(math.exp(-2))) / 2)
 
 
@@ -93,14 +94,14 @@ def test_local_averaged_representations_are_class_means_in_class_order() -> None
     federation = federations.federation(["tiny_cnn"], [5], [(0, 2)], num_classes=3, shape=ImageShape(1, 3, 3))
     tensors = {
         name: torch.zeros_like(t, device="cpu")
-        for name, t in federation.skeletons["tiny_cnn"].state_dict().items()
+        for name, t in federation.architectures["tiny_cnn"].state_dict().items()
     }
     tensors["conv1.weight"][0, 0, 1, 1] = 1.0
     tensors["fc1.weight"][0, 0] = 1.0
     tensors["fc2.weight"][0, 0] = 1.0
     method = FedGH(federations.config("fedgh").method, federation)
     local = LocalClient(
-        Workplace(federation, data, FlopBook()),
+        TrainingContext(federation, data, FlopCache()),
         federation.clients[0],
         1,
         {f"model/{name}": tensor for name, tensor in tensors.items()},

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from simulator import keys
+from simulator import rng
 from simulator.errors import ConfigError
 from simulator.methods import Uplink
 from simulator.methods.fedkd import FedKD, decomposed, rank, restored, truncated
+from simulator.runners.local import update
 from simulator.tensors import Tensors
-from simulator.training.local import update
-from simulator.training.nets import Nets
+from simulator.training.phase import Nets
 from tests import federations
 from tests.networks import Plain, batch
 
@@ -50,7 +50,7 @@ def test_a_matrix_comes_back_within_the_energy_and_never_grows(
 ) -> None:
     """‖W − Ŵ‖² ≤ (1 − T)·‖W‖² for matrices and kernels of any true rank, for at most the matrix's own numbers; and one
     factor less would have left more than that behind."""
-    stream = keys.torch_stream(seed, "tests/matrix")
+    stream = rng.torch_stream(seed, "tests/matrix")
     rows, columns = shape[0], math.prod(shape[1:])
     weight = torch.randn(rows, true_rank, generator=stream) @ torch.randn(
         true_rank, columns, generator=stream
@@ -145,12 +145,12 @@ def filled(fedkd: FedKD, value: float) -> Tensors:
 def test_the_meme_is_the_mean_of_the_restored_ones_weighted_by_training_samples() -> None:
     """n = 1, 1, 2: (4 + 8 + 2·10)/4 = 8, in the meme and in what its new factors make."""
     fedkd = method()
-    start = fedkd.start_server()
+    start = fedkd.init_server()
     uplinks = [
         Uplink(client, filled(fedkd, value))
         for client, value in zip(fedkd.federation.clients, (4.0, 8.0, 10.0), strict=True)
     ]
-    server, metrics = fedkd.merge(1, start, uplinks)
+    server, metrics = fedkd.aggregate(1, start, uplinks)
     assert metrics == {"energy": fedkd.energy(1)}
     for name, tensor in server.items():
         if name.startswith("meme/"):
@@ -171,7 +171,7 @@ def trained(client: int) -> tuple[Any, dict[str, Tensor]]:
     info = parts.federation.clients[client]
     payload = {name: t.clone() for name, t in parts.method.downlink(1, state.server, info).items()}
     return update(
-        parts.method, federations.workplace(parts), info, 1, state.clients[client], payload
+        parts.method, federations.context(parts), info, 1, state.clients[client], payload
     ), state.clients[client]
 
 

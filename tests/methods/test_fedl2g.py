@@ -12,17 +12,17 @@ from torch.nn import functional as F
 
 from simulator import methods
 from simulator.builder import Built
-from simulator.draws import drawing_from
 from simulator.errors import ConfigError
 from simulator.federation import ClientInfo
 from simulator.methods import Uplink
 from simulator.methods.fedl2g import FedL2G
 from simulator.models import Network
 from simulator.progress import unobserved
+from simulator.rng import drawing_from
 from simulator.tensors import part
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import plain_attention
-from simulator.training.nets import Batch
+from simulator.training.phase import Batch
 from tests import federations
 
 TWINS = pytest.mark.parametrize("name", ["fedl2g_l", "fedl2g_f"])
@@ -267,7 +267,7 @@ def test_the_server_steps_against_the_mean_of_a_classes_senders() -> None:
     (20, 20) − ½(2, −6)."""
     method = server_side(eta_s=0.5)
     one, other = method.federation.clients
-    merged = method.merge(
+    merged = method.aggregate(
         1,
         {"vectors": torch.tensor([[10.0, 10.0], [20.0, 20.0]])},
         [sent(one, [0], (2.0, 4.0)), sent(other, [0, 1], (4.0, 0.0), (2.0, -6.0))],
@@ -279,13 +279,13 @@ def test_the_server_steps_against_the_mean_of_a_classes_senders() -> None:
 def test_vectors_of_classes_nobody_sent_stay() -> None:
     method = server_side(eta_s=0.5)
     vectors = torch.tensor([[10.0, 10.0], [20.0, 20.0]])
-    merged = method.merge(1, {"vectors": vectors}, [sent(method.federation.clients[0], [1], (1.0, 1.0))])
+    merged = method.aggregate(1, {"vectors": vectors}, [sent(method.federation.clients[0], [1], (1.0, 1.0))])
     assert merged.server["vectors"].tolist() == [[10.0, 10.0], [19.5, 19.5]]
 
 
 def test_vectors_start_standard_normal() -> None:
     """100 × 100 values: their mean is within 5/√10000 of 0, their variance within 5·√(2/10000) of 1."""
-    vectors = server_side(num_classes=100).start_server()["vectors"]
+    vectors = server_side(num_classes=100).init_server()["vectors"]
     assert vectors.shape == (100, 100)
     assert abs(vectors.mean().item()) < 0.05
     assert abs(vectors.var().item() - 1) < 0.071
@@ -295,7 +295,7 @@ def test_vectors_start_standard_normal() -> None:
 def test_the_twins_differ_in_what_they_guide_and_how_fast(name: str, width: int, eta_s: float) -> None:
     """Logits of five classes, or the tiny models' eight features; η_s as in Table 4."""
     method = server_side(name, num_classes=5)
-    assert method.start_server()["vectors"].shape == (5, width)
+    assert method.init_server()["vectors"].shape == (5, width)
     assert method.config.eta_s == eta_s
 
 

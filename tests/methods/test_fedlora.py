@@ -12,10 +12,11 @@ from simulator.errors import ConfigError
 from simulator.methods import Uplink
 from simulator.methods.fedlora import Adapter, FedLoRA
 from simulator.models import ImageShape, Network
+from simulator.runners.base import LocalUpdate
+from simulator.runners.local import update
 from simulator.tensors import part
 from simulator.training.client import LocalClient
-from simulator.training.local import LocalUpdate, update
-from simulator.training.nets import Batch, Nets, Phase
+from simulator.training.phase import Batch, Nets, Phase
 from tests import federations
 
 CIFAR = ImageShape(3, 32, 32)
@@ -108,7 +109,7 @@ def trained(kind: type[FedLoRA], client: int) -> tuple[LocalUpdate, dict[str, Te
     info = parts.federation.clients[client]
     payload = fedlora.downlink(1, state.server, info)
     received = {name: tensor.clone() for name, tensor in payload.items()}  # as the wire would
-    done = update(fedlora, federations.workplace(parts), info, 1, state.clients[client], received)
+    done = update(fedlora, federations.context(parts), info, 1, state.clients[client], received)
     return done, state.clients[client], payload
 
 
@@ -131,18 +132,18 @@ def test_phase_2_trains_the_adapter_and_leaves_the_model_untouched(client: int) 
 def test_adapters_are_averaged_by_training_samples() -> None:
     """n = 1, 3, 4: (8·1 + 16·3 + 2·4)/8 = 8."""
     fedlora = method(["tiny_cnn", "tiny_mlp", "tiny_cnn"], samples=[1, 3, 4])
-    start = fedlora.start_server()
+    start = fedlora.init_server()
     uplinks = [
         Uplink(client, {name: torch.full_like(tensor, value) for name, tensor in start.items()})
         for client, value in zip(fedlora.federation.clients, (8.0, 16.0, 2.0), strict=True)
     ]
-    server, _ = fedlora.merge(1, start, uplinks)
+    server, _ = fedlora.aggregate(1, start, uplinks)
     assert server.keys() == start.keys()
     assert all((tensor == 8.0).all() for tensor in server.values())
 
 
 def shapes(fedlora: FedLoRA) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(tensor.shape) for name, tensor in part(fedlora.start_server(), "adapter").items()}
+    return {name: tuple(tensor.shape) for name, tensor in part(fedlora.init_server(), "adapter").items()}
 
 
 def test_the_decomposed_adapter_lies_beside_fc3() -> None:
@@ -154,7 +155,7 @@ def test_the_decomposed_adapter_lies_beside_fc3() -> None:
         "up.weight": (10, 60),
         "up.bias": (10,),
     }
-    assert sum(tensor.numel() for tensor in fedlora.start_server().values()) == 30_670
+    assert sum(tensor.numel() for tensor in fedlora.init_server().values()) == 30_670
 
 
 def test_the_direct_adapter_lies_beside_fc2_and_fc3() -> None:
@@ -166,7 +167,7 @@ def test_the_direct_adapter_lies_beside_fc2_and_fc3() -> None:
         "up.weight": (10, 200),
         "up.bias": (10,),
     }
-    assert sum(tensor.numel() for tensor in fedlora.start_server().values()) == 402_210
+    assert sum(tensor.numel() for tensor in fedlora.init_server().values()) == 402_210
 
 
 def test_a_round_with_the_direct_adapter_trains_it() -> None:

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.config import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fednova import FedNova
+from simulator.sections import TrainingConfig
 from simulator.tensors import part
 from tests import federations
 from tests.methods import sharing
@@ -22,7 +22,7 @@ def method(samples: list[int], training: TrainingConfig = BATCHES_OF_TWO, **opti
 
 
 def server(method: FedNova, value: float) -> dict[str, torch.Tensor]:
-    return sharing.filled(method.start_server(), value)
+    return sharing.filled(method.init_server(), value)
 
 
 def test_an_update_is_divided_by_the_number_of_steps() -> None:
@@ -49,7 +49,7 @@ def test_the_server_takes_the_mean_direction_times_the_mean_number_of_steps() ->
             sharing.trained_to(fednova, k, start, sharing.start(fednova, k), value)[1]
             for k, value in enumerate((first, second))
         ]
-        merged, _ = fednova.merge(1, start, uplinks)
+        merged, _ = fednova.aggregate(1, start, uplinks)
         assert (merged["tiny_mlp/fc1.weight"] == expected).all()
         assert (merged["tiny_mlp/norm.weight"] == expected).all()
 
@@ -62,7 +62,7 @@ def test_running_statistics_are_averaged_and_not_normalised() -> None:
         sharing.trained_to(fednova, k, start, sharing.start(fednova, k), value)[1]
         for k, value in enumerate((8.0, 4.0))
     ]
-    merged, _ = fednova.merge(1, start, uplinks)
+    merged, _ = fednova.aggregate(1, start, uplinks)
     assert (merged["tiny_mlp/norm.running_mean"] == 5.0).all()
     assert merged["tiny_mlp/norm.num_batches_tracked"] == 0
 

@@ -11,7 +11,7 @@ from simulator.errors import ConfigError
 from simulator.methods import Uplink
 from simulator.methods.fedproto import FedProto
 from simulator.tensors import Tensors
-from simulator.training.nets import Nets
+from simulator.training.phase import Nets
 from tests import federations
 from tests.networks import Plain, batch
 
@@ -50,23 +50,23 @@ def test_prototypes_are_weighted_by_the_counts_of_their_class() -> None:
     """Class 1: (1·2 + 3·10)/4 = 8, though both clients hold four samples; class 0: 5; class 2: 7."""
     fedproto = method()
     sent = [uplink(fedproto, 0, [5.0, 2.0], [3, 1]), uplink(fedproto, 1, [10.0, 7.0], [3, 1])]
-    assert prototypes(fedproto.merge(1, fedproto.start_server(), sent).server) == [5.0, 8.0, 7.0]
+    assert prototypes(fedproto.aggregate(1, fedproto.init_server(), sent).server) == [5.0, 8.0, 7.0]
 
 
 def test_plain_weighting_is_the_mean_over_the_holders() -> None:
     """Class 1: (2 + 10 + 6)/3 = 6."""
     fedproto = method(weighting="plain")
     sent = [uplink(fedproto, 0, [5.0, 2.0]), uplink(fedproto, 1, [10.0, 7.0]), uplink(fedproto, 2, [6.0])]
-    assert prototypes(fedproto.merge(1, fedproto.start_server(), sent).server) == [5.0, 6.0, 7.0]
+    assert prototypes(fedproto.aggregate(1, fedproto.init_server(), sent).server) == [5.0, 6.0, 7.0]
 
 
 def test_a_class_nobody_sent_keeps_its_prototype() -> None:
     fedproto = method()
-    start = fedproto.start_server()
-    first, metrics = fedproto.merge(1, start, [uplink(fedproto, 0, [5.0, 2.0], [1, 1])])
+    start = fedproto.init_server()
+    first, metrics = fedproto.aggregate(1, start, [uplink(fedproto, 0, [5.0, 2.0], [1, 1])])
     assert prototypes(first) == [5.0, 2.0, None]
     assert metrics["classes_known"] == 2
-    second = fedproto.merge(2, first, [uplink(fedproto, 2, [6.0], [4])]).server
+    second = fedproto.aggregate(2, first, [uplink(fedproto, 2, [6.0], [4])]).server
     assert prototypes(second) == [5.0, 6.0, None]
     assert prototypes(start) == [None, None, None]
 
@@ -74,14 +74,14 @@ def test_a_class_nobody_sent_keeps_its_prototype() -> None:
 def test_only_the_clients_own_classes_travel_down_and_only_known_ones() -> None:
     fedproto = method()
     clients = fedproto.federation.clients
-    server = fedproto.merge(1, fedproto.start_server(), [uplink(fedproto, 0, [5.0, 2.0], [1, 1])]).server
+    server = fedproto.aggregate(1, fedproto.init_server(), [uplink(fedproto, 0, [5.0, 2.0], [1, 1])]).server
     payload = fedproto.downlink(
         2, server, clients[1]
     )  # class 1 is known, class 2 is not, class 0 not its own
     assert payload["labels"].tolist() == [1]
     assert payload["labels"].dtype == torch.int32
     assert payload["prototypes"].tolist() == [[2.0] * 8]
-    assert fedproto.downlink(1, fedproto.start_server(), clients[1])["prototypes"].shape == (0, 8)
+    assert fedproto.downlink(1, fedproto.init_server(), clients[1])["prototypes"].shape == (0, 8)
 
 
 def test_a_client_sends_its_class_means_and_counts() -> None:

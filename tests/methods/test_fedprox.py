@@ -7,7 +7,7 @@ import torch
 
 from simulator.methods.fedprox import FedProx
 from simulator.tensors import part
-from simulator.training.nets import Nets
+from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import sharing
 from tests.networks import Plain, batch

@@ -36,14 +36,14 @@ def test_a_row_is_the_plain_mean_over_the_clients_that_see_the_class() -> None:
     """Samples (1, 10, 100) do not weigh. Class 0: (2 + 6)/2 = 4; class 1: (4 + 10)/2 = 7; class 2 and 3: one holder."""
     fedssa = method()
     uplinks = [uplink(fedssa, 0, 2.0, 4.0), uplink(fedssa, 1, 10.0, 20.0), uplink(fedssa, 2, 6.0, 8.0)]
-    server, _ = fedssa.merge(1, head(0.0, 0.0, 0.0, 0.0, 9.0), uplinks)
+    server, _ = fedssa.aggregate(1, head(0.0, 0.0, 0.0, 0.0, 9.0), uplinks)
     assert federations.bits(server) == federations.bits(head(4.0, 7.0, 20.0, 8.0, 9.0))
 
 
 def test_rows_nobody_sent_keep_their_value() -> None:
     """Only client 1 takes part: classes 1 and 2 are its own, 0, 3 and 4 stay."""
     fedssa = method()
-    server, _ = fedssa.merge(1, head(1.0, 2.0, 3.0, 4.0, 5.0), [uplink(fedssa, 1, 10.0, 20.0)])
+    server, _ = fedssa.aggregate(1, head(1.0, 2.0, 3.0, 4.0, 5.0), [uplink(fedssa, 1, 10.0, 20.0)])
     assert federations.bits(server) == federations.bits(head(1.0, 10.0, 20.0, 4.0, 5.0))
 
 
@@ -67,9 +67,9 @@ def test_mu_falls_as_a_quarter_cosine_and_stays_at_zero(round: int, mu: float) -
     """μ_0 = 0.8, T_stable = 4: μ^t = 0.8 cos(π t / 8) up to t = 4."""
     fedssa = method(mu_0=0.8, t_stable=4)
     assert fedssa.mu(round) == pytest.approx(mu, abs=1e-12)
-    assert fedssa.merge(round, head(*[0.0] * 5), [uplink(fedssa, 0, 1.0, 1.0)]).metrics["mu"] == fedssa.mu(
-        round
-    )
+    assert fedssa.aggregate(round, head(*[0.0] * 5), [uplink(fedssa, 0, 1.0, 1.0)]).metrics[
+        "mu"
+    ] == fedssa.mu(round)
 
 
 def received(fusion: str, round: int = 2) -> tuple[Tensor, Tensor]:
@@ -122,5 +122,5 @@ def test_in_ablation_a_a_row_is_the_mean_over_all_participants() -> None:
     """Every row of every client travels, seen or not: (1 + 3)/2 = 2."""
     fedssa = method(fusion="replace_all")
     uplinks = [uplink(fedssa, 0, *[1.0] * 5), uplink(fedssa, 2, *[3.0] * 5)]
-    server, _ = fedssa.merge(1, head(*[0.0] * 5), uplinks)
+    server, _ = fedssa.aggregate(1, head(*[0.0] * 5), uplinks)
     assert federations.bits(server) == federations.bits(head(*[2.0] * 5))

@@ -12,9 +12,9 @@ from simulator.methods import Uplink
 from simulator.methods.base import divergence
 from simulator.methods.fml import FML
 from simulator.models import ImageShape
+from simulator.runners.local import update
 from simulator.tensors import of_module
-from simulator.training.local import update
-from simulator.training.nets import Nets
+from simulator.training.phase import Nets
 from tests import federations
 from tests.networks import Plain, batch
 
@@ -76,7 +76,7 @@ def test_the_meme_is_the_smallest_architecture_unless_another_is_named() -> None
     htm5 = federations.federation(["cnn1", "cnn5", "cnn2"], num_classes=10, shape=shape)
     assert method(htm5).meme == "cnn5"
     assert method(htm5, meme="tiny_cnn").meme == "tiny_cnn"
-    assert "meme/conv1.weight" in method(htm5, meme="tiny_cnn").start_server()
+    assert "meme/conv1.weight" in method(htm5, meme="tiny_cnn").init_server()
 
 
 def test_a_meme_there_is_not_or_that_does_not_fit_the_images_is_refused() -> None:
@@ -89,13 +89,13 @@ def test_a_meme_there_is_not_or_that_does_not_fit_the_images_is_refused() -> Non
 def test_the_meme_is_the_mean_weighted_by_training_samples_and_counters_stay() -> None:
     """n = 1, 1, 2: (4 + 8 + 2·10)/4 = 8, BatchNorm's statistics included; its counter does not travel."""
     fml = method(meme="tiny_mlp")
-    start = fml.start_server()
+    start = fml.init_server()
     payload = fml.downlink(1, start, fml.federation.clients[0])
     uplinks = [
         Uplink(client, {name: torch.full_like(tensor, value) for name, tensor in payload.items()})
         for client, value in zip(fml.federation.clients, (4.0, 8.0, 10.0), strict=True)
     ]
-    server, _ = fml.merge(1, start, uplinks)
+    server, _ = fml.aggregate(1, start, uplinks)
     assert server.keys() - payload.keys() == {"meme/norm.num_batches_tracked"}
     assert "meme/norm.running_mean" in payload
     assert all((server[name] == 8.0).all() for name in payload)
@@ -107,8 +107,10 @@ def test_both_networks_are_trained_and_only_the_meme_travels() -> None:
     state = parts.engine.start()
     info = parts.federation.clients[1]  # a tiny_mlp, while the meme is a tiny_cnn
     payload = {name: t.clone() for name, t in parts.method.downlink(1, state.server, info).items()}
-    done = update(parts.method, federations.workplace(parts), info, 1, state.clients[1], payload)
-    assert set(done.uplink) == {f"meme/{name}" for name in of_module(parts.federation.skeletons["tiny_cnn"])}
+    done = update(parts.method, federations.context(parts), info, 1, state.clients[1], payload)
+    assert set(done.uplink) == {
+        f"meme/{name}" for name in of_module(parts.federation.architectures["tiny_cnn"])
+    }
     assert all(not torch.equal(tensor, state.server[name]) for name, tensor in done.uplink.items())
     assert done.tensors.keys() == state.clients[1].keys()
     assert not torch.equal(done.tensors["model/head.weight"], state.clients[1]["model/head.weight"])

@@ -21,7 +21,7 @@ def method(architectures: list[str], samples: list[int] | None = None) -> Hetero
 
 
 def sent(method: HeteroAvg, client: int, value: float) -> Uplink:
-    start = sharing.filled(method.start_server(), 0.0)
+    start = sharing.filled(method.init_server(), 0.0)
     return sharing.trained_to(method, client, start, sharing.start(method, client), value)[1]
 
 
@@ -30,7 +30,7 @@ def test_a_layer_is_the_plain_mean_over_those_that_have_it() -> None:
     model's own stay at its 6. Running statistics, too."""
     heteroavg = method([SMALL, SMALL, LARGE], samples=[1, 50, 7])
     uplinks = [sent(heteroavg, k, value) for k, value in enumerate((1.0, 2.0, 6.0))]
-    server, _ = heteroavg.merge(1, sharing.filled(heteroavg.start_server(), 0.0), uplinks)
+    server, _ = heteroavg.aggregate(1, sharing.filled(heteroavg.init_server(), 0.0), uplinks)
     merged = part(server, LARGE)
     for name in ("conv1.weight", "layer2.0.conv2.weight", "head.bias", "bn1.running_mean"):
         assert merged[name].eq(3.0).all(), name
@@ -40,8 +40,8 @@ def test_a_layer_is_the_plain_mean_over_those_that_have_it() -> None:
 
 def test_layers_that_nobody_sent_keep_their_values() -> None:
     heteroavg = method([SMALL, LARGE])
-    start = heteroavg.start_server()
-    server, _ = heteroavg.merge(1, start, [sent(heteroavg, 0, 1.0)])
+    start = heteroavg.init_server()
+    server, _ = heteroavg.aggregate(1, start, [sent(heteroavg, 0, 1.0)])
     assert server[f"{LARGE}/conv1.weight"].eq(1.0).all()
     deep = [key for key in start if key.startswith(f"{LARGE}/{DEEP}")]
     assert deep
@@ -50,14 +50,14 @@ def test_layers_that_nobody_sent_keep_their_values() -> None:
 
 def test_the_server_holds_the_largest_model_alone() -> None:
     heteroavg = method([SMALL, LARGE])
-    server = heteroavg.start_server()
-    assert part(server, LARGE).keys() == heteroavg.federation.skeletons[LARGE].state_dict().keys()
+    server = heteroavg.init_server()
+    assert part(server, LARGE).keys() == heteroavg.federation.architectures[LARGE].state_dict().keys()
     assert len(part(server, LARGE)) == len(server)
 
 
 def test_a_client_receives_its_own_layers_of_the_server_model() -> None:
     heteroavg = method([SMALL, LARGE])
-    server = heteroavg.start_server()
+    server = heteroavg.init_server()
     small, large = heteroavg.federation.clients
     payload = part(heteroavg.downlink(1, server, small), "model")
     assert payload.keys() == heteroavg.layers_of(small).keys()

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator.config import TrainingConfig
 from simulator.errors import ConfigError
-from simulator.methods import Merged
+from simulator.methods import Aggregated
 from simulator.methods.inco import InCo, InCoConfig, mixed
+from simulator.sections import TrainingConfig
 from simulator.tensors import part
 from tests import federations
 from tests.methods import sharing
@@ -125,20 +125,20 @@ def test_a_stage_of_two_norms_mixes_the_second_with_the_first(monkeypatch: pytes
     for variant in ("paper", "released_code"):
         inco = method(variant=variant)
         block = ("layer1.0.bn1.weight", "layer1.0.bn2.weight")
-        monkeypatch.setattr(inco.federation.skeletons[LARGE], "stages", lambda block=block: (block,))
+        monkeypatch.setattr(inco.federation.architectures[LARGE], "stages", lambda block=block: (block,))
         assert list(inco.cross_layers()) == [("layer1.0.bn2.weight", "layer1.0.bn1.weight")]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rule_acts_on_what_the_base_method_merges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers without a layer 0 are the base method's bit for bit; the others are w + the rule, in double precision."""
-    merge, merged_by_base = InCo.merge, []
+    merge, merged_by_base = InCo.aggregate, []
 
-    def listening(self: InCo, round: int, server: Any, uplinks: Any) -> Merged:
-        merged_by_base.append(super(InCo, self).merge(round, server, uplinks).server)
+    def listening(self: InCo, round: int, server: Any, uplinks: Any) -> Aggregated:
+        merged_by_base.append(super(InCo, self).aggregate(round, server, uplinks).server)
         return merge(self, round, server, uplinks)
 
-    monkeypatch.setattr(InCo, "merge", listening)
+    monkeypatch.setattr(InCo, "aggregate", listening)
     parts = federations.built(federations.config(name, federation={"participation": 1.0}))
     inco, start = parts.method, parts.engine.start()
     assert isinstance(inco, InCo)
@@ -160,12 +160,12 @@ def test_the_ledger_holds_theta_and_beta_of_every_layer() -> None:
     """All updates point one way (from 0 to 3 in layer 0, to 4 in the large model's own layers): θ = β = 1, and a deep
     layer that only repeats layer 0 stays where it is."""
     inco = method()
-    server = sharing.filled(inco.start_server(), 0.0)
+    server = sharing.filled(inco.init_server(), 0.0)
     uplinks = [
         sharing.trained_to(inco, k, server, sharing.start(inco, k), value)[1]
         for k, value in enumerate((2.0, 4.0))
     ]
-    merged, metrics = inco.merge(1, server, uplinks)
+    merged, metrics = inco.aggregate(1, server, uplinks)
     layers = [name for name, _ in inco.cross_layers()]
     assert metrics.keys() == {f"{figure}/{layer}" for layer in layers for figure in ("theta", "beta")}
     assert all(value == pytest.approx(1, rel=1e-5) for value in metrics.values())
@@ -178,9 +178,9 @@ def test_the_ledger_holds_theta_and_beta_of_every_layer() -> None:
 
 def test_layers_that_nobody_sent_stay_and_have_no_theta() -> None:
     inco = method()
-    start = inco.start_server()
+    start = inco.init_server()
     _, uplink = sharing.trained_to(inco, 0, start, sharing.start(inco, 0), 1.0)
-    merged, metrics = inco.merge(1, start, [uplink])
+    merged, metrics = inco.aggregate(1, start, [uplink])
     deep = f"{LARGE}/layer1.1.conv1.weight"
     assert torch.equal(merged[deep], start[deep])
     assert metrics["theta/layer1.1.conv1.weight"] is None
@@ -191,10 +191,10 @@ def test_scaffolds_control_variates_count_the_clients_that_have_a_layer() -> Non
     """Two small and two large clients, one large one takes part: four samples in batches of two at η = ½ are τη = 1,
     from 4 to 0 is c_k = 4. Shared layers: c = 4/4 = 1; the large model's own: 4/2 = 2."""
     inco = method("inco_scaffold", samples=(4, 4, 4, 4))
-    server = inco.start_server()
+    server = inco.init_server()
     server |= sharing.filled({k: server[k] for k in server if not k.startswith("control/")}, 4.0)
     _, uplink = sharing.trained_to(inco, 1, server, sharing.start(inco, 1), 0.0)
-    control = part(inco.merge(1, server, [uplink]).server, f"control/{LARGE}")
+    control = part(inco.aggregate(1, server, [uplink]).server, f"control/{LARGE}")
     assert control["conv1.weight"].eq(1.0).all()
     assert control["layer1.1.conv1.weight"].eq(2.0).all()
 
@@ -203,9 +203,9 @@ def test_fednovas_step_is_the_mean_over_the_clients_that_have_a_layer() -> None:
     """τ = 2 and 6; from 10 to 4 in both: d = 3 and 1. Shared: 10 − (2 + 6)/2 · (3 + 1)/2 = 2; the large model's own:
     10 − 6 · 1 = 4. (Weighed by samples, 4 and 12, the first would be 10 − 5 · 1½ = 2½.)"""
     inco = method("inco_nova", samples=(4, 12))
-    server = sharing.filled(inco.start_server(), 10.0)
+    server = sharing.filled(inco.init_server(), 10.0)
     uplinks = [sharing.trained_to(inco, k, server, sharing.start(inco, k), 4.0)[1] for k in (0, 1)]
-    merged = part(inco.merge(1, server, uplinks).server, LARGE)
+    merged = part(inco.aggregate(1, server, uplinks).server, LARGE)
     assert merged["conv1.weight"].eq(2.0).all()
     assert merged["layer1.1.bn1.weight"].eq(4.0).all()
 

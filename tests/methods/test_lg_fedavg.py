@@ -15,7 +15,7 @@ def test_the_head_is_the_mean_weighted_by_training_samples() -> None:
         Uplink(client, {"head/weight": torch.full((2, 8), weight), "head/bias": torch.full((2,), bias)})
         for client, weight, bias in zip(federation.clients, (4.0, 8.0, 10.0), (0.0, 4.0, 2.0), strict=True)
     ]
-    server, _ = method.merge(1, method.start_server(), uplinks)
+    server, _ = method.aggregate(1, method.init_server(), uplinks)
     assert server.keys() == {"head/weight", "head/bias"}
     assert (server["head/weight"] == 8.0).all()
     assert (server["head/bias"] == 2.0).all()

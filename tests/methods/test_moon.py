@@ -7,7 +7,7 @@ import torch
 
 from simulator.methods.moon import MOON
 from simulator.tensors import of_module, part
-from simulator.training.nets import Nets
+from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import sharing
 from tests.networks import Plain, batch

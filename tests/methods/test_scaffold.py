@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from simulator.config import TrainingConfig
 from simulator.methods.base import cross_entropy
 from simulator.methods.scaffold import Scaffold
+from simulator.runners.local import update
+from simulator.sections import TrainingConfig
 from simulator.tensors import part
-from simulator.training.local import update
 from tests import federations
 from tests.methods import sharing
 
@@ -22,7 +22,7 @@ def method(architecture: str = "tiny_mlp", **options: float) -> Scaffold:
 
 def at(scaffold: Scaffold, value: float) -> dict[str, torch.Tensor]:
     """The server before round 1: `value` in every weight, zero in the control variates."""
-    server = scaffold.start_server()
+    server = scaffold.init_server()
     return server | sharing.filled({k: server[k] for k in server if not k.startswith("control/")}, value)
 
 
@@ -43,7 +43,7 @@ def test_two_rounds_by_hand() -> None:
 
     clients[0], first = sharing.trained_to(scaffold, 0, server, clients[0], 0.0)
     clients[1], second = sharing.trained_to(scaffold, 1, server, clients[1], -5.0)
-    server, _ = scaffold.merge(1, server, [first, second])
+    server, _ = scaffold.aggregate(1, server, [first, second])
     assert values(clients[0], "control") == {1.0}
     assert values(clients[1], "control") == {3.0}
     assert values(server, "tiny_cnn") == {-2.5}
@@ -51,7 +51,7 @@ def test_two_rounds_by_hand() -> None:
 
     clients[0], first = sharing.trained_to(scaffold, 0, server, clients[0], -3.5)
     clients[2], second = sharing.trained_to(scaffold, 2, server, clients[2], -4.5)
-    server, _ = scaffold.merge(2, server, [first, second])
+    server, _ = scaffold.aggregate(2, server, [first, second])
     assert values(clients[0], "control") == {1.0}
     assert values(clients[1], "control") == {3.0}
     assert values(clients[2], "control") == {1.0}
@@ -61,15 +61,15 @@ def test_two_rounds_by_hand() -> None:
 
 def test_the_correction_is_the_servers_control_variate_less_the_clients() -> None:
     scaffold = method()
-    server = scaffold.start_server()
+    server = scaffold.init_server()
     server |= sharing.filled({key: server[key] for key in server if key.startswith("control/")}, 3.0)
     state = sharing.start(scaffold, 0)
     state |= sharing.filled({key: state[key] for key in state if key.startswith("control/")}, 1.0)
     local = sharing.at_work(scaffold, 0, state)
     scaffold.receive(local, scaffold.downlink(1, server, local.info))
     (phase,) = scaffold.phases(local)
-    assert part(phase.drift, "model").keys() == sharing.weights(scaffold.federation, local.info)
-    assert values(dict(phase.drift), "model") == {2.0}
+    assert part(phase.correction, "model").keys() == sharing.weights(scaffold.federation, local.info)
+    assert values(dict(phase.correction), "model") == {2.0}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
@@ -91,7 +91,7 @@ def test_every_step_is_corrected_by_c_minus_c_k(optimizer: str) -> None:
         }
         info = parts.federation.clients[0]
         payload = parts.method.downlink(1, server, info)
-        done = update(parts.method, federations.workplace(parts), info, 1, state, payload)
+        done = update(parts.method, federations.context(parts), info, 1, state, payload)
         ends.append((done.losses["model"], part(done.tensors, "model")))
     (plain_loss, plain), (loss, corrected) = ends
     assert loss == plain_loss  # the first batch's, before any step
@@ -122,7 +122,7 @@ def test_the_servers_step_size_scales_the_weights_and_not_the_statistics() -> No
         sharing.trained_to(scaffold, k, server, sharing.start(scaffold, k), value)[1]
         for k, value in ((0, 1.0), (1, -3.0))
     ]
-    merged, _ = scaffold.merge(1, server, uplinks)
+    merged, _ = scaffold.aggregate(1, server, uplinks)
     assert (merged["tiny_mlp/fc1.weight"] == 0.0).all()
     assert (merged["tiny_mlp/norm.running_var"] == -1.0).all()
     assert "control/tiny_mlp/norm.running_var" not in merged

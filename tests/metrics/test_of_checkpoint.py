@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 import simulator
-from checkpoints import StoreError
-from simulator.analysis.cka import of_checkpoint
+from checkpoints import SessionUnreadable
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
+from simulator.inspection.cka import of_checkpoint
 from simulator.metrics.similarity import common_layers, measure, probe
 from tests import federations
-from tests.federations import built, config, generated, on_images, workplace
+from tests.federations import built, config, context, generated, on_images
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def in_the_run(rounds: int, debiased: bool = False) -> dict[str, Any]:
     parts = built(settings())
     states = federations.run(parts.engine, rounds).clients
     return measure(
-        workplace(parts),
+        context(parts),
         lambda clients, work: [work(client) for client in clients],
         states.__getitem__,
         common_layers(parts.federation),
@@ -75,7 +75,7 @@ def test_it_writes_nothing(folder: Path) -> None:
 
 
 def test_a_round_that_is_not_kept_is_refused_with_those_that_are(folder: Path) -> None:
-    with pytest.raises(StoreError, match=r"no checkpoint of round 1; kept: 2, 3"):
+    with pytest.raises(SessionUnreadable, match=r"no checkpoint of round 1; kept: 2, 3"):
         after(folder, 1)
 
 

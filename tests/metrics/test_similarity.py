@@ -20,7 +20,7 @@ from simulator.metrics.similarity import Each, common_layers, measure, probe
 from simulator.models import GROUPS
 from simulator.tensors import floating
 from tests import federations
-from tests.federations import built, config, federation, local, pixels, run, workplace
+from tests.federations import built, config, context, federation, local, pixels, run
 
 IN_TURN: Each = lambda clients, work: [work(client) for client in clients]  # noqa: E731
 
@@ -37,7 +37,7 @@ def measured(
 ) -> dict[str, Any]:
     wanted = settings.pop("layers", None)
     return measure(
-        workplace(parts),
+        context(parts),
         settings.pop("each", IN_TURN),
         states.__getitem__,
         common_layers(parts.federation, wanted),

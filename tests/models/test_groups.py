@@ -9,11 +9,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from simulator import keys, models
-from simulator.draws import drawing_from
+from simulator import models, rng
 from simulator.methods import needs
 from simulator.models import ImageShape, Network
 from simulator.models.pooling import to_width
+from simulator.rng import drawing_from
 from tests.federations import federation
 
 IMAGENET = ImageShape(3, 224, 224)
@@ -27,11 +27,11 @@ def parameters(network: nn.Module) -> int:
 
 
 def shapes(name: str) -> dict[str, torch.Size]:
-    return {key: t.shape for key, t in models.skeleton(name, CIFAR, 10).state_dict().items()}
+    return {key: t.shape for key, t in models.architecture(name, CIFAR, 10).state_dict().items()}
 
 
 def drawn(*shape: int) -> torch.Tensor:
-    return torch.rand(*shape, generator=keys.torch_stream(0, "tests/groups"))
+    return torch.rand(*shape, generator=rng.torch_stream(0, "tests/groups"))
 
 
 @pytest.mark.parametrize(
@@ -41,24 +41,24 @@ def test_convnets_have_the_published_size_but_for_the_pooled_head(
     name: str, published: int, width: int
 ) -> None:
     """torchvision's model table, 1000 classes: the published head reads `width` features, ours 512."""
-    assert parameters(models.skeleton(name, IMAGENET, 1000)) == published - (width - 512) * 1000
+    assert parameters(models.architecture(name, IMAGENET, 1000)) == published - (width - 512) * 1000
 
 
 @pytest.mark.parametrize(("name", "published"), [("vit_b_16", 86_567_656), ("vit_b_32", 88_224_232)])
 def test_vit_b_has_the_published_size_but_for_its_own_head(name: str, published: int) -> None:
     """Published: 768 → 1000. Here: 512 → 768 → 1000, so 512·768 + 768 more."""
-    assert parameters(models.skeleton(name, IMAGENET, 1000)) == published + 512 * 768 + 768
+    assert parameters(models.architecture(name, IMAGENET, 1000)) == published + 512 * 768 + 768
 
 
 def test_the_4_layer_cnn_has_the_parameters_of_its_layers() -> None:
     """32 → 28 → 14 → 10 → 5 pixels a side, so FC1 reads 64·5·5 = 1600."""
     conv1, conv2, fc1, head = 32 * (3 * 25 + 1), 64 * (32 * 25 + 1), 512 * (1600 + 1), 10 * (512 + 1)
-    assert parameters(models.skeleton("cnn_4layer", CIFAR, 10)) == conv1 + conv2 + fc1 + head
+    assert parameters(models.architecture("cnn_4layer", CIFAR, 10)) == conv1 + conv2 + fc1 + head
 
 
 @pytest.mark.parametrize("group", POOLED_TO_512)
 def test_in_fedl2gs_groups_every_model_has_512_features(group: str) -> None:
-    widths = {models.skeleton(name, CIFAR, 10).num_features for name in models.members(group)}
+    widths = {models.architecture(name, CIFAR, 10).num_features for name in models.members(group)}
     assert widths == {512}
 
 
@@ -66,7 +66,7 @@ def test_in_fedl2gs_groups_every_model_has_512_features(group: str) -> None:
 @pytest.mark.parametrize("group", sorted(models.GROUPS))
 def test_every_model_of_every_group_takes_images_of_every_size(group: str, shape: ImageShape) -> None:
     for name in models.members(group):
-        network = models.skeleton(name, shape, 7).eval()
+        network = models.architecture(name, shape, 7).eval()
         x = torch.empty(2, shape.channels, shape.height, shape.width, device="meta")
         assert network(x).shape == (2, 7), name
 
@@ -77,7 +77,7 @@ def test_the_transformers_of_inco_are_nested() -> None:
 
 
 def test_a_transformers_stage_is_a_blocks_two_layer_norms() -> None:
-    network = models.skeleton("tiny_vit2", CIFAR, 10)
+    network = models.architecture("tiny_vit2", CIFAR, 10)
     assert network.stages() == tuple(
         (f"vit.blocks.{block}.norm1.weight", f"vit.blocks.{block}.norm2.weight") for block in (0, 1)
     )
@@ -87,14 +87,14 @@ def test_a_transformers_stage_is_a_blocks_two_layer_norms() -> None:
 @pytest.mark.parametrize(("side", "tokens"), [(28, 1 + 4), (32, 1 + 4), (64, 1 + 16), (224, 1 + 196)])
 def test_a_transformer_cuts_the_image_rounded_up_to_whole_patches(side: int, tokens: int) -> None:
     """28 pixels become 32 = 2 patches of 16 a side, and one class token."""
-    network = models.skeleton("vit_s8", ImageShape(1, side, side), 10)
+    network = models.architecture("vit_s8", ImageShape(1, side, side), 10)
     shown = network.represent(torch.empty(2, 1, side, side, device="meta"))
     assert shown["block1"].shape == (2, tokens, 384)
 
 
 def test_attention_has_a_forward_mode_derivative() -> None:
     """FedL2G needs one; fused attention kernels have none."""
-    network = models.build("tiny_vit1", GRAY, 3, keys.torch_stream(0, "tests/vit"))
+    network = models.build("tiny_vit1", GRAY, 3, rng.torch_stream(0, "tests/vit"))
     weights = dict(network.named_parameters())
     x, tangent = drawn(2, 1, 28, 28), {name: torch.ones_like(weight) for name, weight in weights.items()}
 
@@ -136,17 +136,17 @@ def test_pooling_to_a_width_is_adaptive_average_pooling(given: int) -> None:
 @pytest.mark.parametrize("name", ["googlenet", "mobilenet_v2"])
 @pytest.mark.parametrize("shape", [CIFAR, IMAGENET], ids=str)
 def test_small_images_reach_the_last_stage_four_pixels_wide(name: str, shape: ImageShape) -> None:
-    network = models.skeleton(name, shape, 10)
+    network = models.architecture(name, shape, 10)
     shown = network.represent(torch.empty(2, 3, shape.height, shape.width, device="meta"))
     assert shown["stage4"].shape[2] == (4 if shape == CIFAR else 7)
 
 
 def test_dropout_before_the_head_draws_from_the_stream_given() -> None:
-    network = models.build("mobilenet_v2", ImageShape(1, 16, 16), 3, keys.torch_stream(0, "tests/groups"))
+    network = models.build("mobilenet_v2", ImageShape(1, 16, 16), 3, rng.torch_stream(0, "tests/groups"))
     x, before = drawn(2, 1, 16, 16), torch.get_rng_state()
 
     def trained(stream: int) -> torch.Tensor:
-        with drawing_from(keys.torch_stream(stream, "tests/dropout")):
+        with drawing_from(rng.torch_stream(stream, "tests/dropout")):
             return network(x).detach()
 
     assert torch.equal(trained(1), trained(1))

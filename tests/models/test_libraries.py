@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simulator import keys, models
+from simulator import models, rng
 from simulator.errors import ConfigError
 from simulator.models import ImageShape
 from tests.federations import built, config, generated, run
@@ -24,8 +24,8 @@ IMAGENET, CIFAR, GRAY = ImageShape(3, 224, 224), ImageShape(3, 32, 32), ImageSha
     ],
 )
 def test_a_librarys_model_has_its_published_size(name: str, published: int) -> None:
-    skeleton = models.skeleton(name, IMAGENET, 1000)
-    assert sum(parameter.numel() for parameter in skeleton.parameters()) == published
+    architecture = models.architecture(name, IMAGENET, 1000)
+    assert sum(parameter.numel() for parameter in architecture.parameters()) == published
 
 
 @pytest.mark.parametrize("shape", [GRAY, CIFAR], ids=str)
@@ -38,7 +38,7 @@ def test_its_weights_come_from_the_stream_alone_and_its_head_reads_its_features(
 ) -> None:
     before = torch.get_rng_state()
     first, same, other = (
-        models.build(name, shape, 5, keys.torch_stream(seed, "tests/library")).eval() for seed in (0, 0, 1)
+        models.build(name, shape, 5, rng.torch_stream(seed, "tests/library")).eval() for seed in (0, 0, 1)
     )
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), same.parameters(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
@@ -68,22 +68,22 @@ def test_an_unknown_name_is_refused_by_its_library(name: str, why: str) -> None:
         models.assign(name, 1)
 
 
-def test_a_model_that_reads_values_while_it_is_built_has_a_skeleton_too() -> None:
+def test_a_model_that_reads_values_while_it_is_built_has_an_architecture_too() -> None:
     before = torch.get_rng_state()
-    skeleton = models.skeleton("torchvision:regnet_x_400mf", CIFAR, 10)
-    assert all(tensor.is_meta for tensor in skeleton.state_dict().values())
+    architecture = models.architecture("torchvision:regnet_x_400mf", CIFAR, 10)
+    assert all(tensor.is_meta for tensor in architecture.state_dict().values())
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_model_without_a_linear_head_is_refused() -> None:
     with pytest.raises(ConfigError, match="does not end in a linear layer"):
-        models.skeleton("torchvision:squeezenet1_0", CIFAR, 10)
+        models.architecture("torchvision:squeezenet1_0", CIFAR, 10)
 
 
 def test_images_a_model_cannot_take_are_refused_before_it_is_built() -> None:
     """AlexNet's first stride of 4 and three poolings leave nothing of 32 pixels."""
     with pytest.raises(ConfigError, match="does not take images of 3×32×32"):
-        models.skeleton("torchvision:alexnet", CIFAR, 10)
+        models.architecture("torchvision:alexnet", CIFAR, 10)
 
 
 def test_a_federation_of_library_models_trains() -> None:

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from simulator import keys, models
+from simulator import models, rng
 from simulator.errors import ConfigError, DataError
 from simulator.models import ImageShape, pretrained
 from tests.federations import built, config, generated
@@ -18,7 +18,7 @@ GRAY = ImageShape(1, 28, 28)
 
 
 def stream(seed: int) -> torch.Generator:
-    return keys.torch_stream(seed, "tests/pretrained")
+    return rng.torch_stream(seed, "tests/pretrained")
 
 
 def published(folder: Path, name: str, shape: ImageShape = LARGE) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from simulator import keys, models
+from simulator import models, rng
 from simulator.models import ImageShape
 
 IMAGENET = ImageShape(3, 224, 224)
@@ -18,13 +18,15 @@ def parameters(network: nn.Module) -> int:
 
 
 def shapes(name: str) -> dict[str, torch.Size]:
-    return {key: t.shape for key, t in models.skeleton(name, ImageShape(3, 32, 32), 10).state_dict().items()}
+    return {
+        key: t.shape for key, t in models.architecture(name, ImageShape(3, 32, 32), 10).state_dict().items()
+    }
 
 
 @pytest.mark.parametrize(("name", "published"), [("resnet18", 11_689_512), ("resnet34", 21_797_672)])
 def test_basic_resnets_have_the_published_size(name: str, published: int) -> None:
     """torchvision's model table, 1000 classes."""
-    assert parameters(models.skeleton(name, IMAGENET, 1000)) == published
+    assert parameters(models.architecture(name, IMAGENET, 1000)) == published
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def test_bottleneck_resnets_have_the_published_size_but_for_the_pooled_head(
     name: str, published: int
 ) -> None:
     """The published head reads 2048 features; ours reads the 512 they are pooled to."""
-    assert parameters(models.skeleton(name, IMAGENET, 1000)) == published - (2048 - 512) * 1000
+    assert parameters(models.architecture(name, IMAGENET, 1000)) == published - (2048 - 512) * 1000
 
 
 def test_resnet_50_has_torchvisions_names() -> None:
@@ -53,8 +55,8 @@ def test_the_shallower_is_nested_in_the_deeper(smaller: str, larger: str) -> Non
 
 def test_resnet_4_6_and_8_repeat_their_features_up_to_512() -> None:
     """One stage gives 64 channels: each is seen eight times by the head."""
-    network = models.build("resnet4", ImageShape(1, 8, 8), 10, keys.torch_stream(0, "tests/resnet")).eval()
-    shown = network.represent(torch.rand(2, 1, 8, 8, generator=keys.torch_stream(1, "tests/resnet")))
+    network = models.build("resnet4", ImageShape(1, 8, 8), 10, rng.torch_stream(0, "tests/resnet")).eval()
+    shown = network.represent(torch.rand(2, 1, 8, 8, generator=rng.torch_stream(1, "tests/resnet")))
     channels = shown["stage1"].mean((2, 3))
     torch.testing.assert_close(shown["features"], channels.repeat_interleave(8, dim=1))
 
@@ -64,14 +66,14 @@ def test_resnet_4_6_and_8_repeat_their_features_up_to_512() -> None:
     [(28, [28, 14, 7, 4]), (32, [32, 16, 8, 4]), (64, [64, 32, 16, 8]), (224, [56, 28, 14, 7])],
 )
 def test_small_images_keep_their_resolution_through_the_stem(side: int, stages: list[int]) -> None:
-    network = models.skeleton("resnet10", ImageShape(3, side, side), 10)
+    network = models.architecture("resnet10", ImageShape(3, side, side), 10)
     shown = network.represent(torch.empty(1, 3, side, side, device="meta"))
     assert [shown[f"stage{number}"].shape[2] for number in (1, 2, 3, 4)] == stages
 
 
 def test_a_stage_lists_its_convolutions_and_those_of_one_shape_follow_the_first() -> None:
     """Stage 2 of [2, 2] blocks: the first convolution doubles the channels, the three after it are alike."""
-    network = models.skeleton("tiny_resnet10", ImageShape(1, 8, 8), 10)
+    network = models.architecture("tiny_resnet10", ImageShape(1, 8, 8), 10)
     stage_2 = network.stages()[1]
     assert stage_2 == (
         "layer2.0.conv1.weight",

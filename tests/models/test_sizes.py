@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simulator import keys, models
+from simulator import models, rng
 from simulator.errors import ConfigError
 from simulator.models import ImageShape
 
@@ -12,7 +12,7 @@ LARGE = 3_000_000
 
 
 def parameters(name: str, shape: ImageShape = CIFAR, classes: int = 10) -> int:
-    return sum(parameter.numel() for parameter in models.skeleton(name, shape, classes).parameters())
+    return sum(parameter.numel() for parameter in models.architecture(name, shape, classes).parameters())
 
 
 EVERY_MODEL = [
@@ -22,7 +22,7 @@ EVERY_MODEL = [
 
 
 def stream(number: int = 0) -> torch.Generator:
-    return keys.torch_stream(number, "tests/model")
+    return rng.torch_stream(number, "tests/model")
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_initial_weights_come_from_the_stream_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_MODEL)
-def test_a_skeleton_has_names_and_shapes_and_no_memory(name: str) -> None:
-    skeleton, network = models.skeleton(name, CIFAR, 10), models.build(name, CIFAR, 10, stream())
-    assert all(tensor.is_meta for tensor in skeleton.state_dict().values())
-    assert {key: t.shape for key, t in skeleton.state_dict().items()} == {
+def test_an_architecture_has_names_and_shapes_and_no_memory(name: str) -> None:
+    architecture, network = models.architecture(name, CIFAR, 10), models.build(name, CIFAR, 10, stream())
+    assert all(tensor.is_meta for tensor in architecture.state_dict().values())
+    assert {key: t.shape for key, t in architecture.state_dict().items()} == {
         key: t.shape for key, t in network.state_dict().items()
     }
 

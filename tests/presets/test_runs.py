@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import presets
-from simulator import keys, models
-from simulator.config import Config, merged
+from simulator import models, rng
+from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.images import Images, ImageSet, Labels, joined
+from simulator.nested import merged
 from tests.federations import built, run
 
 CLASSES = 4
@@ -69,7 +70,7 @@ def images_for(config: Config) -> ImageSet:
 
 def noise(count: int, shape: tuple[int, ...]) -> tuple[Images, Labels]:
     """Nothing to learn: images of random bytes with the classes in turn."""
-    draw = keys.numpy(0, "tests/images")
+    draw = rng.numpy_stream(0, "tests/images")
     return draw.integers(0, 256, (count, *shape), dtype=np.uint8), np.arange(count) % CLASSES
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import checkpoints
 import simulator
-from checkpoints import StoreError, lock
+from checkpoints import SessionUnreadable, lock
 from simulator.progress import ClientTrained, Event, RoundFinished
-from simulator.session import Session
+from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import kinds
 
@@ -57,17 +57,17 @@ def go_on(base: Path, told: Told) -> None:
         assert not told.created, "a session that was made is gone"
         _run(Session.create(CONFIG, folder, base), _Operator(folder, told), told)
     else:
-        reader = checkpoints.Session(folder)
+        reader = checkpoints.SessionReader(folder)
         reached = max([0, *reader.rounds()])
         assert reached >= told.rounds, "a round that was committed is gone"
         _post_again_if_lost(reader, reached, told)
         if told.stopped and not told.finished and reached == FORK_AT:
-            assert reader.partial() is not None, "finished clients of the stopped round are gone"
+            assert reader.unfinished_round() is not None, "finished clients of the stopped round are gone"
         _run(Session.resume(folder, base), _Operator(folder, told), told)
     fork = base / "fork"
     try:
         _run(Session.resume(fork, base), None, told)
-    except StoreError as error:
+    except SessionUnreadable as error:
         assert not told.forked, f"a fork that was made is gone: {error}"
         assert "is not a session" in str(error) or "interrupted while it was made" in str(error)
         _remove(fork)
@@ -124,7 +124,7 @@ class _Operator:
                 checkpoints.post(self._folder, "stop")
 
 
-def _post_again_if_lost(reader: checkpoints.Session, reached: int, told: Told) -> None:
+def _post_again_if_lost(reader: checkpoints.SessionReader, reached: int, told: Told) -> None:
     """The switch after round 1 is asked for again if nobody was told that it was posted."""
     waiting = [command.id for command in checkpoints.pending(reader.folder) if command.kind == "switch"]
     if told.switch and reached == FORK_AT:

@@ -77,7 +77,7 @@ def rounds(session: Path) -> int:
 
 def kinds(session: Path) -> list[str]:
     """The operator events in order, without the checkpoints."""
-    found = [event["event"] for event in checkpoints.Session(session).events()]
+    found = [event["event"] for event in checkpoints.SessionReader(session).events()]
     return [kind for kind in found if kind != "checkpoint"]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import checkpoints
-from simulator import keys
+from simulator import rng
 from simulator.data import partition
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
@@ -16,7 +16,7 @@ from tests.reliability.sessions import COMMAND, contents
 
 def images(path: Path, change: bool = False) -> Path:
     """An .npz of the user's own: noise of two classes; `change` alters one pixel of one image by one."""
-    draw = keys.numpy(0, "tests/own")
+    draw = rng.numpy_stream(0, "tests/own")
     pixels = draw.integers(1, 255, (120, 8, 8)).astype(np.uint8)
     pixels[7, 3, 3] += change
     np.savez(path, images=pixels, labels=np.arange(120) % 2)
@@ -58,13 +58,13 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
         timeout=120,
     )
     assert made.returncode == 0, made.stderr
-    recorded = checkpoints.Session(sessions / "x").document["environment"]["device"]
+    recorded = checkpoints.SessionReader(sessions / "x").document["environment"]["device"]
     assert recorded == "cpu (DEFAULT)"
     if call("switch", "x", "fedlora", "--set=rounds=3").code or cli("resume", "x").code == 0:
         pytest.skip("this machine has no other instruction set")
     assert_refused(cli("resume", "x"), 4, "no longer be bit-identical", recorded, "--allow-inexact")
     assert cli("resume", "x", "--allow-inexact").code == 0
-    (event,) = [e for e in checkpoints.Session(sessions / "x").events() if e["event"] == "resumed"]
+    (event,) = [e for e in checkpoints.SessionReader(sessions / "x").events() if e["event"] == "resumed"]
     assert [change.split(" ")[0] for change in event["inexact"]] == ["device"]
 
 

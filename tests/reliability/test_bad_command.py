@@ -67,4 +67,4 @@ def test_a_command_to_a_live_session_is_refused_and_leaves_its_training_alone(cl
         answer = checkpoints.answer(paused, command.id)
         assert answer is not None and answer.outcome == "refused" and answer.message
     assert state() == before
-    assert len(checkpoints.Session(paused).manifest().history) == 1
+    assert len(checkpoints.SessionReader(paused).manifest().history) == 1

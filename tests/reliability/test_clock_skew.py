@@ -9,9 +9,9 @@ import pytest
 
 import checkpoints
 from checkpoints import lock
-from simulator import keys
+from simulator import rng
 from simulator.progress import Event, RoundFinished
-from simulator.session import Outcome, Session
+from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 from tests.checkpoints.test_lock import leave_note
 
@@ -33,7 +33,7 @@ def _images() -> Iterator[None]:
 def test_files_whose_times_are_shuffled_are_read_by_round(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     run(folder, rounds=2)
-    draw = keys.numpy(0, "tests/mtimes")
+    draw = rng.numpy_stream(0, "tests/mtimes")
     for path in folder.rglob("*"):
         moment = float(draw.uniform(IN_1971, IN_2099))
         os.utime(path, (moment, moment))
@@ -61,7 +61,7 @@ def test_a_clock_set_decades_off_between_two_runs_changes_no_bit(
 def test_a_dead_owner_from_the_future_holds_nothing(tmp_path: Path) -> None:
     run(tmp_path / "s", rounds=2)
     leave_note(tmp_path / "s", pid=2**22 + 1, since="2099-01-01T00:00:00.000Z", start_time=float(IN_2099))
-    assert Session.resume(tmp_path / "s", tmp_path).run() == Outcome("finished", 4)
+    assert Session.resume(tmp_path / "s", tmp_path).run() == RunOutcome("finished", 4)
 
 
 def test_commands_from_clocks_decades_apart_are_both_carried_out(
@@ -80,5 +80,7 @@ def test_commands_from_clocks_decades_apart_are_both_carried_out(
     Session.create(federations.config("fedssa", rounds=4), folder, tmp_path).run(post)
     answers = [checkpoints.answer(folder, command.id) for command in posted]
     assert [each and each.outcome for each in answers] == ["applied", "applied"]
-    rates = [entry["settings"]["training"]["lr"] for entry in checkpoints.Session(folder).manifest().history]
+    rates = [
+        entry["settings"]["training"]["lr"] for entry in checkpoints.SessionReader(folder).manifest().history
+    ]
     assert rates == [0.1, 0.03, 0.02], "in the order of their ids"

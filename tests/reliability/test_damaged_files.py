@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Session
-from simulator import keys
+from checkpoints import SessionReader
+from simulator import rng
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 from tests.federations import committed
@@ -24,7 +24,7 @@ def flip(path: Path, at: float) -> None:
 def test_a_bit_flipped_object_is_found_named_and_an_older_round_offered(
     cli: Cli, done: Path, state: str, at: float
 ) -> None:
-    name = Session(done).manifest().states[state].name
+    name = SessionReader(done).manifest().states[state].name
     flip(done / name, at)
     assert_refused(cli("resume", "done"), 4, "round 3", name)
     assert_refused(cli("resume", "done"), 4, state, "Round 2 is kept")
@@ -35,13 +35,13 @@ def test_a_bit_flipped_object_is_found_named_and_an_older_round_offered(
 def test_a_truncated_object_is_found_named_and_an_older_round_offered(
     cli: Cli, done: Path, left: int
 ) -> None:
-    name = Session(done).manifest().states["client/2"].name
+    name = SessionReader(done).manifest().states["client/2"].name
     (done / name).write_bytes((done / name).read_bytes()[:left])
     assert_refused(cli("resume", "done"), 4, "round 3", "client/2", name, "Round 2 is kept")
 
 
 def test_a_flipped_bit_in_any_file_is_named_by_verify(cli: Cli, done: Path) -> None:
-    draw = keys.numpy(0, "tests/flips")
+    draw = rng.numpy_stream(0, "tests/flips")
     for path in sorted(each for each in done.rglob("*") if each.is_file() and each.stat().st_size):
         whole = path.read_bytes()
         flip(path, float(draw.uniform()))
@@ -60,7 +60,7 @@ def test_a_torn_last_ledger_line_is_rebuilt_and_said(cli: Cli, done: Path, tear:
     assert committed(done) == before, "a reader fills in what is missing"
     assert cli("resume", "done").code == 0
     assert (done / "ledger.jsonl").read_bytes() == whole
-    assert any(event["event"] == "warning" for event in Session(done).events())
+    assert any(event["event"] == "warning" for event in SessionReader(done).events())
 
 
 @pytest.mark.parametrize("name", ["session.json", "manifests/000003.json"])
@@ -76,7 +76,7 @@ def test_a_hostile_session_json_or_manifest_reaches_no_file_outside(
 
 def test_a_hostile_safetensors_file_in_the_place_of_a_state_is_refused_unread(cli: Cli, done: Path) -> None:
     """A header of 200,000 empty tensors: safetensors itself would read it. With hashes that fit: see test_hostile."""
-    name = Session(done).manifest().states["server"].name
+    name = SessionReader(done).manifest().states["server"].name
     empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     header = json.dumps({f"t{number}": empty for number in range(200_000)}).encode()
     (done / name).write_bytes(len(header).to_bytes(8, "little") + header)

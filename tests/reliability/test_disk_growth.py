@@ -10,7 +10,7 @@ import checkpoints
 import simulator
 from checkpoints import Retention, Store
 from simulator.progress import Event, RoundFinished
-from simulator.session import Session
+from simulator.sessions.session import Session
 from tests import federations
 
 
@@ -49,8 +49,8 @@ def test_twenty_rounds_take_the_space_of_six_and_their_ledger(tmp_path: Path) ->
     assert all(len(held) <= 4 * 5 for held in sizes.values())
     largest_checkpoint = 5 * max(max(held.values()) for held in sizes.values())
     assert all(sum(held.values()) <= 4 * largest_checkpoint for held in sizes.values())
-    assert len(checkpoints.Session(tmp_path / "s").records()) == 20
-    assert len(checkpoints.Session(tmp_path / "s").rounds()) <= 4
+    assert len(checkpoints.SessionReader(tmp_path / "s").records()) == 20
+    assert len(checkpoints.SessionReader(tmp_path / "s").rounds()) <= 4
 
 
 def test_a_fork_goes_on_when_its_parent_is_pruned_and_then_deleted(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_fork_goes_on_when_its_parent_is_pruned_and_then_deleted(tmp_path: Pat
     simulator.fork(parent, child, tmp_path, 3)
     with Store.open(parent) as store:
         store.prune(Retention(last=1, best=None))
-    assert 3 not in checkpoints.Session(parent).rounds()
+    assert 3 not in checkpoints.SessionReader(parent).rounds()
     assert checkpoints.verify(child) == []
     shutil.rmtree(parent)
     Session.resume(child, tmp_path).run()
@@ -72,11 +72,11 @@ def test_new_checkpoints_are_durable_before_old_ones_go(tmp_path: Path) -> None:
     folder = tmp_path / "s"
 
     def read(event: Event) -> None:
-        if folder.exists() and (kept := checkpoints.Session(folder).rounds()):
-            manifest = checkpoints.Session(folder).manifest(kept[-1])
+        if folder.exists() and (kept := checkpoints.SessionReader(folder).rounds()):
+            manifest = checkpoints.SessionReader(folder).manifest(kept[-1])
             for name in manifest.states:
-                checkpoints.Session(folder).check(manifest, name, thorough=True)
+                checkpoints.SessionReader(folder).check(manifest, name, thorough=True)
 
     settings = federations.config("fedssa", rounds=5, checkpoint={"keep_last": 1, "keep_best": False})
     Session.create(settings, folder, tmp_path).run(read)
-    assert checkpoints.Session(folder).rounds() == [5]
+    assert checkpoints.SessionReader(folder).rounds() == [5]

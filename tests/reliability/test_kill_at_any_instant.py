@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import checkpoints
-from simulator import keys, methods
-from simulator.config import Config, read_toml
+from simulator import methods, rng
+from simulator.config import Config
+from simulator.nested import read_toml
 from simulator.progress import Event, RoundFinished
-from simulator.session import Session
+from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import configuration, events, finish, messages, start
 
@@ -39,10 +40,10 @@ def assert_swept(session: Path) -> None:
 def check(folder: Path, method: str, kills: int) -> None:
     config = configuration(folder, method, kills * ROUNDS_A_KILL)
     finish(folder, "run", "--config", config, "--session", "alone")
-    records = checkpoints.Session(folder / "alone").records()
+    records = checkpoints.SessionReader(folder / "alone").records()
     seconds = sum(record["timing"]["seconds"] for record in records) / len(records)
 
-    draw = keys.numpy(0, f"tests/kill/{method}")
+    draw = rng.numpy_stream(0, f"tests/kill/{method}")
     session = folder / "killed"
     for number in range(kills):
         begin = ["resume", "killed"] if number else ["run", "--config", config, "--session", "killed"]
@@ -79,7 +80,7 @@ def test_a_run_killed_a_hundred_times_ends_as_one_left_alone(tmp_path: Path) -> 
 def commanded(folder: Path, kills: int, seed: int) -> None:
     """Kills at random moments with a pause, a resume or a switch just before each."""
     settings = configuration(folder, "fedlora", kills * ROUNDS_A_KILL)
-    session, draw = folder / "killed", keys.numpy(seed, "tests/kill/commands")
+    session, draw = folder / "killed", rng.numpy_stream(seed, "tests/kill/commands")
     rates = (number / 1000 for number in range(1, 2 * kills + 1))
     posted = []
     for number in range(kills):
@@ -100,7 +101,7 @@ def commanded(folder: Path, kills: int, seed: int) -> None:
     answers = {each.id: checkpoints.answer(session, each.id) for each in posted}
     assert all(answers.values()), "a command was lost"
     assert list((session / "control" / "inbox").iterdir()) == []
-    history = checkpoints.Session(session).manifest().history[1:]
+    history = checkpoints.SessionReader(session).manifest().history[1:]
     applied = {id for id, answer in answers.items() if answer and answer.outcome == "applied"}
     switches = [each.id for each in posted if each.kind == "switch" and each.id in applied]
     assert [entry["command"] for entry in history] == switches

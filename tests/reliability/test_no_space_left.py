@@ -30,7 +30,7 @@ def test_a_run_on_a_disk_that_fills_up_says_what_it_needed_and_goes_on_when_ther
         assert re.search(r"[\d,]+ bytes were needed", said)
         assert "Traceback" not in (tmp_path / "log").read_text()
 
-        reached = checkpoints.Session(small / "s").rounds()[-1]
+        reached = checkpoints.SessionReader(small / "s").rounds()[-1]
         assert 1 <= reached < 12
         assert [f for f in checkpoints.verify(small / "s") if f.severity == "damage"] == []
         assert call("show", "s", "--sessions-dir", small).code == 0

@@ -44,5 +44,5 @@ def test_a_session_that_cannot_be_written_is_forked_into_a_folder_that_can(
         other = tmp_path / "other"
         result = cli("fork", done, "--at-round=2", "--session=child", "--sessions-dir", other, "--run")
         assert result.code == 0, result.err
-    child = checkpoints.Session(other / "child")
-    assert child.manifest().states == checkpoints.Session(done).manifest().states
+    child = checkpoints.SessionReader(other / "child")
+    assert child.manifest().states == checkpoints.SessionReader(done).manifest().states

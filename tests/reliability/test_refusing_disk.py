@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints import StorageError, files
-from simulator.session import Session
+from checkpoints import DiskError, files
+from simulator.sessions.session import Session
 from tests import federations
 from tests.checkpoints.disk import Failing
 from tests.reliability.lives import CONFIG, Committed, Told, go_on, live, outcome, quiet
@@ -46,13 +46,13 @@ def _images() -> Iterator[None]:
 
 
 def attempt(base: Path, failure: Failure, nth: int) -> tuple[Failing, Told]:
-    """The life with the n-th of the calls failing: it ends there, and says why in the message of a StorageError."""
+    """The life with the n-th of the calls failing: it ends there, and says why in the message of a DiskError."""
     failing, told = Failing(set(failure.calls), nth, failure.code), Told()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "os", failing)
         try:
             live(base, told)
-        except StorageError as error:
+        except DiskError as error:
             assert failing.struck
             assert failure.says in str(error)
             assert str(base) in str(error)
@@ -84,7 +84,7 @@ def test_a_disk_that_refuses_while_a_session_is_made_leaves_its_name_free_or_a_s
     nth, struck = 0, True
     while struck:
         folder, failing = tmp_path / str(nth), Failing(set(failure.calls), nth, failure.code)
-        with pytest.MonkeyPatch.context() as patch, suppress(StorageError):
+        with pytest.MonkeyPatch.context() as patch, suppress(DiskError):
             patch.setattr(files, "os", failing)
             Session.create(CONFIG, folder, tmp_path).close()
         struck = failing.struck

@@ -34,7 +34,7 @@ def test_a_terminal_that_goes_away_stops_a_run_with_a_checkpoint(tmp_path: Path)
         wait_until(lambda: rounds(session) >= 2, process)
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=60) == 129, messages(tmp_path)
-    reader = checkpoints.Session(session)
+    reader = checkpoints.SessionReader(session)
     assert reader.state() == "stopped"
     assert reader.rounds()[-1] == rounds(session) >= 2
     assert reader.events()[-1]["reason"] == "SIGHUP"
@@ -46,8 +46,8 @@ def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None
     with running(tmp_path) as process:
         wait_until(lambda: rounds(session) >= 2, process)
         process.send_signal(signal.SIGUSR1)
-        wait_until(lambda: checkpoints.Session(session).rounds() != [], process)
-        (kept,) = checkpoints.Session(session).rounds()
+        wait_until(lambda: checkpoints.SessionReader(session).rounds() != [], process)
+        (kept,) = checkpoints.SessionReader(session).rounds()
         wait_until(lambda: rounds(session) > kept + 2, process)
         process.kill()
     assert kinds(session) == ["started"]
@@ -55,7 +55,7 @@ def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None
     assert call("switch", "s", "standalone", f"--set=rounds={kept + 1}", *here).code == 0
     assert call("resume", "s", *here).code == 0
     assert "warning" in kinds(session), "the rounds after the checkpoint are computed again, and that is said"
-    assert checkpoints.Session(session).state() == "finished"
+    assert checkpoints.SessionReader(session).state() == "finished"
 
 
 def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_second_sigint_leaves_at_once_and_loses_the_round(tmp_path: Path) -> N
         process.kill()
         process.wait()
     assert "left at once: this round is lost" in messages(tmp_path)
-    reader = checkpoints.Session(session)
+    reader = checkpoints.SessionReader(session)
     assert (reader.state(), reader.rounds()[-1]) == ("interrupted", 1)
     checkpoints.Store.open(session).close()
     assert checkpoints.verify(session) == []
@@ -95,5 +95,5 @@ def test_a_second_sigint_leaves_at_once_and_loses_the_round(tmp_path: Path) -> N
 
 def training(session: Path, round: int) -> bool:
     """Whether the owner says that it is in this round."""
-    note = checkpoints.Session(session).owner() or {}
+    note = checkpoints.SessionReader(session).owner() or {}
     return bool(note.get("progress", {}).get("round") == round and note.get("state") == "running")

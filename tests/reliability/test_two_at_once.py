@@ -22,7 +22,7 @@ def test_of_two_processes_that_resume_a_session_at_the_same_moment_one_does(tmp_
         wait_until(lambda: any(process.poll() is not None for process in both))
         (loser,) = [process for process in both if process.poll() is not None]
         (owner,) = [process for process in both if process is not loser]
-        wait_until(lambda: checkpoints.Session(tmp_path / "s").rounds()[-1] >= 3, owner)
+        wait_until(lambda: checkpoints.SessionReader(tmp_path / "s").rounds()[-1] >= 3, owner)
         owner.send_signal(signal.SIGTERM)
         assert owner.wait(timeout=60) == 143
     finally:
@@ -46,7 +46,7 @@ def test_two_commands_posted_at_the_same_instant_are_each_done_once_and_answered
     run = start(tmp_path, "run", "--config", config, "--session", "s")
     try:
         wait_until(lambda: (session / "session.json").exists(), run)
-        wait_until(lambda: checkpoints.Session(session).rounds() != [], run)
+        wait_until(lambda: checkpoints.SessionReader(session).rounds() != [], run)
         barrier = PROCESSES.Barrier(2)
         changes = [{"method": "fedssa", "set": []}, {"method": None, "set": ["training.lr=0.002"]}]
         posters = [PROCESSES.Process(target=post, args=(session, each, barrier)) for each in changes]
@@ -60,7 +60,7 @@ def test_two_commands_posted_at_the_same_instant_are_each_done_once_and_answered
     finally:
         run.kill()
         run.wait()
-    reader = checkpoints.Session(session)
+    reader = checkpoints.SessionReader(session)
     answers = [checkpoints.answer(session, path.stem) for path in (session / "control" / "done").iterdir()]
     assert [each and each.outcome for each in answers] == ["applied", "applied"]
     asked = [entry["command"] for entry in reader.manifest().history[1:]]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulator.builder import Built
 from simulator.methods.base import cross_entropy
 from simulator.training.client import batch_sizes
-from simulator.training.nets import Phase
+from simulator.training.phase import Phase
 from tests import federations
 
 PHASE = Phase("model", cross_entropy)

@@ -8,13 +8,13 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from simulator import keys, models
+from simulator import models, rng
 from simulator.methods.fedgh import FedGH
 from simulator.models import ImageShape
+from simulator.runners.local import update
 from simulator.tensors import named, of_module, part
-from simulator.training.client import Workplace
-from simulator.training.flops import FlopBook, counting_flops
-from simulator.training.local import update
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache, counting_flops
 from tests import federations
 
 TINY_CNN, TINY_MLP = 0, 1
@@ -23,7 +23,7 @@ TINY_CNN, TINY_MLP = 0, 1
 @pytest.mark.parametrize("name", models.names())
 def test_a_training_step_counts_what_torchs_own_counter_counts(name: str) -> None:
     shape = ImageShape(3, 32, 32)
-    network = models.build(name, shape, 10, keys.torch_stream(0, "tests/model"))
+    network = models.build(name, shape, 10, rng.torch_stream(0, "tests/model"))
     x, y = torch.zeros(4, 3, 32, 32), torch.zeros(4, dtype=torch.int64)
     with FlopCounterMode(display=False) as torchs:
         F.cross_entropy(network(x), y).backward()
@@ -51,7 +51,7 @@ def test_only_the_threads_own_work_is_counted() -> None:
 
 
 def test_a_kind_of_step_is_counted_once_and_then_looked_up() -> None:
-    book = FlopBook()
+    book = FlopCache()
     for size in (8, 2):
         with book.step("a", "model", 8):
             torch.mm(torch.zeros(size, 3), torch.zeros(3, 4))
@@ -62,7 +62,7 @@ def test_a_kind_of_step_is_counted_once_and_then_looked_up() -> None:
 
 
 def test_a_step_that_fails_leaves_no_count() -> None:
-    book = FlopBook()
+    book = FlopCache()
     with pytest.raises(ValueError, match="broken"), book.step("a", "model", 8):
         raise ValueError("broken")
     with book.step("a", "model", 8):
@@ -75,7 +75,7 @@ def client_flops(method: str, client: int) -> tuple[int, int]:
     parts = federations.built(federations.config(method, training={"epochs": 2, "batch_size": 8}))
     state, info = parts.engine.start(), parts.federation.clients[client]
     payload = {k: t.clone() for k, t in parts.method.downlink(1, state.server, info).items()}
-    done = update(parts.method, federations.workplace(parts), info, 1, state.clients[client], payload)
+    done = update(parts.method, federations.context(parts), info, 1, state.clients[client], payload)
     return done.flops, info.samples
 
 
@@ -109,7 +109,7 @@ def test_a_round_of_the_tiny_cnn_counts_what_torchs_own_counter_counts() -> None
     """Over all batches of the epochs, also the shorter last one."""
     flops, _ = client_flops("standalone", TINY_CNN)
     parts = federations.built(federations.config(training={"epochs": 2, "batch_size": 8}))
-    network = parts.federation.build("tiny_cnn", keys.torch_stream(0, "tests/model"))
+    network = parts.federation.build("tiny_cnn", rng.torch_stream(0, "tests/model"))
     network.load_state_dict(part(parts.engine.start().clients[TINY_CNN], "model"))
     local = federations.local(parts, TINY_CNN, parts.engine.start().clients[TINY_CNN])
     (phase,) = parts.method.phases(local)
@@ -136,11 +136,11 @@ def test_the_count_does_not_depend_on_which_client_came_first() -> None:
     data = federations.pixels(torch.from_numpy(images.images), labels, [few, many], num_classes=4)
     federation = federations.federation(["tiny_cnn"] * 2, [20, 20], [(0, 1), (0, 1, 2, 3)], num_classes=4)
     method = FedGH(federations.config("fedgh").method, federation)
-    model = federation.build("tiny_cnn", keys.torch_stream(0, "tests/model"))
+    model = federation.build("tiny_cnn", rng.torch_stream(0, "tests/model"))
 
     def counted(*order: int) -> dict[int, int]:
-        place = Workplace(federation, data, FlopBook())
-        payload = method.start_server()
+        place = TrainingContext(federation, data, FlopCache())
+        payload = method.init_server()
         return {
             k: update(
                 method, place, federation.clients[k], 1, named("model", of_module(model)), payload

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator import keys
-from simulator.draws import drawing_from
+from simulator import rng
+from simulator.rng import drawing_from
 from simulator.tensors import Tensors
 from simulator.training.forward_mode import derivative_along, plain_attention
 
@@ -16,7 +16,7 @@ DOUBLE = torch.float64
 
 
 def drawn(*shape: int, purpose: str = "x") -> Tensor:
-    return torch.randn(shape, generator=keys.torch_stream(0, f"tests/{purpose}"), dtype=DOUBLE)
+    return torch.randn(shape, generator=rng.torch_stream(0, f"tests/{purpose}"), dtype=DOUBLE)
 
 
 def test_the_product_is_the_derivative_along_the_direction() -> None:
@@ -72,7 +72,7 @@ def test_a_product_passes_through_an_attention_layer(draws: bool) -> None:
 
         if not draws:
             return attend()
-        with drawing_from(keys.torch_stream(0, "tests/draws")):
+        with drawing_from(rng.torch_stream(0, "tests/draws")):
             return attend()
 
     direction, h = drawn(2, 5, 8, purpose="direction"), 1e-5

@@ -2,15 +2,15 @@
 
 import torch
 
-from simulator import keys
-from simulator.draws import drawing_from
+from simulator import rng
+from simulator.rng import drawing_from
 from simulator.training.views import RandomView
 
 IMAGES = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32).reshape(2, 3, 8, 8) / 100
 
 
 def view(purpose: str) -> torch.Tensor:
-    with drawing_from(keys.torch_stream(0, purpose)):
+    with drawing_from(rng.torch_stream(0, purpose)):
         return RandomView()(IMAGES)
 
 
@@ -37,7 +37,7 @@ def test_every_pixel_of_a_crop_comes_from_the_image() -> None:
     class Crop(RandomView):
         JITTER = 0.0
 
-    with drawing_from(keys.torch_stream(0, "crops")):
+    with drawing_from(rng.torch_stream(0, "crops")):
         crops = Crop()(IMAGES[:1].expand(200, -1, -1, -1))
     assert crops.min() >= IMAGES[0].min() - 1e-5
     assert crops.max() <= IMAGES[0].max() + 1e-5
@@ -56,7 +56,7 @@ def test_a_crop_of_the_whole_is_the_image_or_its_mirror_image() -> None:
         RATIO = (1.0, 1.0)
         JITTER = 0.0
 
-    with drawing_from(keys.torch_stream(0, "whole")):
+    with drawing_from(rng.torch_stream(0, "whole")):
         views = Whole()(IMAGES[:1].expand(50, -1, -1, -1))
     mirrored = torch.isclose(views, IMAGES[:1].flip(3), atol=1e-5).all(3).all(2).all(1)
     whole = torch.isclose(views, IMAGES[:1], atol=1e-5).all(3).all(2).all(1)

@@ -158,8 +158,8 @@ class HtflApp(Frame):
 
     def _fork(self, parent: Path, wish: ForkWish) -> None:
         def work() -> None:
-            from simulator.forking import fork
             from simulator.progress import Event, RoundStarted
+            from simulator.sessions.forking import fork
 
             def observe(event: Event) -> None:
                 if isinstance(event, RoundStarted):

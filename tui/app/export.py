@@ -7,7 +7,8 @@ from pathlib import Path
 
 import checkpoints
 import presets
-from simulator.config import Config, Raw, with_method
+from simulator.config import Config
+from simulator.nested import Raw, with_method
 from tui.cli.toml import value
 
 
@@ -31,10 +32,10 @@ def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object
 def command_lines(folder: Path) -> list[str]:
     """What to type for the same results: the run, and for every fork and switch since, a fork at its round.
 
-    Forks, because a switch takes hold whenever it arrives, and a fork at the round that is named. Raises StoreError,
-    StorageError or ConfigError for a session that cannot be read.
+    Forks, because a switch takes hold whenever it arrives, and a fork at the round that is named. Raises
+    SessionUnreadable, DiskError or ConfigError for a session that cannot be read.
     """
-    session = checkpoints.Session(folder)
+    session = checkpoints.SessionReader(folder)
     config, parent = session.document["config"], session.parent
     history = session.manifest().history if session.rounds() else []
     name = f"{folder.name}-again"
@@ -44,7 +45,7 @@ def command_lines(folder: Path) -> list[str]:
     else:
         common, later = _split(history, parent["round"], config)
         origin = folder.parent / parent["name"]
-        before = checkpoints.Session(origin).document["config"] if origin.is_dir() else config
+        before = checkpoints.SessionReader(origin).document["config"] if origin.is_dir() else config
         start = before | ({"method": common["method"], **common["settings"]} if common else {})
         lines = [_fork(parent["name"], parent["round"], name, start, config)]
     present = config

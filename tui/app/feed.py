@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import Command, StorageError, StoreError
-from simulator import switching
+from checkpoints import Command, DiskError, SessionUnreadable
+from simulator.sessions.history import settings_in_force
 from tui.app.curves import Curves, Grower, Record
 from tui.cli.literals import assigned
 
@@ -98,7 +98,7 @@ class Feed:
         self.run = Run(folder)
         self._folder = folder
         self._stamps: dict[str, Stamp] = {}
-        self._session: checkpoints.Session | None = None
+        self._session: checkpoints.SessionReader | None = None
         self._grower = Grower()
         self._offset = 0
 
@@ -107,7 +107,7 @@ class Feed:
         before = self.run
         try:
             self._read()
-        except (StoreError, StorageError, OSError) as error:
+        except (SessionUnreadable, DiskError, OSError) as error:
             self._fail(str(error))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             self._fail(
@@ -122,7 +122,7 @@ class Feed:
 
     def _read(self) -> None:
         if self._session is None or self.run.error:
-            self._session = checkpoints.Session(self._folder)
+            self._session = checkpoints.SessionReader(self._folder)
             self._stamps.clear()
             self.run = replace(self.run, document=self._session.document, error=None)
         for name, read in self._parts():
@@ -134,7 +134,7 @@ class Feed:
         if (state := self._session.state()) != self.run.state:
             self.run = replace(self.run, state=state)
 
-    def _parts(self) -> list[tuple[str, Callable[[checkpoints.Session], None]]]:
+    def _parts(self) -> list[tuple[str, Callable[[checkpoints.SessionReader], None]]]:
         """Checkpoints last: what they say of the settings is then of rounds already read.
 
         session.json never changes, but it may be damaged or vanish, and the rest is worth nothing then.
@@ -148,10 +148,10 @@ class Feed:
             (MANIFESTS, self._read_manifests),
         ]
 
-    def _read_document(self, session: checkpoints.Session) -> None:
-        checkpoints.Session(session.folder)
+    def _read_document(self, session: checkpoints.SessionReader) -> None:
+        checkpoints.SessionReader(session.folder)
 
-    def _read_ledger(self, session: checkpoints.Session) -> None:
+    def _read_ledger(self, session: checkpoints.SessionReader) -> None:
         """The lines that came since; all of them when the file is another, or shorter."""
         path = self._folder / LEDGER
         stamp, before = _stamp(path), self._stamps.get(LEDGER)
@@ -175,25 +175,25 @@ class Feed:
         self._offset += len(whole) + len(newline)
         return [json.loads(line) for line in whole.splitlines()]
 
-    def _read_events(self, session: checkpoints.Session) -> None:
+    def _read_events(self, session: checkpoints.SessionReader) -> None:
         self.run = replace(self.run, events=tuple(session.events()))
 
-    def _read_owner(self, session: checkpoints.Session) -> None:
+    def _read_owner(self, session: checkpoints.SessionReader) -> None:
         owner = session.owner() or {}
         progress = owner.get("progress", {})
         quiet = {"heartbeat", "ledger"}  # these move while nothing that is shown does
         if any(owner.get(key) != self.run.owner.get(key) for key in owner.keys() - quiet):
             self.run = replace(self.run, owner=owner, progress=progress, state=session.state())
 
-    def _read_inbox(self, session: checkpoints.Session) -> None:
+    def _read_inbox(self, session: checkpoints.SessionReader) -> None:
         pending = tuple(checkpoints.pending(self._folder))
         if pending != self.run.pending:
             self.run = replace(self.run, pending=pending)
 
-    def _read_manifests(self, session: checkpoints.Session) -> None:
+    def _read_manifests(self, session: checkpoints.SessionReader) -> None:
         kept = tuple(session.rounds())
         history = session.manifest().history if kept else []
-        config = switching.in_force(session.document, history)
+        config = settings_in_force(session.document, history)
         self.run = replace(self.run, checkpoints=kept, config=config)
 
 

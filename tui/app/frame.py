@@ -319,8 +319,8 @@ class Frame(App[str]):
             found = []
             for path in checkpoints.sessions(self.sessions_dir):
                 try:
-                    found.append((path.name, checkpoints.Session(path).state()))
-                except (checkpoints.StoreError, checkpoints.StorageError):
+                    found.append((path.name, checkpoints.SessionReader(path).state()))
+                except (checkpoints.SessionUnreadable, checkpoints.DiskError):
                     found.append((path.name, "damaged"))
             return found
 

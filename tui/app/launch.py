@@ -12,7 +12,7 @@ from tui.cli.errors import explain
 
 if TYPE_CHECKING:
     from simulator.progress import Event, Observer
-    from simulator.session import Session
+    from simulator.sessions.session import Session
 
 Opener = Callable[[], "Session"]
 """Makes or resumes a session. It is called on the run's own thread: the first one imports torch."""

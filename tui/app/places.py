@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import checkpoints
 
 if TYPE_CHECKING:
-    from simulator.session import Session
+    from simulator.sessions.session import Session
     from tui.app.dialogs.new_run import NewRun
     from tui.app.launch import Opener
 
@@ -27,7 +27,7 @@ class Places:
         """Makes the session of a new run."""
 
         def create() -> "Session":
-            from simulator.session import Session
+            from simulator.sessions.session import Session
 
             return Session.create(wish.choices.read(), wish.folder, self.data)
 
@@ -37,11 +37,11 @@ class Places:
         """Takes a session up again, with so many rounds in all if they are to be others."""
 
         def resume() -> "Session":
-            from simulator.rehearsal import extend
-            from simulator.session import Session
+            from simulator.sessions.dry_run import extend
+            from simulator.sessions.session import Session
 
             if rounds is not None:
-                extend(checkpoints.Session(folder), rounds)
+                extend(checkpoints.SessionReader(folder), rounds)
             return Session.resume(
                 folder, self.data, workers=self.workers, device=self.device, allow_inexact=allow_inexact
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.message import Message
 
 import checkpoints
-from checkpoints import Command, StorageError, StoreError
+from checkpoints import Command, DiskError, SessionUnreadable
 from tui.app.feed import LIVE, Feed
 from tui.app.messages import Answered, ComparedRead, RunRead
 
@@ -77,8 +77,8 @@ class Watch(threading.Thread):
     def _look_for_answers(self) -> None:
         for folder, command in self._asked:
             settled, answer = False, None
-            with suppress(StoreError, StorageError):
-                session = checkpoints.Session(folder)
+            with suppress(SessionUnreadable, DiskError):
+                session = checkpoints.SessionReader(folder)
                 # The state is read before the answer: an owner answers before it ends.
                 ended = command.kind != "switch" and session.state() not in LIVE
                 answer = checkpoints.answer(folder, command.id)

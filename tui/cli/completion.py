@@ -54,7 +54,8 @@ def assignments(incomplete: str) -> list[str]:
 
 def config_keys() -> list[str]:
     """Every dotted key of the configuration but the methods', each with the '=' that follows it."""
-    from simulator.config import Config, Section
+    from simulator.config import Config
+    from simulator.sections import Section
 
     keys = []
     for name, field in Config.model_fields.items():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import checkpoints
-from checkpoints import Command, Partial, StorageError, StoreError
+from checkpoints import Command, DiskError, SessionUnreadable, UnfinishedRound
 from tui.cli import lineage, literals, options, output, running, toml
 from tui.cli.resume import described
 from tui.cli.summary import Summary, well_formed
@@ -59,17 +59,17 @@ class Page:
     children: list[dict[str, Any]]
     """The forks beside it, each with its name and the round."""
     pending: list[Command]
-    partial: Partial | None
+    unfinished: UnfinishedRound | None
     kept: str | None
 
     @classmethod
     def read(cls, folder: Path, round: int | None) -> "Page":
-        """Raises StoreError when the session is damaged or has no record of the round."""
-        reader = checkpoints.Session(folder)
+        """Raises SessionUnreadable when the session is damaged or has no record of the round."""
+        reader = checkpoints.SessionReader(folder)
         records = reader.records()
         summary = Summary.read(folder, sized=True)
         if summary.error:
-            raise StoreError(summary.error)
+            raise SessionUnreadable(summary.error)
         return cls(
             summary,
             reader.document,
@@ -80,7 +80,7 @@ class Page:
             reader.manifest().history if reader.rounds() else [],
             _children(folder, str(reader.document.get("id"))),
             checkpoints.pending(folder),
-            reader.partial(),
+            reader.unfinished_round(),
             running.unfinished(reader),
         )
 
@@ -92,8 +92,8 @@ class Page:
             "switches": [_switch(entry) for entry in self._switches()],
             "children": self.children,
             "pending": [asdict(command) for command in self.pending],
-            "partial": self.partial
-            and {"round": self.partial.round, "clients": running.kept_clients(self.partial)},
+            "partial": self.unfinished
+            and {"round": self.unfinished.round, "clients": running.kept_clients(self.unfinished)},
             "environment": self.document["environment"],
             "curve": [record["accuracy"]["mean"] for record in self.records],
             "record": self.record,
@@ -157,13 +157,13 @@ class Page:
 
     def _in_force(self) -> dict[str, Any]:
         """The configuration as the switches left it."""
-        from simulator.switching import in_force
+        from simulator.sessions.history import settings_in_force
 
-        return in_force(self.document, self.history)
+        return settings_in_force(self.document, self.history)
 
     def _at_start(self) -> Iterator[tuple[str, object]]:
         """The sections that a switch has changed, as the session was made with them."""
-        from simulator.switching import SETTINGS
+        from simulator.sessions.history import SETTINGS
 
         made, now = self.document["config"], self._in_force()
         for name in ("method", *SETTINGS):
@@ -216,7 +216,7 @@ def _chosen(folder: Path, records: list[dict[str, Any]], round: int | None) -> d
     found = next((record for record in records if record.get("round") == round), None)
     if found is None:
         has = f"rounds 1 to {records[-1].get('round')}" if records else "no round yet"
-        raise StoreError(f"{folder} has no record of round {round}; it has {has}.")
+        raise SessionUnreadable(f"{folder} has no record of round {round}; it has {has}.")
     return found
 
 
@@ -225,8 +225,8 @@ def _children(folder: Path, id: str) -> list[dict[str, Any]]:
     found = []
     for path in checkpoints.sessions(folder.resolve().parent):
         try:
-            parent = checkpoints.Session(path).parent
-        except (StoreError, StorageError):
+            parent = checkpoints.SessionReader(path).parent
+        except (SessionUnreadable, DiskError):
             continue  # `sessions` calls it damaged
         if isinstance(parent, dict) and parent.get("id") == id:
             found.append({"name": path.name, "round": parent.get("round")})

@@ -5,11 +5,11 @@ import traceback
 
 import typer
 
-from checkpoints import StorageError, StoreError
+from checkpoints import DiskError, SessionUnreadable
 from presets import PresetError
 from simulator.errors import HtflError
 
-KNOWN = (HtflError, StoreError, StorageError, PresetError)
+KNOWN = (HtflError, SessionUnreadable, DiskError, PresetError)
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Typer's base of all faults on the command line, which it keeps under a name that moved between versions."""
 
@@ -37,7 +37,7 @@ def explain(error: BaseException) -> tuple[str, int]:
             return "", OUTPUT_CLOSED
         case KeyboardInterrupt() | typer.Abort():
             return "interrupted.", INTERRUPTED
-        case HtflError() | StoreError() | StorageError() | PresetError():
+        case HtflError() | SessionUnreadable() | DiskError() | PresetError():
             return str(error), error.exit_code
         case OSError():
             where = f"{error.filename}: " if error.filename else ""

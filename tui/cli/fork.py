@@ -10,8 +10,8 @@ from tui.cli import completion, options, output, running
 from tui.cli.options import SCALE, WHAT
 
 if TYPE_CHECKING:
-    from simulator.forking import Fork
     from simulator.progress import Event
+    from simulator.sessions.forking import Fork
 
 
 def fork(
@@ -90,8 +90,8 @@ def fork(
       htfl-sim fork mu07 --at-round 0 --session reseeded --seed 1 --rounds 100
     """
     from simulator.data.datasets import data_folder
-    from simulator.forking import fork as branch
-    from simulator.session import Session
+    from simulator.sessions.forking import fork as branch
+    from simulator.sessions.session import Session
 
     into = options.sessions_dir(sessions_dir)
     parent = options.session_folder(session, into)

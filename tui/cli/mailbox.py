@@ -26,7 +26,7 @@ Look = Callable[[Note], bool]
 
 
 def await_answer(
-    session: checkpoints.Session, command: Command, timeout: float | None, look: Look
+    session: checkpoints.SessionReader, command: Command, timeout: float | None, look: Look
 ) -> Answer | None:
     """The owner's answer; None when the owner has ended without one, or `look` has seen enough.
 
@@ -52,7 +52,7 @@ def await_answer(
         time.sleep(POLL_SECONDS)
 
 
-def owner(session: checkpoints.Session) -> Note:
+def owner(session: checkpoints.SessionReader) -> Note:
     """What the owner notes of itself; nothing while that cannot be read."""
     try:
         return session.owner() or {}
@@ -75,7 +75,7 @@ def progress(note: Note) -> str:
     return "before its first round"
 
 
-def refuse_idle(session: checkpoints.Session, what: str) -> NoReturn:
+def refuse_idle(session: checkpoints.SessionReader, what: str) -> NoReturn:
     """Raise the SessionError for a session that nobody runs: what state it is in, and what can be done."""
     name, done = session.folder.name, max([0, *session.rounds()])
     how, remedy = {
@@ -133,7 +133,7 @@ class Ticker:
 
 
 def _give_up(
-    session: checkpoints.Session, command: Command, note: Note, waited: float, silent: float
+    session: checkpoints.SessionReader, command: Command, note: Note, waited: float, silent: float
 ) -> NoReturn:
     heartbeat = note.get("heartbeat")
     if silent > SILENT_SECONDS:

@@ -173,7 +173,7 @@ Settings = Annotated[
 def load_plugins(files: Sequence[Path] | None) -> None:
     """Let the methods of these files stand beside the built-in ones. Raises ConfigError."""
     if files:
-        from simulator import plugins
+        from simulator.methods import plugins
 
         for file in files:
             plugins.load(file)
@@ -187,17 +187,19 @@ def sessions_dir(option: Path | str | None) -> Path:
 def session_folder(name: str, folder: Path) -> Path:
     """The folder of a session that is there, by its name in the sessions folder or by path.
 
-    Raises StoreError, naming the nearest session, when there is none.
+    Raises SessionUnreadable, naming the nearest session, when there is none.
     """
     import checkpoints
-    from checkpoints import StoreError
-    from simulator.config import nearest
+    from checkpoints import SessionUnreadable
+    from simulator.errors import nearest
 
     for path in (folder / name, Path(name).expanduser()):
         if path.is_dir() and path != folder and name not in ("", ".", ".."):
             return path
     known = [path.name for path in checkpoints.sessions(folder)]
-    raise StoreError(f"no session '{name}' in {folder}.{nearest(name, known)} See `htfl-sim sessions`.")
+    raise SessionUnreadable(
+        f"no session '{name}' in {folder}.{nearest(name, known)} See `htfl-sim sessions`."
+    )
 
 
 def checked_name(name: str) -> str:

@@ -52,7 +52,7 @@ def resume(
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
     """
     folder = options.session_folder(session, options.sessions_dir(sessions_dir))
-    reader = checkpoints.Session(folder)
+    reader = checkpoints.SessionReader(folder)
     if reader.alive() and not steal:
         given = {
             "--rounds": rounds,
@@ -68,8 +68,8 @@ def resume(
         return
 
     from simulator.data.datasets import data_folder
-    from simulator.rehearsal import extend
-    from simulator.session import Session
+    from simulator.sessions.dry_run import extend
+    from simulator.sessions.session import Session
 
     options.load_plugins(plugin)
     if rounds is not None:
@@ -101,7 +101,7 @@ def described(command: Command) -> str:
     return "nothing that can be read"
 
 
-def _go_on(reader: checkpoints.Session, options_given: list[str]) -> None:
+def _go_on(reader: checkpoints.SessionReader, options_given: list[str]) -> None:
     """Let a live session go on if it is paused; raises Locked for one that is not."""
     note = mailbox.owner(reader)
     who, state = mailbox.holder(note), note.get("state")
@@ -118,11 +118,11 @@ def _go_on(reader: checkpoints.Session, options_given: list[str]) -> None:
     steer.ask_to_go_on(reader)
 
 
-def _waiting(reader: checkpoints.Session) -> list[Command]:
+def _waiting(reader: checkpoints.SessionReader) -> list[Command]:
     return [command for command in checkpoints.pending(reader.folder) if command.kind == "switch"]
 
 
-def _prospect(reader: checkpoints.Session, command: Command) -> str:
+def _prospect(reader: checkpoints.SessionReader, command: Command) -> str:
     """What becomes of a switch that waited: opening the session has refused it, or it takes hold."""
     answer = checkpoints.answer(reader.folder, command.id)
     if answer and answer.outcome == "refused":

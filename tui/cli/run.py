@@ -54,7 +54,7 @@ def run(
     name = options.checked_name(session) if session is not None else None
 
     from simulator.data.datasets import data_folder
-    from simulator.session import Session
+    from simulator.sessions.session import Session
     from tui.cli.data import fetch_missing
     from tui.cli.settings import Choices, new_name
 

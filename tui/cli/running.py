@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from checkpoints import Partial
-from checkpoints import Session as Reader
+from checkpoints import SessionReader as Reader
+from checkpoints import UnfinishedRound
 from tui.cli import output
 from tui.cli.errors import OutputClosed
 
 if TYPE_CHECKING:
     from simulator.progress import Observer
-    from simulator.session import Outcome, Session
+    from simulator.sessions.session import RunOutcome, Session
 
 Mention = Callable[[str], str]
 """From a command to the words to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
@@ -24,7 +24,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
 
     Raises typer.Exit with 129, 130 or 143 after a signal.
     """
-    from simulator.control import Signals
+    from simulator.sessions.signals import Signals
     from tui.cli import progress
 
     before = session.round
@@ -76,7 +76,7 @@ def _opening(session: "Session") -> Any:
     )
 
 
-def _closing(session: "Session", outcome: "Outcome", before: int, mention: Mention) -> Any:
+def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
     reader = Reader(session.folder)
     records = reader.records()
     name = session.folder.name
@@ -98,7 +98,7 @@ def _closing(session: "Session", outcome: "Outcome", before: int, mention: Menti
     return output.facts([*pairs, ("go on", resumes), ("look", mention(f"show {name}"))])
 
 
-def _why(outcome: "Outcome") -> str:
+def _why(outcome: "RunOutcome") -> str:
     if outcome.state == "finished":
         return ""
     by = "the command stop" if outcome.reason == "stop" else outcome.reason
@@ -107,15 +107,15 @@ def _why(outcome: "Outcome") -> str:
 
 def unfinished(session: Reader) -> str | None:
     """What is kept of the round that a stop cut short, in words; None when nothing is."""
-    partial = session.partial()
-    if partial is None:
+    unfinished = session.unfinished_round()
+    if unfinished is None:
         return None
-    clients = kept_clients(partial)
+    clients = kept_clients(unfinished)
     are = "client is" if len(clients) == 1 else "clients are"
     named = ", ".join(map(str, clients))
-    return f"{len(clients)} {are} done with round {partial.round}, not to be trained again: {named}"
+    return f"{len(clients)} {are} done with round {unfinished.round}, not to be trained again: {named}"
 
 
-def kept_clients(partial: Partial) -> list[int]:
+def kept_clients(unfinished: UnfinishedRound) -> list[int]:
     """The clients of an unfinished round that have finished it."""
-    return sorted(int(client) for client in partial.note.get("clients", {}))
+    return sorted(int(client) for client in unfinished.note.get("clients", {}))

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import presets
-from simulator.config import Config, Raw, merged, read_toml, with_method, with_overrides
+from simulator.config import Config
 from simulator.errors import ConfigError
+from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
 
 QUICKSTART = "quickstart"
 

@@ -7,14 +7,16 @@ import checkpoints
 from tui.cli import output
 
 
-def of_checkpoint(reader: checkpoints.Session, data_dir: str | None, round: int | None) -> dict[str, Any]:
+def of_checkpoint(
+    reader: checkpoints.SessionReader, data_dir: str | None, round: int | None
+) -> dict[str, Any]:
     """CKA after a kept round (None: the newest), with the probe and layers in force then. Nothing is written."""
-    from simulator import switching
-    from simulator.analysis import cka
-    from simulator.config import CkaConfig
     from simulator.data.datasets import data_folder
+    from simulator.inspection import cka
+    from simulator.sections import CkaConfig
+    from simulator.sessions.history import settings_in_force
 
-    in_force = switching.in_force(reader.document, reader.manifest(round).history)
+    in_force = settings_in_force(reader.document, reader.manifest(round).history)
     settings = CkaConfig.model_validate(in_force.get("cka", {}))
     return cka.of_checkpoint(
         reader.folder,

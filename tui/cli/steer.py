@@ -110,7 +110,7 @@ def checkpoint(
       htfl-sim checkpoint mu07 --cka
       htfl-sim checkpoint mu07 --cka --round 40 --json > similarity.json
     """
-    reader = checkpoints.Session(options.session_folder(session, options.sessions_dir(sessions_dir)))
+    reader = checkpoints.SessionReader(options.session_folder(session, options.sessions_dir(sessions_dir)))
     if round is not None and not cka:
         raise ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
     if cka and (round is not None or not reader.alive()):
@@ -159,14 +159,14 @@ def switch(
     """
     folder = options.session_folder(session, options.sessions_dir(sessions_dir))
     options.load_plugins(plugin)
-    reader = checkpoints.Session(folder)
+    reader = checkpoints.SessionReader(folder)
     arguments = {"method": method, "set": list(assignments or ())}
     if reader.alive():
         _report(reader, *_ask_switch(reader, arguments, wait, timeout), as_json)
         return
 
     from simulator.data.datasets import data_folder
-    from simulator.rehearsal import rehearse
+    from simulator.sessions.dry_run import rehearse
 
     changes = rehearse(reader, arguments, data_folder(data_dir))
     command = checkpoints.post(folder, "switch", arguments)
@@ -174,21 +174,21 @@ def switch(
     _report(reader, command, None, as_json)
 
 
-def ask_to_go_on(reader: checkpoints.Session, timeout: float | None = None) -> None:
+def ask_to_go_on(reader: checkpoints.SessionReader, timeout: float | None = None) -> None:
     """`resume` of a live session that is paused."""
     _report(reader, *_ask(reader, "resume", "resuming", True, timeout), as_json=False)
 
 
-def _live(name: str, folder: Any, what: str) -> checkpoints.Session:
+def _live(name: str, folder: Any, what: str) -> checkpoints.SessionReader:
     """The session to steer; raises SessionError when nobody runs it."""
-    reader = checkpoints.Session(options.session_folder(name, folder))
+    reader = checkpoints.SessionReader(options.session_folder(name, folder))
     if not reader.alive():
         mailbox.refuse_idle(reader, what)
     return reader
 
 
 def _ask(
-    reader: checkpoints.Session,
+    reader: checkpoints.SessionReader,
     kind: str,
     doing: str,
     wait: bool,
@@ -213,7 +213,7 @@ def _ask(
 
 
 def _ask_switch(
-    reader: checkpoints.Session, arguments: dict[str, Any], wait: bool, timeout: float | None
+    reader: checkpoints.SessionReader, arguments: dict[str, Any], wait: bool, timeout: float | None
 ) -> tuple[Command, Answer | None]:
     """Post a switch and wait for the checkpoint of its first round, unless the session is paused, or ends before."""
     command = checkpoints.post(reader.folder, "switch", arguments)
@@ -241,7 +241,7 @@ def _ask_switch(
     return command, answer
 
 
-def _switched(reader: checkpoints.Session, command: Command) -> dict[str, Any] | None:
+def _switched(reader: checkpoints.SessionReader, command: Command) -> dict[str, Any] | None:
     """The event of this very switch, once it has happened."""
     with suppress(Damaged):
         for event in reversed(reader.events()):
@@ -250,21 +250,23 @@ def _switched(reader: checkpoints.Session, command: Command) -> dict[str, Any] |
     return None
 
 
-def _accepted(reader: checkpoints.Session, answer: Answer | None) -> Answer | None:
+def _accepted(reader: checkpoints.SessionReader, answer: Answer | None) -> Answer | None:
     """The answer, unless it is a refusal: that raises ConfigError."""
     if answer and answer.outcome == "refused":
         raise ConfigError(f"{reader.folder} refused the {answer.kind}: {answer.message.rstrip('.')}.")
     return answer
 
 
-def _let_go(reader: checkpoints.Session) -> None:
+def _let_go(reader: checkpoints.SessionReader) -> None:
     """Wait until the owner has let the session go, so that it can be resumed when this returns."""
     until = time.monotonic() + LET_GO_SECONDS
     while reader.alive() and time.monotonic() < until:
         time.sleep(mailbox.POLL_SECONDS)
 
 
-def _report(reader: checkpoints.Session, command: Command, answer: Answer | None, as_json: bool) -> None:
+def _report(
+    reader: checkpoints.SessionReader, command: Command, answer: Answer | None, as_json: bool
+) -> None:
     """What became of the command."""
     message = answer.message if answer else _outlook(reader, command)
     if as_json:
@@ -284,7 +286,7 @@ def _report(reader: checkpoints.Session, command: Command, answer: Answer | None
     output.say(f"{reader.folder.name}: {done}; {message}{after}")
 
 
-def _outlook(reader: checkpoints.Session, command: Command) -> str:
+def _outlook(reader: checkpoints.SessionReader, command: Command) -> str:
     """When a command without an answer takes hold."""
     if not reader.alive():
         return f"takes hold at the next `htfl-sim resume {reader.folder.name}`"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import Damaged, StorageError, StoreError, files
+from checkpoints import Damaged, DiskError, SessionUnreadable, files
 from checkpoints.layout import LEDGER
 from checkpoints.seal import parse
 
@@ -49,7 +49,7 @@ class Summary:
         here = cls(folder.name, str(folder), "damaged", bytes=size_on_disk(folder) if sized else None)
         try:
             return _summary(here, folder)
-        except (StoreError, StorageError) as error:
+        except (SessionUnreadable, DiskError) as error:
             return cls(**asdict(here) | {"error": str(error)})
 
     def to_json(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Summary:
 
 
 def _summary(here: Summary, folder: Path) -> Summary:
-    session = checkpoints.Session(folder)
+    session = checkpoints.SessionReader(folder)
     manifest = session.manifest() if session.rounds() else None
     last = _last(folder, manifest)
     with well_formed(folder):

@@ -137,7 +137,7 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) ->
     import signal
 
     import checkpoints
-    from simulator.control import Signals
+    from simulator.sessions.signals import Signals
     from tui.cli import output
     from tui.cli.progress import Lines
 

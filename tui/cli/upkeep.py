@@ -69,7 +69,7 @@ def prune(
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
     folder = options.session_folder(session, options.sessions_dir(sessions_dir))
-    document = checkpoints.Session(folder).document
+    document = checkpoints.SessionReader(folder).document
     with well_formed(folder):
         retention = _retention(document["config"]["checkpoint"], keep_last, keep_every, keep_best)
     pruned = checkpoints.prune(folder, retention, dry_run=dry_run, steal=steal)

@@ -20,7 +20,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "free some, or keep fewer"
     )
     main = sessions.make(folder / "main", rounds=20, switch=(12, "fedssa"), warning=warning)
-    parent = checkpoints.Session(main).document["id"]
+    parent = checkpoints.SessionReader(main).document["id"]
     sessions.make(
         folder / "main-fork", rounds=12, of=20, parent=(main, parent, 10), ceiling=0.85, state="stopped"
     )

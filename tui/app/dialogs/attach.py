@@ -18,5 +18,5 @@ class AttachDialog(Form[Path]):
         from tui.cli.options import session_folder
 
         folder = session_folder(values["session"], self._sessions)
-        checkpoints.Session(folder)  # says so if it is none
+        checkpoints.SessionReader(folder)  # says so if it is none
         return folder

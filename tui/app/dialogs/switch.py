@@ -111,13 +111,13 @@ class SwitchDialog(Dialog[SwitchWish]):
 
     def _check(self, method: str, changed: dict[str, str], other: str) -> None:
         """Whether the configuration takes it; on a thread."""
-        from simulator import switching
         from simulator.config import Config
+        from simulator.sessions.history import asked_for
 
         replaced = None if method == self._present else method
         try:
             settings = [f"method.{key}={text}" for key, text in changed.items() if text] + assignments(other)
-            switching.asked(Config.read(self._config), {"method": replaced, "set": settings})
+            asked_for(Config.read(self._config), {"method": replaced, "set": settings})
         except Exception as error:  # said in the dialog, whatever it is
             self.app.call_from_thread(self._refuse, explain(error)[0])
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from checkpoints import StorageError
+from checkpoints import DiskError
 from tui.cli.summary import Summary, folders
 
 WATCHED = ("session.json", "ledger.jsonl", "owner.json", "events.jsonl")
@@ -41,7 +41,7 @@ class Library:
     def read(self, folder: Path) -> tuple[Summary, ...]:
         """Every session of the folder; one whose files are as they were is not opened again."""
         known: dict[Path, tuple[Stamp, Summary]] = {}
-        with suppress(OSError, StorageError):
+        with suppress(OSError, DiskError):
             for path in folders(folder):
                 stamp, before = stamp_of(path), self._known.get(path)
                 # Whether an owner still lives is not in the files: one that is said to run is looked at again.

@@ -1,55 +1,33 @@
 """The local update of one client: receive, train each phase, upload. And how its model answers when evaluated."""
 
 import contextlib
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 import torch
 from torch import Tensor, nn
 
-from simulator.config import TrainingConfig
-from simulator.draws import drawing_from
 from simulator.federation import ClientInfo
 from simulator.methods.base import Method
-from simulator.tensors import Tensors
-from simulator.training.client import LocalClient, Workplace
-from simulator.training.nets import Nets, Phase
-
-
-@dataclass(frozen=True)
-class LocalUpdate:
-    """What one client brings out of a round."""
-
-    client: ClientInfo
-    tensors: Tensors
-    """The client's new state."""
-    uplink: Tensors
-    losses: Mapping[str, float]
-    """Mean training loss over all steps of each phase, weighted by batch size; empty in a round without training."""
-    finite: bool
-    """Whether all numbers it would keep or send are finite: no loss shows what the last step did."""
-    flops: int
-
-    @property
-    def diverged(self) -> str | None:
-        """The phase after which a loss, a weight or the uplink was no longer finite, if any."""
-        lost = [phase for phase, loss in self.losses.items() if not math.isfinite(loss)]
-        return next(iter(lost), None if self.finite else next(reversed(list(self.losses)), "uplink"))
+from simulator.rng import drawing_from
+from simulator.runners.base import LocalUpdate
+from simulator.sections import TrainingConfig
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
+from simulator.training.phase import Nets, Phase
 
 
 def update(
     method: Method,
-    workplace: Workplace,
+    context: TrainingContext,
     info: ClientInfo,
     round: int,
     tensors: Mapping[str, Tensor],
     payload: Mapping[str, Tensor],
 ) -> LocalUpdate:
     """Client k's part of round t, from its state and the downlink's payload to its new state and its uplink."""
-    settings = workplace.federation.training
-    local = LocalClient(workplace, info, round, tensors)
+    settings = context.federation.training
+    local = LocalClient(context, info, round, tensors)
     method.receive(local, payload)
     losses = {phase.name: _train(local, phase, settings) for phase in method.phases(local)}
     uplink = method.uplink(local)
@@ -68,7 +46,7 @@ def update(
 
 def evaluate(
     method: Method,
-    workplace: Workplace,
+    context: TrainingContext,
     info: ClientInfo,
     round: int,
     tensors: Mapping[str, Tensor],
@@ -76,15 +54,15 @@ def evaluate(
     batch_size: int,
 ) -> tuple[int, int]:
     """Correct answers and samples on the client's test split, after `payload`, if any, has been received."""
-    local = LocalClient(workplace, info, round, tensors)
+    local = LocalClient(context, info, round, tensors)
     if payload is not None:
         method.receive(local, payload)
     local.nets.eval()
-    test = workplace.data.clients[info.id].test
+    test = context.data.clients[info.id].test
     correct = torch.zeros((), dtype=torch.int64, device=test.device)
     with torch.no_grad():
         for indices in test.split(batch_size):
-            x, y = workplace.data.batch(indices)
+            x, y = context.data.batch(indices)
             correct += (method.predict(local.nets, local.state, x).argmax(1) == y).sum()
     return int(correct), len(test)
 
@@ -95,8 +73,8 @@ def _train(local: LocalClient, phase: Phase, settings: TrainingConfig) -> Tensor
     trained = list(chain.from_iterable(local.nets[name].parameters() for name in phase.trains))
     lr = phase.lr or settings.lr
     optimizer = _optimizer(trained, settings, lr)
-    drifting: list[Tensor] = [local.nets.get_parameter(name.replace("/", ".", 1)) for name in phase.drift]
-    drifts = list(phase.drift.values())
+    corrected: list[Tensor] = [local.nets.get_parameter(name.replace("/", ".", 1)) for name in phase.correction]
+    corrections = list(phase.correction.values())
     draws = drawing_from(local.stream(f"draws/{phase.name}", local.federation.device))
     losses = torch.zeros((), device=local.federation.device)
     for batch in local.batches(phase):
@@ -106,9 +84,9 @@ def _train(local: LocalClient, phase: Phase, settings: TrainingConfig) -> Tensor
                 loss = phase.loss(local.nets, phase.state, batch)
             loss.backward()
         optimizer.step()
-        if drifting:
+        if corrected:
             with torch.no_grad():
-                torch._foreach_add_(drifting, drifts, alpha=-lr)
+                torch._foreach_add_(corrected, corrections, alpha=-lr)
         losses += loss.detach() * len(batch.y)
     return losses / (local.epochs(phase) * len(local.samples(phase)))
 

@@ -1,15 +1,41 @@
-"""Make whatever draws inside a model (initial weights, dropout, stochastic depth) draw from one given stream.
+"""Random streams keyed by (seed, purpose, round, client), and a context that makes torch's layers draw from one.
 
-torch's layers draw from a global generator that threads share. Within `drawing_from(stream)` the same calls,
-made on this thread, take their numbers from `stream` and leave the global generator alone.
+Every draw of a run comes from a stream made here for one purpose. No global generator is seeded or read, so
+there is no generator state to save, and adding a draw in one place moves nothing elsewhere.
+
+torch's layers (initial weights, dropout, stochastic depth) draw from a global generator that threads share. Within
+`drawing_from(stream)` the same calls, made on this thread, take their numbers from `stream`.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+EVERYONE = -1
+
+
+def seed_of(seed: int, purpose: str, round: int = 0, client: int = EVERYONE) -> int:
+    """The 64-bit seed of one stream: the head of the SHA-256 of its four coordinates."""
+    name = f"{seed}/{purpose}/{round}/{client}".encode()
+    return int.from_bytes(hashlib.sha256(name).digest()[:8], "little")
+
+
+def numpy_stream(seed: int, purpose: str, round: int = 0, client: int = EVERYONE) -> np.random.Generator:
+    """A NumPy generator for one purpose (participants, partitions, splits)."""
+    return np.random.Generator(np.random.Philox(seed_of(seed, purpose, round, client)))
+
+
+def torch_stream(
+    seed: int, purpose: str, round: int = 0, client: int = EVERYONE, device: torch.device | str = "cpu"
+) -> torch.Generator:
+    """A torch generator for one purpose (initial weights, batch order, dropout), on `device`."""
+    return torch.Generator(device=device).manual_seed(seed_of(seed, purpose, round, client) % 2**63)
+
 
 _TAKES_GENERATOR = frozenset(
     {

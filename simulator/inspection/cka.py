@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import StoreError
+from checkpoints import SessionUnreadable
 from simulator.builder import build
-from simulator.config import Config, merged, with_method
-from simulator.document import check_data
+from simulator.config import Config
 from simulator.metrics import similarity
-from simulator.states import specs
+from simulator.nested import merged, with_method
+from simulator.runners.parallel import Runner
+from simulator.sessions.metadata import check_data
+from simulator.sessions.states import specs
 from simulator.tensors import Tensors, named, of_module, part
-from simulator.training.client import Workplace
-from simulator.training.flops import FlopBook
-from simulator.training.runner import Runner
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 
 
 def of_checkpoint(
@@ -32,9 +33,9 @@ def of_checkpoint(
 
     With the run's own settings these are the numbers the run recorded. Nothing is written, no lock is taken, and one
     client's model per worker is in memory at a time. `device` and `workers` replace the recorded ones. Raises
-    StoreError (round not kept, damaged), ConfigError (no such layer), DataError, or SessionError (other data).
+    SessionUnreadable (round not kept, damaged), ConfigError (no such layer), DataError, or SessionError (other data).
     """
-    session = checkpoints.Session(folder)
+    session = checkpoints.SessionReader(folder)
     runtime = {key: value for key, value in (("device", device), ("workers", workers)) if value is not None}
     # Only trained models are read: neither the method, perhaps a plugin's, nor published weights need be at hand.
     patch = {"runtime": runtime, "federation": {"pretrained": False}}
@@ -50,14 +51,16 @@ def of_checkpoint(
     def model(client: int) -> Tensors:
         info = federation.clients[client]
         tensors = named("model", part(session.load(after, f"client/{client}"), "model"))
-        expected = named("model", of_module(federation.skeleton(info)))
+        expected = named("model", of_module(federation.architecture_of(info)))
         if specs(tensors) != specs(expected):
-            raise StoreError(f"{folder}, round {after}: the model of {info} is not a {info.architecture}.")
+            raise SessionUnreadable(
+                f"{folder}, round {after}: the model of {info} is not a {info.architecture}."
+            )
         return {name: tensor.to(federation.device) for name, tensor in tensors.items()}
 
-    workplace = Workplace(federation, data, FlopBook())
-    runner = Runner(workplace, config.runtime.workers, config.runtime.threads_per_client)
+    context = TrainingContext(federation, data, FlopCache())
+    runner = Runner(context, config.runtime.workers, config.runtime.threads_per_client)
     try:
-        return {"round": after} | similarity.measure(workplace, runner.each, model, chosen, probe, debiased)
+        return {"round": after} | similarity.measure(context, runner.each, model, chosen, probe, debiased)
     finally:
         runner.close()

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import keys
+from simulator import rng
 
 coordinates = st.tuples(
     st.integers(0, 2**63 - 1), st.text("ab/1-", max_size=6), st.integers(0, 9999), st.integers(-1, 9999)
@@ -18,29 +18,32 @@ coordinates = st.tuples(
 def test_a_key_is_the_head_of_a_hash_of_its_coordinates() -> None:
     """Spelled out, since every result ever recorded depends on it."""
     digest = hashlib.sha256(b"3/participants/12/-1").digest()
-    assert keys.key(3, "participants", 12) == int.from_bytes(digest[:8], "little")
+    assert rng.seed_of(3, "participants", 12) == int.from_bytes(digest[:8], "little")
 
 
 @given(coordinates, coordinates)
 def test_different_coordinates_have_different_keys(one: tuple, other: tuple) -> None:
-    assert (keys.key(*one) == keys.key(*other)) == (one == other)
+    assert (rng.seed_of(*one) == rng.seed_of(*other)) == (one == other)
 
 
 def test_a_purpose_cannot_be_mistaken_for_a_round() -> None:
-    assert keys.key(0, "a", 1, 2) != keys.key(0, "a/1", 2)
-    assert keys.key(0, "a", 1) != keys.key(0, "a/1")
+    assert rng.seed_of(0, "a", 1, 2) != rng.seed_of(0, "a/1", 2)
+    assert rng.seed_of(0, "a", 1) != rng.seed_of(0, "a/1")
 
 
 @given(coordinates)
 def test_the_same_coordinates_give_the_same_draws(at: tuple) -> None:
-    assert keys.numpy(*at).integers(0, 2**62, 4).tolist() == keys.numpy(*at).integers(0, 2**62, 4).tolist()
-    first, second = (torch.rand(4, generator=keys.torch_stream(*at)) for _ in range(2))
+    assert (
+        rng.numpy_stream(*at).integers(0, 2**62, 4).tolist()
+        == rng.numpy_stream(*at).integers(0, 2**62, 4).tolist()
+    )
+    first, second = (torch.rand(4, generator=rng.torch_stream(*at)) for _ in range(2))
     assert torch.equal(first, second)
 
 
 def test_rounds_and_clients_draw_apart() -> None:
     draws = {
-        tuple(torch.rand(3, generator=keys.torch_stream(0, "batches", round, client)).tolist())
+        tuple(torch.rand(3, generator=rng.torch_stream(0, "batches", round, client)).tolist())
         for round in range(1, 6)
         for client in range(5)
     }
@@ -49,8 +52,8 @@ def test_rounds_and_clients_draw_apart() -> None:
 
 def test_drawing_touches_no_global_generator() -> None:
     before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
-    keys.numpy(0, "a").random(10)
-    torch.rand(10, generator=keys.torch_stream(0, "a"))
+    rng.numpy_stream(0, "a").random(10)
+    torch.rand(10, generator=rng.torch_stream(0, "a"))
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
     assert random.getstate() == before[2]

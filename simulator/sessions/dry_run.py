@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from simulator import switching
+from simulator.sessions.history import asked_for, differences
 from simulator.builder import build, rebuild
 from simulator.config import Config
-from simulator.document import check_data, current
+from simulator.sessions.metadata import check_data, current
 from simulator.errors import ConfigError
 
 
-def planned(session: checkpoints.Session) -> Config:
+def planned(session: checkpoints.SessionReader) -> Config:
     """The configuration of the next resume: the last checkpoint's, and what the switches in the mailbox make of it.
 
     Raises SessionError when the plugin of its method is not loaded.
@@ -23,17 +23,17 @@ def planned(session: checkpoints.Session) -> Config:
     for command in checkpoints.pending(session.folder):
         if command.kind == "switch":
             with suppress(ConfigError):  # the resume will refuse it, and say so
-                config = switching.asked(config, command.arguments, _done(session))
+                config = asked_for(config, command.arguments, _done(session))
     return config
 
 
-def proposed(session: checkpoints.Session, arguments: Mapping[str, Any]) -> tuple[Config, Config]:
+def proposed(session: checkpoints.SessionReader, arguments: Mapping[str, Any]) -> tuple[Config, Config]:
     """The planned configuration without and with what a switch's arguments ask for; raises ConfigError."""
     before = planned(session)
-    return before, switching.asked(before, arguments, _done(session))
+    return before, asked_for(before, arguments, _done(session))
 
 
-def extend(session: checkpoints.Session, rounds: int) -> None:
+def extend(session: checkpoints.SessionReader, rounds: int) -> None:
     """Leave a switch to so many rounds in the mailbox, unless that is their number already; raises ConfigError."""
     arguments = {"method": None, "set": [f"rounds={rounds}"]}
     if planned(session).rounds != rounds:
@@ -41,7 +41,7 @@ def extend(session: checkpoints.Session, rounds: int) -> None:
         checkpoints.post(session.folder, "switch", arguments)
 
 
-def rehearse(session: checkpoints.Session, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
+def rehearse(session: checkpoints.SessionReader, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
     """The settings that a switch would change, as 'training.lr 0.01 → 0.005'; nothing is written.
 
     Raises ConfigError when the settings are not valid or the models cannot run the method, DataError and SessionError
@@ -51,9 +51,9 @@ def rehearse(session: checkpoints.Session, arguments: Mapping[str, Any], data_di
     built = build(before, data_dir)
     check_data(session, before, built)
     rebuild(built, after)
-    return switching.differences(before, after)
+    return differences(before, after)
 
 
-def _done(session: checkpoints.Session) -> int:
+def _done(session: checkpoints.SessionReader) -> int:
     """The round that the next resume begins after."""
     return max([0, *session.rounds()])

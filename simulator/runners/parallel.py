@@ -5,38 +5,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from simulator.federation import ClientInfo
 from simulator.methods.base import Method
-from simulator.training.client import Workplace
-from simulator.training.local import LocalUpdate, device_stream, evaluate, update
+from simulator.runners.base import POLL_SECONDS, Decision, Gate, LocalUpdate, RoundInterrupted, always_go
+from simulator.runners.local import device_stream, evaluate, update
+from simulator.training.context import TrainingContext
 
 Result = TypeVar("Result")
-
-Verdict = Literal["go", "hold", "leave"]
-"""Whether the next client may start: yes; not now, ask again; no more in this round."""
-Gate = Callable[[Sequence[LocalUpdate], int], Verdict]
-"""Asked between clients, with the updates finished so far and the number of clients at work."""
-
-POLL_SECONDS = 0.1
-"""How long the gate goes unasked while no client finishes."""
-
-
-class Left(Exception):
-    """The gate ended a round before all its clients had trained; `updates` are those that had."""
-
-    def __init__(self, updates: Sequence[LocalUpdate]) -> None:
-        super().__init__(f"left after {len(updates)} clients")
-        self.updates = updates
-
-
-def unguarded(finished: object, running: int) -> Verdict:
-    """A gate that is always open."""
-    return "go"
 
 
 class Runner:
@@ -46,8 +26,8 @@ class Runner:
     number of workers changes when a result is ready, never what it is.
     """
 
-    def __init__(self, workplace: Workplace, workers: int | None, threads_per_client: int) -> None:
-        self.workplace = workplace
+    def __init__(self, context: TrainingContext, workers: int | None, threads_per_client: int) -> None:
+        self.context = context
         self.workers = workers or max(1, (os.cpu_count() or 1) // threads_per_client)
         self._threads = threads_per_client
         # The same threads for the whole run: each new one would leave behind a heap that malloc does not give back.
@@ -59,7 +39,7 @@ class Runner:
         round: int,
         jobs: Mapping[int, tuple[Mapping[str, Tensor], Mapping[str, Tensor]]],
         done: Callable[[LocalUpdate], None],
-        gate: Gate = unguarded,
+        gate: Gate = always_go,
     ) -> list[LocalUpdate]:
         """Local updates of the clients in `jobs` (id → state, payload), in client order.
 
@@ -69,11 +49,11 @@ class Runner:
 
         def work(client: int) -> LocalUpdate:
             tensors, payload = jobs[client]
-            return update(method, self.workplace, self._info(client), round, tensors, payload)
+            return update(method, self.context, self._info(client), round, tensors, payload)
 
         updates = self._each(jobs, work, done, gate)
         if len(updates) < len(jobs):
-            raise Left(updates)
+            raise RoundInterrupted(updates)
         return updates
 
     def evaluate(
@@ -87,27 +67,27 @@ class Runner:
 
         def work(client: int) -> tuple[int, int]:
             tensors, payload = jobs[client]
-            return evaluate(method, self.workplace, self._info(client), round, tensors, payload, batch_size)
+            return evaluate(method, self.context, self._info(client), round, tensors, payload, batch_size)
 
         return dict(zip(jobs, self.each(jobs, work), strict=True))
 
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         """`work` for every client, in client order."""
-        return self._each(clients, work, lambda _: None, unguarded)
+        return self._each(clients, work, lambda _: None, always_go)
 
     def close(self) -> None:
         """Let the threads go."""
         self._pool.shutdown()
 
     def _info(self, client: int) -> ClientInfo:
-        return self.workplace.federation.clients[client]
+        return self.context.federation.clients[client]
 
     def _each(
         self,
         clients: Iterable[int],
         work: Callable[[int], Result],
         done: Callable[[Result], None],
-        gate: Callable[[Sequence[Result], int], Verdict],
+        gate: Callable[[Sequence[Result], int], Decision],
     ) -> list[Result]:
         """`work` for the clients the gate lets in, longest first so that no worker is left with a long one at the end.
 
@@ -115,7 +95,7 @@ class Runner:
         """
 
         def on_stream(client: int) -> Result:
-            with device_stream(self.workplace.federation.device):
+            with device_stream(self.context.federation.device):
                 return work(client)
 
         torch.set_num_threads(self._threads)
@@ -146,12 +126,12 @@ class Runner:
                     unheard.append(results[client])
         finally:
             wait(running)  # of a round that failed, nobody works on when its tensors are let go
-        if self.workplace.federation.device.type == "cuda":
-            torch.cuda.synchronize(self.workplace.federation.device)
+        if self.context.federation.device.type == "cuda":
+            torch.cuda.synchronize(self.context.federation.device)
         return [results[client] for client in clients if client in results]
 
     def _cost(self, client: int) -> tuple[int, int]:
         """Sort key, longest first: samples times parameters stands for a client's time."""
         info = self._info(client)
-        parameters = sum(p.numel() for p in self.workplace.federation.skeleton(info).parameters())
+        parameters = sum(p.numel() for p in self.context.federation.architecture_of(info).parameters())
         return -info.samples * parameters, client

@@ -5,17 +5,17 @@ from typing import Any
 
 import torch
 
-from checkpoints import Partial, Store, StoreError
+from checkpoints import SessionUnreadable, Store, UnfinishedRound
 from simulator.engine import State
 from simulator.federation import Federation
-from simulator.states import specs
-from simulator.training.local import LocalUpdate
+from simulator.sessions.states import specs
+from simulator.runners.base import LocalUpdate
 
 
 def save(
     store: Store, round: int, history: Sequence[Mapping[str, Any]], updates: Sequence[LocalUpdate]
 ) -> None:
-    """Keep these updates of a round; whoever diverged is trained again. Raises StorageError."""
+    """Keep these updates of a round; whoever diverged is trained again. Raises DiskError."""
     states, notes = {}, {}
     for update in updates:
         if update.diverged is None:
@@ -26,7 +26,7 @@ def save(
                 map(list, update.losses.items())
             )  # in order: sealed JSON sorts the keys of an object
             notes[str(client)] = {"losses": losses, "flops": update.flops}
-    store.save_partial(round, {"history": list(history), "clients": notes}, states)
+    store.save_unfinished_round(round, {"history": list(history), "clients": notes}, states)
 
 
 def load(
@@ -36,15 +36,15 @@ def load(
 
     A note that this program did not write is no reason to refuse the session: its clients are trained again.
     """
-    partial = store.partial()
+    unfinished = store.unfinished_round()
     try:
-        if partial is None or partial.note["history"] != list(history):
+        if unfinished is None or unfinished.note["history"] != list(history):
             return {}
         return {
-            int(number): _update(store, partial, int(number), note, state, federation)
-            for number, note in partial.note["clients"].items()
+            int(number): _update(store, unfinished, int(number), note, state, federation)
+            for number, note in unfinished.note["clients"].items()
         }
-    except (StoreError, KeyError, TypeError, ValueError, IndexError, AttributeError) as fault:
+    except (SessionUnreadable, KeyError, TypeError, ValueError, IndexError, AttributeError) as fault:
         store.event(
             "warning", message=f"the finished clients of round {state.round + 1} are trained again: {fault}"
         )
@@ -53,14 +53,14 @@ def load(
 
 def _update(
     store: Store,
-    partial: Partial,
+    unfinished: UnfinishedRound,
     client: int,
     note: Mapping[str, Any],
     state: State,
     federation: Federation,
 ) -> LocalUpdate:
-    tensors = store.load_partial(partial, f"client/{client}/state", specs(state.clients[client]))
-    uplink = store.load_partial(partial, f"client/{client}/uplink")
+    tensors = store.load_unfinished(unfinished, f"client/{client}/state", specs(state.clients[client]))
+    uplink = store.load_unfinished(unfinished, f"client/{client}/uplink")
     device: torch.device = federation.device
     return LocalUpdate(
         client=federation.clients[client],

@@ -2,27 +2,29 @@
 
 import checkpoints
 from checkpoints import Retention
-from simulator import plugins, switching
+from simulator.methods import plugins
+from simulator.sessions.history import history_entry, settings_in_force
 from simulator.builder import Built
-from simulator.config import Config, Raw, merged
-from simulator.environment import environment
+from simulator.config import Config
+from simulator.nested import Raw, merged
+from simulator.sessions.environment import environment
 from simulator.errors import SessionError
 
 
-def current(session: checkpoints.Session, runtime: Raw) -> tuple[Config, list[Raw]]:
+def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:
     """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
 
     Raises SessionError when the plugin of its method is not loaded or not the same.
     """
     history = session.manifest().history if session.rounds() else []
     plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
-    raw = switching.in_force(session.document, history)
+    raw = settings_in_force(session.document, history)
     plugins.check(session.folder, str(raw["method"]["name"]), plugin)
     config = Config.read(merged(raw, {"runtime": runtime}))
-    return config, history or [switching.entry(config, 1)]
+    return config, history or [history_entry(config, 1)]
 
 
-def check_data(session: checkpoints.Session, config: Config, built: Built) -> None:
+def check_data(session: checkpoints.SessionReader, config: Config, built: Built) -> None:
     """Raise SessionError unless the data and their partition are those the session was made with."""
     if built.data.fingerprint != session.document["data_fingerprint"]:
         raise SessionError(

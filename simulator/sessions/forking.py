@@ -9,15 +9,17 @@ from typing import Any
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
 from checkpoints.seal import canonical
-from simulator import document, states, switching
+from simulator.sessions import metadata, states
+from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, settings_in_force
 from simulator.builder import Built, build, rebuild
-from simulator.config import Config, Raw
+from simulator.config import Config
+from simulator.nested import Raw
 from simulator.engine import State
-from simulator.environment import environment, inexact
+from simulator.sessions.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
 from simulator.progress import Observer, unobserved
 
-MAY_CHANGE = (*switching.SETTINGS, "seed")
+MAY_CHANGE = (*SETTINGS, "seed")
 
 
 @dataclass(frozen=True)
@@ -49,21 +51,21 @@ def fork(
     A round without a checkpoint is computed again from the nearest earlier one; the results must be the parent's,
     unless `allow_inexact`. `assignments` may change the seed of what follows: the partition stays the parent's.
 
-    Raises StoreError when the parent is damaged or has no such round, ConfigError for what cannot change,
+    Raises SessionUnreadable when the parent is damaged or has no such round, ConfigError for what cannot change,
     SessionError when data, plugin or environment do not give the parent's results.
     """
     if not checkpoints.is_free(folder):
         raise ConfigError(f"{folder} exists already; choose another name with --session.")
     source = _Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)
     before = source.config_after(at_round)
-    config = switching.changed(before, method, assignments, MAY_CHANGE)
+    config = changed_settings(before, method, assignments, MAY_CHANGE)
     if config.seed != before.seed:
         config = _with_partition_of(before, config)
     if config.rounds <= at_round:
         raise ConfigError(
             f"round {at_round} would be the fork's last; ask for more, as --rounds {at_round + 10}."
         )
-    changes = tuple(switching.differences(before, config))
+    changes = tuple(differences(before, config))
     built = rebuild(source.built, before)
     after = rebuild(built, config)  # refused now rather than after rounds have been run again
     state, replayed = source.state_after(at_round, allow_inexact, observe)
@@ -71,7 +73,7 @@ def fork(
     if at_round and config.method != before.method:
         state = state or source.load(at_round, built)
         state, adopted = after.engine.take_over(state, built.method)
-    config = document.on_device(config, after)
+    config = metadata.on_device(config, after)
     try:
         _write(folder, source, at_round, config, after, state, changes, adopted)
     except BaseException:
@@ -84,7 +86,7 @@ def fork(
 class _Source:
     """The parent, as far as a fork needs it."""
 
-    session: checkpoints.Session
+    session: checkpoints.SessionReader
     records: list[Raw]
     history: list[Raw]
     config: Config
@@ -92,15 +94,15 @@ class _Source:
 
     @classmethod
     def read(cls, parent: Path, at_round: int, runtime: Raw, data_dir: Path) -> "_Source":
-        session = checkpoints.Session(parent)
+        session = checkpoints.SessionReader(parent)
         records = session.records()
         if not 0 <= at_round <= len(records):
             has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
             raise ConfigError(f"{parent} has no round {at_round}; it has {has}.")
         given = {key: value for key, value in runtime.items() if value is not None}
-        config, history = document.current(session, given)
+        config, history = metadata.current(session, given)
         built = build(config, data_dir)
-        document.check_data(session, config, built)
+        metadata.check_data(session, config, built)
         return cls(session, records, history, config, built)
 
     def config_after(self, round: int) -> Config:
@@ -185,19 +187,19 @@ def _write(
     parent = source.session
     about = {"id": parent.document["id"], "name": parent.folder.resolve().name, "round": round}
     ledger = b"".join(canonical(record) + b"\n" for record in source.records[: max(round - 1, 0)])
-    facts = document.of_new(config, built, parent=about)
-    with Store.create(folder, facts, document.retention(config, about), ledger=ledger) as store:
+    facts = metadata.of_new(config, built, parent=about)
+    with Store.create(folder, facts, metadata.retention(config, about), ledger=ledger) as store:
         store.event("forked", method=config.method.name, **about, changes=list(changes), adopted=adopted)
         if round == 0:
             return
         history = source.history_to(round)
         if changes:
             extra = {"changes": list(changes), "adopted": adopted, "plugin": facts["plugin"]}
-            history.append(switching.entry(config, round + 1, before=history[-1]["method"]["name"], **extra))
+            history.append(history_entry(config, round + 1, before=history[-1]["method"]["name"], **extra))
         store.commit(round, _refs(store, parent, round, state), source.records[round - 1], history, [])
 
 
-def _refs(store: Store, parent: checkpoints.Session, round: int, state: State | None) -> dict[str, ObjectRef]:
+def _refs(store: Store, parent: checkpoints.SessionReader, round: int, state: State | None) -> dict[str, ObjectRef]:
     """The state's objects: the parent's where its checkpoint is taken as it is, else new ones."""
     if state is not None:
         return {name: store.put(tensors) for name, tensors in states.by_name(state).items()}
@@ -208,7 +210,7 @@ def _refs(store: Store, parent: checkpoints.Session, round: int, state: State | 
 
 
 def _under(config: Config, entries: Sequence[Raw]) -> Config:
-    return Config.read(switching.in_force({"config": config.to_json()}, entries))
+    return Config.read(settings_in_force({"config": config.to_json()}, entries))
 
 
 def _with_partition_of(before: Config, config: Config) -> Config:

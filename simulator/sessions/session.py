@@ -10,11 +10,14 @@ from typing import Any, Literal, Self
 
 import checkpoints
 from checkpoints import Command, ObjectRef, Store
-from simulator import document, partial, plugins, states, switching
+from simulator.sessions import metadata, states, unfinished_round
+from simulator.sessions.history import asked_for, differences, history_entry
+from simulator.methods import plugins
 from simulator.builder import Built, build, rebuild
-from simulator.config import Config, Raw
+from simulator.config import Config
+from simulator.nested import Raw
 from simulator.engine import State
-from simulator.environment import environment, inexact
+from simulator.sessions.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
 from simulator.progress import (
     ClientDiverged,
@@ -28,13 +31,13 @@ from simulator.progress import (
     Switched,
     unobserved,
 )
-from simulator.steering import Steering
-from simulator.training.local import LocalUpdate
-from simulator.training.runner import POLL_SECONDS, Left, Verdict
+from simulator.sessions.steering import Steering
+from simulator.runners.base import LocalUpdate
+from simulator.runners.base import Decision, POLL_SECONDS, RoundInterrupted
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a call of `run` ended, after which round, and what asked for a stop."""
 
     state: Literal["finished", "stopped"]
@@ -76,17 +79,17 @@ class Session:
     def create(cls, config: Config, folder: Path, data_dir: Path) -> "Session":
         """Make a session in `folder`, where there must be none yet, and own it.
 
-        Raises ConfigError or DataError before anything is written, StoreError or StorageError when the folder
+        Raises ConfigError or DataError before anything is written, SessionUnreadable or DiskError when the folder
         cannot be had.
         """
         if not checkpoints.is_free(folder):
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
-        config = document.on_device(config, built)
-        store = Store.create(folder, document.of_new(config, built, parent=None), document.retention(config))
+        config = metadata.on_device(config, built)
+        store = Store.create(folder, metadata.of_new(config, built, parent=None), metadata.retention(config))
         with _closed_on_failure(store):
             store.event("started", method=config.method.name, round=0)
-            return cls(config, folder, built, store, built.engine.start(), [switching.entry(config, 1)])
+            return cls(config, folder, built, store, built.engine.start(), [history_entry(config, 1)])
 
     @classmethod
     def resume(
@@ -103,15 +106,15 @@ class Session:
 
         `workers` and `device` replace the recorded ones. Raises SessionError when the data or the method's plugin are
         not the same, or when the result would no longer be bit-identical and `allow_inexact` does not permit that;
-        StoreError when the session is locked, damaged or of another version.
+        SessionUnreadable when the session is locked, damaged or of another version.
         """
-        reader = checkpoints.Session(folder)
+        reader = checkpoints.SessionReader(folder)
         runtime = {
             key: value for key, value in (("workers", workers), ("device", device)) if value is not None
         }
-        config, history = document.current(reader, runtime)
+        config, history = metadata.current(reader, runtime)
         built = build(config, data_dir)
-        document.check_data(reader, config, built)
+        metadata.check_data(reader, config, built)
         present = environment(built.federation.device, config.runtime.threads_per_client)
         changes = inexact(reader.document["environment"], present)
         if changes and not allow_inexact:
@@ -120,7 +123,7 @@ class Session:
                 "Use --allow-inexact to go on all the same; the session will record it."
             )
         store = Store.open(
-            folder, retention=document.retention(config, reader.document["parent"]), steal=steal
+            folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
         )
         with _closed_on_failure(store):
             session = cls(config, folder, built, store, built.engine.start(), history)
@@ -150,7 +153,7 @@ class Session:
         observe: Observer = unobserved,
         stop: Callable[[], str | None] = never,
         checkpoint: Callable[[], bool] = unasked,
-    ) -> Outcome:
+    ) -> RunOutcome:
         """Run rounds until the last one or a stop.
 
         A stop is a reason that `stop` gives, asked between clients and between rounds, or the command; the finished
@@ -172,7 +175,7 @@ class Session:
             opened = False
             try:
                 self._round(kept)
-            except Left as left:
+            except RoundInterrupted as left:
                 self._keep(left.updates)
 
     def close(self) -> None:
@@ -238,7 +241,7 @@ class Session:
             return None
         return f"divergence of client {', '.join(map(str, record['diverged']))}"
 
-    def _between_clients(self, updates: Sequence[LocalUpdate], running: int) -> Verdict:
+    def _between_clients(self, updates: Sequence[LocalUpdate], running: int) -> Decision:
         """Heed what is asked for: whether the next client may start."""
         self._heed(updates)
         if self._steering.stop_reason is not None:
@@ -279,7 +282,7 @@ class Session:
         """What a switch asks for, checked against the models; raises ConfigError."""
         changes = self._steering.changes
         before = changes[-1][1] if changes else self.config
-        config = switching.asked(before, command.arguments, self.round)
+        config = asked_for(before, command.arguments, self.round)
         rebuild(self._built, config).engine.close()
         return config
 
@@ -292,12 +295,12 @@ class Session:
         self._built, self.config, self._refs = built, config, {}
         about = {
             "before": before.method.name,
-            "changes": switching.differences(before, config),
+            "changes": differences(before, config),
             "adopted": adopted,
             "command": command.id,
         }
         plugin = plugins.recorded(config.method.name)
-        self._history.append(switching.entry(config, self.round + 1, plugin=plugin, **about))
+        self._history.append(history_entry(config, self.round + 1, plugin=plugin, **about))
         self._applied.append(command)
         self._store.event("switched", round=self.round, method=config.method.name, **about)
         self._observe(
@@ -331,21 +334,21 @@ class Session:
         return ["server", *(f"client/{client}" for client in record["participants"])]
 
     def _kept(self) -> dict[int, LocalUpdate]:
-        return partial.load(self._store, self._history, self._state, self._built.federation)
+        return unfinished_round.load(self._store, self._history, self._state, self._built.federation)
 
     def _keep(self, updates: Sequence[LocalUpdate]) -> None:
         """Keep the finished clients of the round under way; the state they started from has a checkpoint."""
         self._checkpoint()
         if updates:
-            partial.save(self._store, self.round + 1, self._history, updates)
+            unfinished_round.save(self._store, self.round + 1, self._history, updates)
 
-    def _end(self, how: Literal["finished", "stopped"], reason: str) -> Outcome:
+    def _end(self, how: Literal["finished", "stopped"], reason: str) -> RunOutcome:
         self._checkpoint()
         self._steering.end(f"the run has {how}", self.round)
         self._store.event("stopped", round=self.round, reason=reason)
         self._built.engine.close()
         self._store.close(how)
-        return Outcome(how, self.round, reason if how == "stopped" else None)
+        return RunOutcome(how, self.round, reason if how == "stopped" else None)
 
     def _watch(self, event: Event) -> None:
         """Tell the store's watchers how far the round has got, and whoever observes the run."""

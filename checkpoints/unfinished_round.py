@@ -12,7 +12,7 @@ from checkpoints.seal import Json, seal, unseal
 
 
 @dataclass(frozen=True)
-class Partial:
+class UnfinishedRound:
     """The part of a round that is done: the caller's note, and objects ("client/3/state", "client/3/uplink")."""
 
     round: int
@@ -24,7 +24,7 @@ class Partial:
         return seal({"round": self.round, "note": self.note, "states": states})
 
     @classmethod
-    def from_bytes(cls, raw: bytes, where: str) -> "Partial":
+    def from_bytes(cls, raw: bytes, where: str) -> "UnfinishedRound":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed unfinished round."""
         match unseal(raw, where):
             case {"round": int(round), "note": dict(note), "states": dict(states), **rest} if not rest:
@@ -51,15 +51,17 @@ def rounds(root: Path) -> list[int]:
     return sorted(round for name in names if (round := manifest_round(name)) is not None)
 
 
-def read(root: Path, round: int) -> Partial:
+def read(root: Path, round: int) -> UnfinishedRound:
     """The finished part of a round; raises FileNotFoundError or Damaged."""
-    partial = Partial.from_bytes(files.read(root, PARTIAL, manifest_name(round), cap=JSON_CAP), path(round))
-    if partial.round != round:
-        raise Damaged(f"{path(round)} is of round {partial.round}, not {round}.")
-    return partial
+    unfinished = UnfinishedRound.from_bytes(
+        files.read(root, PARTIAL, manifest_name(round), cap=JSON_CAP), path(round)
+    )
+    if unfinished.round != round:
+        raise Damaged(f"{path(round)} is of round {unfinished.round}, not {round}.")
+    return unfinished
 
 
-class Partials:
+class UnfinishedRounds:
     """The unfinished rounds of a session that is owned and in order."""
 
     def __init__(self, root: Path) -> None:
@@ -67,28 +69,28 @@ class Partials:
         self._saved = {round: read(root, round) for round in rounds(root)}
 
     def __contains__(self, ref: ObjectRef) -> bool:
-        return any(ref in partial.states.values() for partial in self._saved.values())
+        return any(ref in unfinished.states.values() for unfinished in self._saved.values())
 
-    def get(self, round: int) -> Partial | None:
+    def get(self, round: int) -> UnfinishedRound | None:
         return self._saved.get(round)
 
-    def save(self, partial: Partial) -> list[ObjectRef]:
+    def save(self, unfinished: UnfinishedRound) -> list[ObjectRef]:
         """Make it durable in place of an earlier one of its round; the objects no longer named."""
-        files.replace(self._root, path(partial.round), partial.to_bytes())
+        files.replace(self._root, path(unfinished.round), unfinished.to_bytes())
         files.sync_folder(self._root / PARTIAL)
-        before = self._saved.get(partial.round)
-        self._saved[partial.round] = partial
+        before = self._saved.get(unfinished.round)
+        self._saved[unfinished.round] = unfinished
         return self._unnamed(before)
 
     def drop(self, newest: int) -> list[ObjectRef]:
         """Remove those of rounds up to `newest`, which are finished; the objects no longer named."""
         gone = [self._saved.pop(round) for round in sorted(self._saved) if round <= newest]
-        for partial in gone:
-            files.remove(self._root / path(partial.round))
+        for unfinished in gone:
+            files.remove(self._root / path(unfinished.round))
         if gone:
             files.sync_folder(self._root / PARTIAL)
         return self._unnamed(*gone)
 
-    def _unnamed(self, *gone: Partial | None) -> list[ObjectRef]:
-        refs = {ref for partial in gone if partial for ref in partial.states.values()}
+    def _unnamed(self, *gone: UnfinishedRound | None) -> list[ObjectRef]:
+        refs = {ref for unfinished in gone if unfinished for ref in unfinished.states.values()}
         return sorted((ref for ref in refs if ref not in self), key=lambda ref: ref.sha256)

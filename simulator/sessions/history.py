@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simulator.config import Config, Raw, merged, with_method, with_overrides
+from simulator.config import Config
+from simulator.nested import Raw, flattened, merged, with_method, with_overrides
 from simulator.errors import ConfigError
 
 SETTINGS = ("rounds", "training", "evaluation", "wire", "cka", "checkpoint")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""
 
 
-def changed(
+def changed_settings(
     config: Config, method: str | None, assignments: Sequence[str], may_change: Sequence[str] = SETTINGS
 ) -> Config:
     """`config` with another method, or other settings, from `key=value` assignments as `--set` takes them.
@@ -30,7 +31,7 @@ def changed(
     return new
 
 
-def asked(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Config:
+def asked_for(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Config:
     """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …]}.
 
     Raises ConfigError for arguments that are none, settings that are not valid, a switch that changes nothing, and one
@@ -39,7 +40,7 @@ def asked(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Config
     method, assignments = arguments.get("method"), arguments.get("set", [])
     if not isinstance(method, str | None) or not _are_texts(assignments):
         raise ConfigError("a switch names a method, or settings as key=value, or both.")
-    new = changed(config, method, assignments)
+    new = changed_settings(config, method, assignments)
     if new == config:
         raise ConfigError(f"nothing would change: '{config.method.name}' runs with these settings already.")
     if new.rounds <= done:
@@ -49,7 +50,7 @@ def asked(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Config
     return new
 
 
-def entry(config: Config, from_round: int, **about: Any) -> Raw:
+def history_entry(config: Config, from_round: int, **about: Any) -> Raw:
     """An entry of the history: the method and the settings in force from a round on."""
     settings = config.to_json()
     return {
@@ -60,7 +61,7 @@ def entry(config: Config, from_round: int, **about: Any) -> Raw:
     }
 
 
-def in_force(document: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Raw:
+def settings_in_force(document: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Raw:
     """A session's configuration as its history left it, from session.json and the history's last entry."""
     raw = merged(document["config"], {})
     if history:
@@ -73,7 +74,7 @@ def in_force(document: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) 
 
 def differences(before: Config, after: Config) -> list[str]:
     """What differs, as 'method fedlora → fedssa' and 'training.lr 0.01 → 0.005', settings of the method first."""
-    old, new = (_flat(config.to_json()) for config in (before, after))
+    old, new = (flattened(config.to_json()) for config in (before, after))
     names = [config.method.name for config in (before, after)]
     replaced = names[0] != names[1]
     return [f"method {names[0]} → {names[1]}"] * replaced + [
@@ -81,13 +82,6 @@ def differences(before: Config, after: Config) -> list[str]:
         for key in dict.fromkeys([*old, *new])
         if old.get(key) != new.get(key) and not (replaced and key.startswith("method."))
     ]
-
-
-def _flat(raw: Mapping[str, Any], prefix: str = "") -> Raw:
-    flat: Raw = {}
-    for key, value in raw.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _text(value: Any) -> str:

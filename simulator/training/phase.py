@@ -53,5 +53,5 @@ class Phase:
     """Indices of the samples to train on; all of the client's training samples when not said."""
     state: Mapping[str, Tensor] = field(default_factory=dict)
     """Constant tensors the loss reads."""
-    drift: Mapping[str, Tensor] = field(default_factory=dict)
-    """Constant directions by `module/parameter`: after each step, whatever the optimiser, w ← w − lr · drift."""
+    correction: Mapping[str, Tensor] = field(default_factory=dict)
+    """Constant directions by `module/parameter`: after each step, whatever the optimiser, w ← w − lr · correction."""

@@ -1,0 +1,1 @@
+"""What is computed afterwards from the models of a kept checkpoint."""

@@ -1,0 +1,1 @@
+"""What carries out the work of the clients: one small interface, and a file for each way to do it."""

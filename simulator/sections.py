@@ -1,0 +1,161 @@
+"""The sections of a configuration: frozen, complete, and strict about keys and values.
+
+They stand on the ground, so that data, training and methods can name theirs; `config` puts them together.
+"""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+
+class Section(BaseModel):
+    """A frozen part of the configuration in which an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DataConfig(Section):
+    """Which images there are and how they are divided over the clients."""
+
+    dataset: str = Field(
+        "digits", description="a name from `htfl-sim datasets`, a folder of class folders, or an .npz"
+    )
+    partition: Literal["pathological", "dirichlet", "iid"] = "pathological"
+    classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
+    alpha: float = Field(0.5, gt=0, description="dirichlet: concentration of the classes' shares")
+    quantity: Literal["varied", "equal"] = Field(
+        "varied", description="pathological, iid: sizes of the shares"
+    )
+    min_samples: int = Field(10, ge=1, description="dirichlet: the fewest samples a client may hold")
+    split: str = Field(
+        "8:1:1", description="train:test, train:eval:test, or 'global' for the data set's own test set"
+    )
+    limit: int | None = Field(None, ge=1, description="use only this many images, drawn at random")
+    size: int | None = Field(
+        None, ge=1, description="side in pixels to which images are scaled, square; default: as they are"
+    )
+    rgb: bool = Field(False, description="give grey images three equal channels")
+    seed: int | None = Field(None, ge=0, lt=2**63, description="of the partition; default: the run's seed")
+
+    @field_validator("split")
+    @classmethod
+    def _split_has_no_empty_part(cls, split: str) -> str:
+        if split != "global":
+            split_shares(split)
+        return split
+
+
+class FederationConfig(Section):
+    """The clients: how many, how many of them take part in a round, and which models they hold."""
+
+    clients: int = Field(10, ge=1)
+    participation: float = Field(1.0, gt=0, le=1, description="fraction C of the clients sampled each round")
+    group: str | tuple[str, ...] = Field(
+        "htm5", description="a model group, or a list of models; client i gets i mod X"
+    )
+    pretrained: bool | str = Field(
+        False, description="published initial weights: true for the hub's, or a .safetensors file or folder"
+    )
+
+    @property
+    def participants(self) -> int:
+        """Clients sampled each round: N·C to the nearest whole number."""
+        return math.floor(self.clients * self.participation + 0.5)
+
+    @model_validator(mode="after")
+    def _somebody_participates(self) -> "FederationConfig":
+        if self.participants == 0:
+            raise ValueError(
+                f"participation {self.participation:g} of {self.clients} clients selects nobody; "
+                f"use at least {0.5 / self.clients:g}"
+            )
+        return self
+
+
+class TrainingConfig(Section):
+    """Local training, unless a method's phase says otherwise. The optimiser starts afresh each round."""
+
+    epochs: int = Field(1, ge=1, description="local epochs E")
+    batch_size: int = Field(64, ge=1)
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    lr: float = Field(0.01, gt=0, description="learning rate η")
+    momentum: float = Field(0.0, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+    on_divergence: Literal["continue", "stop"] = Field(
+        "continue", description="after a round in which a client diverged: go on with the others, or stop"
+    )
+
+    @model_validator(mode="after")
+    def _momentum_is_sgds(self) -> "TrainingConfig":
+        if self.optimizer == "adam" and self.momentum:
+            raise ValueError("momentum belongs to optimizer 'sgd'; remove it or change the optimizer")
+        return self
+
+
+class EvaluationConfig(Section):
+    """Who is evaluated at the end of a round, and with which model."""
+
+    clients: Literal["all", "participants"] | Annotated[int, Field(ge=1)] = "all"
+    model: Literal["local", "aggregated"] = Field(
+        "local", description="the model local training left, or the one the client would receive next"
+    )
+    batch_size: int = Field(1024, ge=1)
+
+
+class WireConfig(Section):
+    """What can happen to an uplink on its way; nothing unless said. Each draw has its own keyed stream."""
+
+    noise: float = Field(
+        0.0,
+        ge=0,
+        description="standard deviation of Gaussian noise, relative to the update's own (InCo Fig. 7)",
+    )
+    drop: float = Field(0.0, ge=0, lt=1, description="probability that a participant's uplink is lost")
+
+
+class RuntimeConfig(Section):
+    """Where and how wide the run computes. `workers` never changes a result; the others may."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    workers: int | None = Field(
+        None, ge=1, description="clients trained at a time; default: the machine's cores"
+    )
+    threads_per_client: int = Field(1, ge=1)
+
+
+class CheckpointConfig(Section):
+    """How often the state is written and how much of the past is kept."""
+
+    every: int = Field(1, ge=1, description="rounds between checkpoints")
+    keep_last: int = Field(3, ge=1)
+    keep_every: int | None = Field(None, ge=1, description="also keep every Nth round")
+    keep_best: bool = Field(True, description="also keep the round of the best mean accuracy")
+
+
+class CkaConfig(Section):
+    """How alike clients' models are, layer by layer: linear CKA between all pairs, on one keyed probe batch."""
+
+    every: int = Field(0, ge=0, description="measure every so many rounds; 0: only when asked")
+    probe: int = Field(256, ge=4, description="images in the probe batch")
+    layers: Literal["all"] | tuple[str, ...] = Field("all", description="which, by name, as 'stage3'")
+    debiased: bool = Field(False, description="the unbiased estimate of HSIC, for small probes")
+
+
+class MethodConfig(Section):
+    """Base of the methods' own sections; each method adds its paper's symbols."""
+
+    name: str
+
+
+def split_shares(split: str) -> tuple[float, ...]:
+    """The shares of a split such as '8:1:1', adding up to 1. Raises ValueError for one with an empty part."""
+    try:
+        parts = [float(part) for part in split.split(":")]
+    except ValueError:
+        parts = []
+    if len(parts) not in (2, 3):
+        raise ValueError(f"'{split}' is no split; use 'train:test', 'train:eval:test' (as 8:1:1) or 'global'")
+    if not all(part > 0 and math.isfinite(part) for part in parts):
+        raise ValueError(f"'{split}' leaves a part empty; every part must be above zero")
+    return tuple(part / sum(parts) for part in parts)

@@ -1,0 +1,16 @@
+"""What all clients of a run share while they train."""
+
+from dataclasses import dataclass
+
+from simulator.data.federated import FederatedData
+from simulator.federation import Federation
+from simulator.training.flops import FlopCache
+
+
+@dataclass(frozen=True)
+class TrainingContext:
+    """The federation's facts, the data on the device, the operations counted so far."""
+
+    federation: Federation
+    data: FederatedData
+    flops: FlopCache
