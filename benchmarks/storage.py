@@ -53,7 +53,7 @@ def main() -> None:
 
 def cost_by_change() -> Table:
     """Commits in which some of the clients, and the server, changed; each the median of several."""
-    state = build(_config(), simulator.data_folder(None)).engine.start()
+    state = build(_config(), simulator.data_folder(None)).engine.initial_state()
     title = "A checkpoint of HtM5, FedLoRA, by the clients that changed"
     table = _table(title, "clients", "MB", "ms", "MB/s", "CPU ms", "waits for the disk")
     with (

@@ -122,6 +122,7 @@ class RuntimeConfig(Section):
         None, ge=1, description="clients trained at a time; default: the machine's cores"
     )
     threads_per_client: int = Field(1, ge=1)
+    runner: str = Field("parallel", description="how clients are computed: parallel, or sequential")
 
 
 class CheckpointConfig(Section):

@@ -20,10 +20,15 @@ from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
 from simulator.engine import Engine, State
 from simulator.federation import ClientInfo, Federation
+from simulator.methods import Aggregated, Method, Uplink
+from simulator.methods.hooks import Hooks
 from simulator.models import GROUPS, ImageShape
 from simulator.nested import merged
 from simulator.progress import Observer, unobserved
+from simulator.runners import Job, LocalUpdate, central
+from simulator.runners.local import update
 from simulator.sections import TrainingConfig
+from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -84,7 +89,7 @@ def built(config: Config, images: ImageSet | None = None) -> Built:
 
 def run(engine: Engine, rounds: int, observe: Observer = unobserved) -> State:
     """The state after so many rounds."""
-    state = engine.start()
+    state = engine.initial_state()
     for _ in range(rounds):
         state = engine.round(state, observe)
     return state
@@ -158,6 +163,23 @@ def pixels(images: Tensor, labels: Tensor, clients: Sequence[Tensor], num_classe
 def context(parts: Built) -> TrainingContext:
     """Where the clients of these parts work."""
     return TrainingContext(parts.federation, parts.data, FlopCache())
+
+
+def updated(
+    parts: Built, client: int, tensors: Mapping[str, Tensor], payload: Tensors, round: int = 1
+) -> LocalUpdate:
+    """What client k brings out of round t."""
+    hooks = Hooks(parts.method, parts.federation)
+    info = parts.federation.clients[client]
+    return update(hooks, context(parts), info, round, Job(tensors, payload))
+
+
+def served(
+    method: Method, server: Mapping[str, Tensor], uplinks: Sequence[Uplink], round: int = 1
+) -> Aggregated:
+    """The server's state and figures after its part of round t: aggregation, and its own training if it has any."""
+    place = TrainingContext(method.federation, None, FlopCache())  # the server has no data
+    return central.update(Hooks(method, method.federation), place, round, server, uplinks).aggregated
 
 
 def local(parts: Built, client: int, tensors: Mapping[str, Tensor], round: int = 1) -> LocalClient:

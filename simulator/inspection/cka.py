@@ -6,11 +6,11 @@ from typing import Any
 
 import checkpoints
 from checkpoints import SessionUnreadable
+from simulator import runners
 from simulator.builder import build
 from simulator.config import Config
 from simulator.metrics import similarity
 from simulator.nested import merged, with_method
-from simulator.runners.parallel import Runner
 from simulator.sessions.metadata import check_data
 from simulator.sessions.states import specs
 from simulator.tensors import Tensors, named, of_module, part
@@ -59,7 +59,7 @@ def of_checkpoint(
         return {name: tensor.to(federation.device) for name, tensor in tensors.items()}
 
     context = TrainingContext(federation, data, FlopCache())
-    runner = Runner(context, config.runtime.workers, config.runtime.threads_per_client)
+    runner = runners.get(config.runtime.runner)(context, config.runtime)
     try:
         return {"round": after} | similarity.measure(context, runner.each, model, chosen, probe, debiased)
     finally:

@@ -8,16 +8,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.server import CentralServer
 
 
 class FedGHConfig(MethodConfig):
@@ -62,14 +64,24 @@ class FedGH(Method):
         representations, labels = local.class_means()  # LARs, eq. 3
         return {"features": representations, "labels": labels}
 
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        theta = server["head/weight"].clone().requires_grad_()
-        losses = []
-        for _ in range(self.config.server_epochs):
-            for _, payload in uplinks:  # eq. 4, one step for each participant in turn
-                loss = F.cross_entropy(F.linear(payload["features"], theta), payload["labels"].long())
-                (gradient,) = torch.autograd.grad(loss, theta)
-                with torch.no_grad():
-                    theta -= self.config.eta_theta * gradient
-                losses.append(loss.detach())
-        return Aggregated({"head/weight": theta.detach()}, {"server_loss": float(torch.stack(losses).mean())})
+    def server_networks(self) -> Mapping[str, nn.Module]:
+        head = self.federation.architecture_of(self.federation.clients[0]).head
+        return {"head": nn.Linear(head.in_features, head.out_features, bias=False)}
+
+    def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
+        """Eq. 4, one step for each participant in turn."""
+        steps = [Batch(payload["features"], payload["labels"].long()) for _, payload in uplinks]
+        return [
+            Phase(
+                "server",
+                self.server_loss,
+                trains=("head",),
+                lr=self.config.eta_theta,
+                optimizer="sgd",
+                batches=steps * self.config.server_epochs,
+            )
+        ]
+
+    def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        """ℓ(θ(R̄), y) on representations R̄ [B, K] in place of images."""
+        return F.cross_entropy(nets["head"](batch.x), batch.y)

@@ -21,10 +21,10 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.rng import drawing_from
 from simulator.sections import MethodConfig
-from simulator.tensors import Tensors
+from simulator.tensors import Tensors, nonzero_rows
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import derivative_along
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 LONGEST_WARM_UP = 50
 SHARE_OF_WARM_UP = 20
@@ -110,7 +110,7 @@ class FedL2G(Method):
         study, _ = self.divided(local)
         return [Phase("model", self.loss, samples=study)] if local.round > self.t_warm else []
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_ce + ℓ_g, the latter the mean squared distance of g(x) from v_y (eq. 4)."""
         guided, logits = Guided(nets.model, self.shown)(batch.x)
         return F.cross_entropy(logits, batch.y) + F.mse_loss(guided, nets["guide"](batch.y))
@@ -121,7 +121,7 @@ class FedL2G(Method):
         drawn = torch.randperm(len(study), generator=local.stream("study batch")).to(study.device)
         batch = local.batch(study[drawn[: self.federation.training.batch_size]])
         pi = self.guiding_gradient(local, batch, local.batch(quiz))
-        labels = pi.any(dim=1).nonzero().flatten()
+        labels = nonzero_rows(pi)
         return {"gradients": pi[labels], "labels": labels.to(torch.int32)}
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:

@@ -21,7 +21,7 @@ from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class FedProtoConfig(MethodConfig):
@@ -79,7 +79,7 @@ class FedProto(Method):
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("model", self.loss, state=local.state)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ(h(f(x)), y) + λ·MSE(f(x), C̄_y) (eq. 7); a class without a prototype adds nothing to the mean."""
         features = nets.model.features(batch.x)
         distance = (features - state["prototypes/mean"][batch.y]) * state["prototypes/known"][batch.y, None]

@@ -4,22 +4,21 @@ Server state: `ARCHITECTURE/…`, one model w per group. Client state: none besi
 of the client's last round until the received one replaces it: the previous local model of the paper.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.federation import ClientInfo
-from simulator.methods.base import Card, Method
+from simulator.methods.base import Card
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.sections import MethodConfig
 from simulator.tensors import of_module
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class MOONConfig(MethodConfig):
@@ -44,11 +43,6 @@ class MOON(FedAvg):
     Config = MOONConfig
     config: MOONConfig
 
-    def received_model(self, client: ClientInfo) -> Hashable:
-        # The models it compares with in training have no part in its answers.
-        whole = type(self).receive is MOON.receive and type(self).predict is Method.predict
-        return client.architecture if whole else client.id
-
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         local.add_network("previous", local.info.architecture, of_module(local.nets.model))  # w_k^{t−1}
         super().receive(local, payload)
@@ -57,7 +51,7 @@ class MOON(FedAvg):
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("model", self.loss)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE + μ·ℓ_con, ℓ_con = −log(e^{sim(z, z_glob)/τ} / (e^{sim(z, z_glob)/τ} + e^{sim(z, z_prev)/τ})) (eq. 3).
 
         With a and b for the two exponents this is log(1 + e^{b − a}).

@@ -137,7 +137,7 @@ class _Source:
 
     def load(self, round: int, built: Built) -> State:
         """A checkpoint's state; before round 1, the initial one."""
-        state = built.engine.start()
+        state = built.engine.initial_state()
         if round == 0:
             return state
         manifest = self.session.manifest(round)

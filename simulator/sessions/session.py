@@ -89,7 +89,7 @@ class Session:
         store = Store.create(folder, metadata.of_new(config, built, parent=None), metadata.retention(config))
         with _closed_on_failure(store):
             store.event("started", method=config.method.name, round=0)
-            return cls(config, folder, built, store, built.engine.start(), [history_entry(config, 1)])
+            return cls(config, folder, built, store, built.engine.initial_state(), [history_entry(config, 1)])
 
     @classmethod
     def resume(
@@ -126,7 +126,7 @@ class Session:
             folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
         )
         with _closed_on_failure(store):
-            session = cls(config, folder, built, store, built.engine.start(), history)
+            session = cls(config, folder, built, store, built.engine.initial_state(), history)
             session._restore()
             session._steering.refuse_stale()
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)

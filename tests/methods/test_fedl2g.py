@@ -45,7 +45,7 @@ def server_side(name: str = "fedl2g_l", num_classes: int = 2, rounds: int = 3, *
 
 def received(parts: Built, client: int = 0, round: int = 1) -> LocalClient:
     """A client that has the vectors of the start, in some round."""
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     local = federations.local(parts, client, state.clients[client], round)
     parts.method.receive(local, parts.method.downlink(round, state.server, local.info))
     return local
@@ -211,7 +211,7 @@ def test_the_quiz_is_never_trained_on(name: str) -> None:
         parts = built(name, federation={"participation": 1.0}, method={"t_warm": 0})
         for client in range(4):
             parts.data.images[parts.method.divided(received(parts, client))[1]] += shift
-        end = parts.engine.round(parts.engine.start(), unobserved)
+        end = parts.engine.round(parts.engine.initial_state(), unobserved)
         return [federations.bits(part(tensors, "model")) for tensors in end.clients], end.server["vectors"]
 
     models, vectors = after_a_round(0)
@@ -226,14 +226,14 @@ def test_the_loss_adds_the_mean_squared_distance_from_the_classes_vectors() -> N
     local = received(parts)
     local.nets.model = Line()
     local.nets["guide"] = nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
-    loss = parts.method.loss(local.nets, {}, Batch(torch.ones(1, 1, 1, 1), torch.tensor([1])))
+    loss = parts.method.loss(local.nets, {}, Batch(torch.ones(1, 1, 1, 1), torch.tensor([1])), {})
     assert loss.item() == pytest.approx(math.log(2) + 12.5)
 
 
 def test_only_the_vectors_learn_in_the_warm_up() -> None:
     """T_warm = 2: after two rounds the models are as they were; the third trains its participants."""
     parts = built(method={"t_warm": 2})
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     warm = federations.run(parts.engine, 2)
     models = [federations.bits(tensors) for tensors in start.clients]
     assert [federations.bits(tensors) for tensors in warm.clients] == models

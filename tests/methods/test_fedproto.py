@@ -86,7 +86,7 @@ def test_only_the_clients_own_classes_travel_down_and_only_known_ones() -> None:
 
 def test_a_client_sends_its_class_means_and_counts() -> None:
     parts = federations.built(federations.config("fedproto"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     local = federations.local(parts, 0, state.clients[0])
     sent = parts.method.uplink(local)
     means, labels = local.class_means()
@@ -99,7 +99,7 @@ def test_a_client_sends_its_class_means_and_counts() -> None:
 
 def test_plain_weighting_sends_no_counts() -> None:
     parts = federations.built(federations.config("fedproto", method={"weighting": "plain"}))
-    local = federations.local(parts, 0, parts.engine.start().clients[0])
+    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
     assert parts.method.uplink(local).keys() == {"prototypes", "labels"}
 
 
@@ -112,13 +112,13 @@ def state(known: tuple[float, float]) -> dict[str, Tensor]:
 def test_the_loss_adds_the_mean_squared_distance_to_the_classes_prototype() -> None:
     """Features (1, 2) of class 0 are 1² + 2² = 5 away, (1, 1) of class 1 are 3² + 1² = 10 away: MSE 15/4. With
     λ = 2, and CE log(1 + e) for logits (1, 2) of class 0, log 2 for (1, 1)."""
-    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 1)), batch((1, 2, 0), (1, 1, 1)))
+    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 1)), batch((1, 2, 0), (1, 1, 1)), {})
     assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 15 / 4, rel=1e-14)
 
 
 def test_a_class_without_a_prototype_contributes_nothing() -> None:
     """Of the distances above only class 0's remains: 5/4."""
-    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 0)), batch((1, 2, 0), (1, 1, 1)))
+    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 0)), batch((1, 2, 0), (1, 1, 1)), {})
     assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 5 / 4, rel=1e-14)
 
 

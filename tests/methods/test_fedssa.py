@@ -78,7 +78,7 @@ def received(fusion: str, round: int = 2) -> tuple[Tensor, Tensor]:
     images = federations.generated()
     parts = federations.built(federations.config("fedssa", method=options), images)
     client = parts.federation.clients[0]
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     start = state.clients[0] | {
         "model/head.weight": torch.full((4, 8), 8.0),
         "model/head.bias": torch.full((4,), 8.0),

@@ -140,7 +140,7 @@ def test_the_rule_acts_on_what_the_base_method_merges(name: str, monkeypatch: py
 
     monkeypatch.setattr(InCo, "aggregate", listening)
     parts = federations.built(federations.config(name, federation={"participation": 1.0}))
-    inco, start = parts.method, parts.engine.start()
+    inco, start = parts.method, parts.engine.initial_state()
     assert isinstance(inco, InCo)
     before, end = start.server, parts.engine.round(start, lambda event: None).server
     (base,) = merged_by_base

@@ -32,19 +32,19 @@ CE = math.log1p(math.exp(-1))
 def test_the_loss_by_hand() -> None:
     """z = (1, 0), z_glob = (2, 0), z_prev = (−1, 0): similarities 1 and −1. With τ = ½ and μ = 3,
     ℓ_con = −log(e²/(e² + e⁻²)) = log(1 + e⁻⁴)."""
-    loss = method(mu=3.0, tau=0.5).loss(three(1.0, 2.0, -1.0), {}, batch((1, 0, 0)))
+    loss = method(mu=3.0, tau=0.5).loss(three(1.0, 2.0, -1.0), {}, batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(CE + 3 * math.log1p(math.exp(-4)), rel=1e-12)
 
 
 def test_equal_models_cost_log_two() -> None:
-    loss = method().loss(three(1.0, 5.0, 2.0), {}, batch((1, 0, 0)))
+    loss = method().loss(three(1.0, 5.0, 2.0), {}, batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(CE + math.log(2), rel=1e-12)
 
 
 def test_the_contrast_is_a_mean_over_the_batch() -> None:
     """All similarities of the second sample are as the first's, so twice the sample is the same loss."""
     one, two = (
-        method().loss(three(1.0, 1.0, -1.0), {}, batch(*samples))
+        method().loss(three(1.0, 1.0, -1.0), {}, batch(*samples), {})
         for samples in ([(1, 0, 0)], [(1, 0, 0), (1, 0, 0)])
     )
     torch.testing.assert_close(one, two)
@@ -52,7 +52,7 @@ def test_the_contrast_is_a_mean_over_the_batch() -> None:
 
 def test_only_the_model_learns() -> None:
     nets = three(1.0, 2.0, -1.0)
-    method().loss(nets, {}, batch((1, 2, 0))).backward()
+    method().loss(nets, {}, batch((1, 2, 0)), {}).backward()
     assert nets.model.scale.grad is not None
     assert nets["global"].scale.grad is None
     assert nets["previous"].scale.grad is None

@@ -12,7 +12,7 @@ from tests import federations
 
 def client(number: int = 0) -> LocalClient:
     parts = federations.built(federations.config())
-    return federations.local(parts, number, parts.engine.start().clients[number])
+    return federations.local(parts, number, parts.engine.initial_state().clients[number])
 
 
 def weights(architecture: str) -> Tensors:
@@ -47,7 +47,7 @@ def test_counters_that_did_not_travel_start_at_zero() -> None:
 
 def test_a_second_network_may_be_of_an_architecture_no_client_holds() -> None:
     parts = federations.built(federations.config(federation={"group": "tiny_cnn"}))
-    local = federations.local(parts, 0, parts.engine.start().clients[0])
+    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
     local.add_network("other", "tiny_mlp", weights("tiny_mlp"))
     assert local.nets["other"](local.batch(local.train).x).shape == (local.info.samples, 4)
     with pytest.raises(ConfigError, match="unknown model 'tiny'"):
