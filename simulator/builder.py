@@ -15,6 +15,7 @@ from simulator.errors import ConfigError
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import Method
 from simulator.models import ImageShape
+from simulator.training.client import batch_sizes
 
 
 class Built(NamedTuple):
@@ -66,9 +67,28 @@ def _assembled(
             models.pretrained.weights(
                 name, architecture, federation.pretrained
             )  # refused now rather than in round 1
+    _refuse_batches_of_one(federation)
     method = methods.get(config.method.name)(config.method, federation)
     method.check()
     return Built(data, federation, method, Engine(config, federation, data, method))
+
+
+def _refuse_batches_of_one(federation: Federation) -> None:
+    """Raise ConfigError where BatchNorm would have to normalise a single image, which has no variance."""
+    batch_size = federation.training.batch_size
+    for client in federation.clients:
+        if 1 not in batch_sizes(client.samples, batch_size) or models.trains_on_one_image(
+            federation.architecture_of(client), federation.shape
+        ):
+            continue
+        remedy = (
+            "set training.batch_size to 2 or more"
+            if batch_size == 1
+            else "use fewer clients, a larger data.limit or a smaller test part"
+        )
+        raise ConfigError(
+            f"{client} would train on a batch of one image, which its BatchNorm cannot normalise; {remedy}."
+        )
 
 
 def select_device(wanted: str) -> torch.device:

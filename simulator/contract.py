@@ -7,6 +7,7 @@ smallest models that meet the method's needs, in a few seconds.
 import copy
 import random
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -300,10 +301,12 @@ def _updates_run_on_the_meta_device(subject: Subject) -> None:
         payload = parts.method.downlink(2, subject.first.server, info)
         job = Job(_moved(subject.first.clients[client], meta), _moved(payload, meta))
         try:
-            prepared = local.prepare(hooks, context, info, 2, job)
-            for _ in local.train(prepared):
-                pass
-            hooks.uplink(prepared.local, job.tensors)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch's, that copying to the meta device copies no values
+                prepared = local.prepare(hooks, context, info, 2, job)
+                for _ in local.train(prepared):
+                    pass
+                hooks.uplink(prepared.local, job.tensors)
         except (NotImplementedError, RuntimeError) as looked:
             reason = str(looked.__cause__ or looked).splitlines()[0]
             raise Broken(f"{info} mixes devices or looks at a value on the host: {reason}") from looked

@@ -95,6 +95,11 @@ def run(engine: Engine, rounds: int, observe: Observer = unobserved) -> State:
     return state
 
 
+def replaced(state: State, **changes: Any) -> State:
+    """The state with other tensors."""
+    return replace(state, **changes)
+
+
 def bits(tensors: Mapping[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     """Names, dtypes, shapes and bytes, so that two states compare bit for bit, NaN or not."""
     return {

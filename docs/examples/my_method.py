@@ -43,8 +43,8 @@ class MedianHead(Method):
         return [Phase("model", self.loss, state=received)]
 
     def loss(self, nets, state, batch, draws):
-        drift = sum(((p - state[name]) ** 2).sum() for name, p in nets.model.head.named_parameters())
-        return F.cross_entropy(nets.model(batch.x), batch.y) + self.config.rho * drift
+        distance = sum(((p - state[name]) ** 2).sum() for name, p in nets.model.head.named_parameters())
+        return F.cross_entropy(nets.model(batch.x), batch.y) + self.config.rho * distance
 
     def uplink(self, local):
         return named("head", of_module(local.nets.model.head))

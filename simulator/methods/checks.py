@@ -120,7 +120,8 @@ def _kind(value: object) -> str:
             return f"a tensor {_layout(value)}"
         case None:
             return "nothing"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _layout(tensor: Tensor) -> str:

@@ -87,12 +87,8 @@ class FedKD(Method):
         return truncated(floating(part(server, "meme")), server, self.energy(round))
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("meme", self.meme, self._restored(payload))
-        with torch.device("meta"):
-            projection = self._projection(local.info)
-        w_h = {name: tensor.clone() for name, tensor in part(local.state, "projection").items()}
-        projection.load_state_dict(w_h, assign=True)
-        local.nets["projection"] = projection
+        local.add_network("meme", self.federation.architecture(self.meme), self._restored(payload))
+        local.add_network("projection", self._projection(local.info, "meta"), part(local.state, "projection"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("mutual", self.loss, trains=("model", "meme", "projection"))]
@@ -131,10 +127,10 @@ class FedKD(Method):
         progress = min(round / self.federation.rounds, 1.0)
         return self.config.t_start + (self.config.t_end - self.config.t_start) * progress
 
-    def _projection(self, client: ClientInfo) -> nn.Linear:
+    def _projection(self, client: ClientInfo, device: str = "cpu") -> nn.Linear:
         """W_h for the client's model."""
         meme, model = self.federation.architecture(self.meme), self.federation.architecture_of(client)
-        return nn.Linear(meme.num_features, model.num_features, bias=False)
+        return nn.Linear(meme.num_features, model.num_features, bias=False, device=device)
 
     def _restored(self, payload: Mapping[str, Tensor]) -> Tensors:
         """The meme's weights from what travelled of them."""

@@ -98,8 +98,7 @@ class FedLoRA(Method):
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         with torch.device("meta"):  # the received weights take the place of any drawn here
-            local.nets["adapter"] = self.adapter()
-        local.nets["adapter"].load_state_dict(part(payload, "adapter"), assign=True)
+            local.add_network("adapter", self.adapter(), part(payload, "adapter"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [

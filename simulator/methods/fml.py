@@ -66,7 +66,7 @@ class FML(Method):
         return floating(server)
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("meme", self.meme, part(payload, "meme"))
+        local.add_network("meme", self.federation.architecture(self.meme), part(payload, "meme"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("mutual", self.loss, trains=("model", "meme"))]

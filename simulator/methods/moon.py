@@ -44,9 +44,10 @@ class MOON(FedAvg):
     config: MOONConfig
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("previous", local.info.architecture, of_module(local.nets.model))  # w_k^{t−1}
+        architecture = self.federation.architecture_of(local.info)
+        local.add_network("previous", architecture, of_module(local.nets.model))  # w_k^{t−1}
         super().receive(local, payload)
-        local.add_network("global", local.info.architecture, of_module(local.nets.model))  # w^t
+        local.add_network("global", architecture, of_module(local.nets.model))  # w^t
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("model", self.loss)]

@@ -111,6 +111,16 @@ def architecture(name: str, shape: ImageShape, num_classes: int) -> Network:
     return network
 
 
+def trains_on_one_image(network: Network, shape: ImageShape) -> bool:
+    """Whether an architecture can train on a single image: BatchNorm cannot, where it sees one value per channel."""
+    image = torch.empty(1, shape.channels, shape.height, shape.width, device="meta")
+    try:
+        copy.deepcopy(network).train()(image)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_side(model: RegisteredModel, shape: ImageShape) -> None:
     if min(shape.height, shape.width) < model.smallest_side:
         raise ConfigError(

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.federation import ClientInfo
@@ -43,12 +43,13 @@ class LocalClient(Trainer):
         """The client's state: its model and the method's own tensors."""
         return named("model", of_module(self.nets.model)) | self.state
 
-    def add_network(self, name: str, architecture: str, tensors: Mapping[str, Tensor]) -> None:
-        """Put a second network beside the model, as `nets[name]`, with a private copy of these weights.
+    def add_network(self, name: str, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+        """Put a network of this form beside the model, as `nets[name]`, with a private copy of these weights.
 
-        Integer counters (BatchNorm's count of batches) start at zero where they are missing: they do not travel.
+        `network` may be without values, on the meta device. Integer counters (BatchNorm's count of batches) start at
+        zero where they are missing: they do not travel.
         """
-        network = copy.deepcopy(self.federation.architecture(architecture))
+        network = copy.deepcopy(network)
         counters = {
             key: torch.zeros(tensor.shape, dtype=tensor.dtype, device=self.federation.device)
             for key, tensor in network.state_dict().items()

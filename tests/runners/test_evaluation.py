@@ -17,6 +17,8 @@ from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from tests import federations
 
+ROUNDS = 4
+
 
 class Counted:
     """How often a client's whole test split has been asked."""
@@ -65,14 +67,16 @@ def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: pyt
 
 
 class Unequal(FedAvg):
-    """FedAvg that sends every client but the first a model of zeros, and changes nothing else."""
+    """FedAvg that sends every client but the first a model of zeros after training, and changes nothing else."""
 
     name = "unequal"
     Config = MethodConfig
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         payload = super().downlink(round, server, client)
-        return payload if client.id == 0 else {key: torch.zeros_like(each) for key, each in payload.items()}
+        if round <= ROUNDS or client.id == 0:
+            return payload
+        return {key: torch.zeros_like(each) for key, each in payload.items()}
 
 
 class Offset(FedAvg):
@@ -95,8 +99,10 @@ def test_clients_that_answer_differently_are_asked_each(
     """Whoever is sent zeros, or prefers class 0 by a hundred, says class 0 always: ten of the forty test images."""
     monkeypatch.setitem(registry._METHODS, method.name, method)
     monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
-    parts = built(method.name, training={"lr": 0.1, "epochs": 5})
-    record = federations.run(parts.engine, 1).record
+    everybody = {"clients": 6, "participation": 1.0}
+    iid = {"split": "global", "partition": "iid"}
+    parts = built(method.name, federation=everybody, data=iid, training={"lr": 0.1, "epochs": 10})
+    record = federations.run(parts.engine, ROUNDS).record
     assert record is not None
     first, *others = record["accuracy"]["per_client"]
     assert first > 0.3
