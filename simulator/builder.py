@@ -27,8 +27,8 @@ class Built(NamedTuple):
     engine: Engine
 
 
-def build(config: Config, data_dir: Path) -> Built:
-    """Load and divide the data, deal out the models, check the method's needs.
+def build(config: Config, data_dir: Path, begun: int = 0) -> Built:
+    """Load and divide the data, deal out the models, check the method's needs; `begun` is the round it began after.
 
     Raises ConfigError or DataError before anything is trained or written.
     """
@@ -41,16 +41,21 @@ def build(config: Config, data_dir: Path) -> Built:
         ClientInfo(number, architecture, client.num_train, client.classes)
         for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
     )
-    return _assembled(config, data, clients, device)
+    return _assembled(config, data, clients, device, begun)
 
 
-def rebuild(built: Built, config: Config) -> Built:
-    """The same data and models under other settings, or another method; raises ConfigError for unmet needs."""
-    return _assembled(config, built.data, built.federation.clients, built.federation.device)
+def rebuild(built: Built, config: Config, begun: int | None = None) -> Built:
+    """The same data and models under other settings, or another method that begins after round `begun`.
+
+    Raises ConfigError for unmet needs.
+    """
+    federation = built.federation
+    begun = federation.begun if begun is None else begun
+    return _assembled(config, built.data, federation.clients, federation.device, begun)
 
 
 def _assembled(
-    config: Config, data: FederatedData, clients: tuple[ClientInfo, ...], device: torch.device
+    config: Config, data: FederatedData, clients: tuple[ClientInfo, ...], device: torch.device, begun: int
 ) -> Built:
     federation = Federation(
         seed=config.seed,
@@ -61,6 +66,7 @@ def _assembled(
         training=config.training,
         device=device,
         pretrained=config.federation.pretrained,
+        begun=begun,
     )
     if federation.pretrained:
         for name, architecture in federation.architectures.items():

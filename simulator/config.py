@@ -61,6 +61,10 @@ class Config(Section):
             )
         return self
 
+    def begun(self) -> "Config":
+        """The configuration of a run whose method begins now: what that fixes is written out."""
+        return self.model_copy(update={"method": self.method.begun(self.rounds)})
+
     def to_json(self) -> Raw:
         """The complete configuration as plain JSON values; `Config.read` takes it back."""
         return self.model_dump(mode="json")

@@ -34,7 +34,7 @@ from simulator.sessions.session import Session
 from simulator.tensors import Tensors, total_bytes
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, parts_of
 
 GROUPS = ("tiny", "tiny_resnet", "tiny_vit")
 CLIENTS, ROUNDS = 4, 3
@@ -204,7 +204,8 @@ def _traffic_is_the_size_of_the_payloads(subject: Subject) -> None:
 
     def weighed_downlink(round: int, server: Any, client: Any) -> Tensors:
         payload = downlink(round, server, client)
-        sent["down"][client.id] += total_bytes(payload)
+        if round == 1:  # else it is asked what the client would receive next, to be evaluated with it
+            sent["down"][client.id] += total_bytes(payload)
         return payload
 
     def weighed_uplink(at_work: Any) -> Tensors:
@@ -257,7 +258,7 @@ def _losses_are_pure(subject: Subject) -> None:
         stream = rng.torch_stream(0, "contract/loss")
         begun, weights = stream.get_state(), bits(nets.state_dict())
         with drawing_from(stream):
-            first, second = (phase.loss(nets, phase.state, batch, draws) for _ in range(2))
+            first, second = (parts_of(phase.loss(nets, phase.state, batch, draws)).loss for _ in range(2))
         whose = f"the loss of phase '{phase.name}'"
         _expect(first.shape == (), f"{whose} is no scalar but {list(first.shape)}")
         _expect(bool(first.isfinite()), f"{whose} is not finite")
@@ -275,7 +276,7 @@ def _phases_train_what_they_name(subject: Subject) -> None:
         for name, module in nets.named_children():
             module.requires_grad_(name in phase.trains)
         with drawing_from(rng.torch_stream(0, "contract/layers")):
-            phase.loss(nets, phase.state, batch, _drawn(phase, batch)).backward()
+            parts_of(phase.loss(nets, phase.state, batch, _drawn(phase, batch))).loss.backward()
         for name in phase.trains:
             reached = any(parameter.grad is not None for parameter in nets[name].parameters())
             _expect(reached, f"no gradient of phase '{phase.name}' reaches '{name}'")

@@ -24,7 +24,7 @@ from simulator.metrics import similarity
 from simulator.metrics.accuracy import accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
 from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
-from simulator.runners.evaluation import Counts, evaluate
+from simulator.runners.evaluation import Counts, answering, evaluate
 from simulator.tensors import Tensors, named, of_module
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -39,6 +39,8 @@ class State:
     server: Tensors
     clients: tuple[Tensors, ...]
     record: dict[str, Any] | None
+    trained: frozenset[int] = frozenset()
+    """The clients that have taken part in a round so far, and did not diverge in all of them."""
 
 
 class Engine:
@@ -50,6 +52,8 @@ class Engine:
         self._hooks = Hooks(method, federation)
         self._data = data
         self._test_sizes = [len(client.test) for client in data.clients]
+        self._answers = config.evaluation.model or method.answers
+        self._compares = config.cka.model or self._answers
         wanted = None if config.cka.layers == "all" else config.cka.layers
         if config.cka.every or wanted:
             similarity.common_layers(federation, wanted)  # refused now rather than when it is measured
@@ -127,7 +131,8 @@ class Engine:
 
         counts = self._evaluate(t, state, server, clients, participants, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
-        cka = self.cka(clients) if due or measure() else None
+        after = State(t, server, tuple(clients), None, state.trained | {update.client.id for update in sound})
+        cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
 
         before = state.record
@@ -153,7 +158,7 @@ class Engine:
         }
         if self._config.wire.drop:
             record["dropped"] = dropped
-        return State(t, server, tuple(clients), record)
+        return replace(after, record=record)
 
     def participants(self, round: int) -> tuple[int, ...]:
         """S^t: N·C clients drawn without replacement, ascending."""
@@ -163,15 +168,31 @@ class Engine:
         draw = rng.numpy_stream(self._config.seed, "participants", round).choice(total, wanted, replace=False)
         return tuple(sorted(int(client) for client in draw))
 
-    def cka(self, clients: Sequence[Tensors]) -> dict[str, Any]:
-        """How alike the clients' models are, layer by layer, as the ledger has it. Raises ConfigError."""
+    def cka(self, state: State) -> dict[str, Any]:
+        """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
+
+        Compared are the models that local training left, of clients that have been trained, or those that every
+        client would receive next: `cka.model`.
+        """
         settings = self._config.cka
         layers = similarity.common_layers(
             self._federation, None if settings.layers == "all" else settings.layers
         )
+        aggregated = self._compares == "aggregated"
+        if not (aggregated or settings.untrained):
+            layers = similarity.among(layers, state.trained)
         probe = similarity.probe(self._data, self._config.seed, settings.probe)
+
+        def tensors(client: int) -> Tensors:
+            if not aggregated:
+                return state.clients[client]
+            info = self._federation.clients[client]
+            payload = self._hooks.downlink(state.round + 1, state.server, info)
+            job = Job(state.clients[client], payload)
+            return answering(self._hooks, self._runner.context, info, state.round + 1, job).tensors()
+
         return similarity.measure(
-            self._runner.context, self._runner.each, clients.__getitem__, layers, probe, settings.debiased
+            self._runner.context, self._runner.each, tensors, layers, probe, settings.debiased
         )
 
     def close(self) -> None:
@@ -233,7 +254,7 @@ class Engine:
     ) -> dict[int, Counts]:
         """Correct answers of every client whose model changed since it was last evaluated, or as configured."""
         settings = self._config.evaluation
-        aggregated = settings.model == "aggregated"
+        aggregated = self._answers == "aggregated"
         if isinstance(settings.clients, int):
             draw = rng.numpy_stream(self._config.seed, "evaluate", t).choice(
                 len(clients), settings.clients, replace=False
@@ -249,7 +270,8 @@ class Engine:
             k: Job(clients[k], self._hooks.downlink(t + 1, server, infos[k]) if aggregated else None)
             for k in chosen
         }
-        return evaluate(self._runner, self._hooks, t, jobs, settings.batch_size)
+        # What depends on the round goes with the payload: it is the next one's.
+        return evaluate(self._runner, self._hooks, t + aggregated, jobs, settings.batch_size)
 
     def _set_threads(self) -> None:
         """The server computes with as many threads as a client, or a resumed process could add up differently."""

@@ -4,7 +4,7 @@ They stand on the ground, so that data, training and methods can name theirs; `c
 """
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -82,6 +82,9 @@ class TrainingConfig(Section):
     lr: float = Field(0.01, gt=0, description="learning rate η")
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
+    clip: float | None = Field(
+        None, gt=0, description="largest norm of a step's gradient over all it trains; default: no clipping"
+    )
     on_divergence: Literal["continue", "stop"] = Field(
         "continue", description="after a round in which a client diverged: go on with the others, or stop"
     )
@@ -97,8 +100,9 @@ class EvaluationConfig(Section):
     """Who is evaluated at the end of a round, and with which model."""
 
     clients: Literal["all", "participants"] | Annotated[int, Field(ge=1)] = "all"
-    model: Literal["local", "aggregated"] = Field(
-        "local", description="the model local training left, or the one the client would receive next"
+    model: Literal["local", "aggregated"] | None = Field(
+        None,
+        description="the model local training left, or the one the client would receive next; default: the method's",
     )
     batch_size: int = Field(1024, ge=1)
 
@@ -141,12 +145,23 @@ class CkaConfig(Section):
     probe: int = Field(256, ge=4, description="images in the probe batch")
     layers: Literal["all"] | tuple[str, ...] = Field("all", description="which, by name, as 'stage3'")
     debiased: bool = Field(False, description="the unbiased estimate of HSIC, for small probes")
+    model: Literal["local", "aggregated"] | None = Field(
+        None, description="whose layers: as evaluation.model has it; default: the models that are evaluated"
+    )
+    untrained: bool = Field(
+        False,
+        description="count clients that have never taken part, with their initial models; else leave them out",
+    )
 
 
 class MethodConfig(Section):
     """Base of the methods' own sections; each method adds its paper's symbols."""
 
     name: str
+
+    def begun(self, rounds: int) -> Self:
+        """The section with what is fixed when the method begins, in a run of so many rounds; an extension leaves it."""
+        return self
 
 
 def split_shares(split: str) -> tuple[float, ...]:

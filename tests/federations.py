@@ -13,7 +13,7 @@ from torch import Tensor
 
 import checkpoints
 from simulator import methods, rng
-from simulator.builder import Built, build
+from simulator.builder import Built, build, rebuild
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
@@ -85,6 +85,12 @@ def built(config: Config, images: ImageSet | None = None) -> Built:
     """The parts of that configuration on generated images."""
     with on_images(images or generated()):
         return build(config, Path())
+
+
+def settings(parts: Built, **sections: Any) -> Built:
+    """The same data and models under other settings."""
+    config = Config.read(merged(parts.engine._config.to_json(), sections))
+    return rebuild(parts, config)
 
 
 def run(engine: Engine, rounds: int, observe: Observer = unobserved) -> State:

@@ -26,7 +26,7 @@ RECORD = {
     "method": None,
     "participants": None,
     "diverged": None,
-    "accuracy": {"mean", "std", "weighted", "min", "max", "best_mean", "per_client"},
+    "accuracy": {"mean", "std", "weighted", "min", "max", "best_mean", "best_weighted", "per_client"},
     "loss": {"mean", "per_client"},
     "bytes": {
         "up",
@@ -309,6 +309,40 @@ def test_measuring_cka_changes_no_result() -> None:
     plain = federations.run(federations.built(federations.config("lg_fedavg")).engine, 3)
     measured = federations.run(federations.built(federations.config("lg_fedavg", cka={"every": 1})).engine, 3)
     assert federations.state_bits(plain) == federations.state_bits(measured)
+
+
+def cka(name: str, rounds: int = 1, **sections: Any) -> Any:
+    """CKA as the last round's record has it, all four clients of one architecture."""
+    settings = {"federation": {"group": "tiny_cnn"}, "cka": {"every": 1}}
+    engine = federations.built(federations.config(name, **{**settings, **sections})).engine
+    record = federations.run(engine, rounds).record
+    assert record is not None
+    return record["cka"]
+
+
+def test_cka_compares_the_models_that_are_evaluated() -> None:
+    """Clients that would receive the same model are alike in every layer; those that training left are not."""
+    aggregated = cka("fedavg", evaluation={"model": "aggregated"})
+    assert set(aggregated["layers"].values()) == {1.0}
+    local = cka("fedavg")
+    assert all(value < 0.999 for value in local["layers"].values())
+    asked = cka("fedavg", cka={"every": 1, "model": "aggregated"})
+    assert asked == aggregated
+
+
+def test_clients_that_have_never_taken_part_are_left_out_of_cka_or_counted() -> None:
+    """Three of four clients take part in round 1."""
+    out, counted = (cka("fedavg", cka={"every": 1, "untrained": each}) for each in (False, True))
+    for matrix in out["matrix"].values():
+        assert sum(value is not None for row in matrix for value in row) == 3 * 3
+    for matrix in counted["matrix"].values():
+        assert all(value is not None for row in matrix for value in row)
+
+
+def test_a_client_stays_in_cka_once_it_has_been_trained() -> None:
+    """In five rounds of three of four clients everybody has had a turn."""
+    matrix = cka("fedavg", rounds=5)["matrix"]["conv1"]
+    assert all(value is not None for row in matrix for value in row)
 
 
 def test_cka_is_the_same_whatever_the_number_of_workers() -> None:

@@ -6,7 +6,7 @@ state and payloads are flat named tensors that it is handed and hands back.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -56,6 +56,9 @@ class Method:
     name: ClassVar[str]
     """Set by `register`."""
     card: ClassVar[Card]
+    answers: ClassVar[Literal["local", "aggregated"]] = "local"
+    """With which model clients are evaluated unless the run says otherwise: what local training left, or that after
+    they have received what they would be sent next."""
     Config: ClassVar[type[MethodConfig]] = MethodConfig
 
     def __init__(self, config: MethodConfig, federation: Federation) -> None:

@@ -5,6 +5,7 @@ Server state: `head/weight` [C, K], the global header θ. It carries no bias, as
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -27,6 +28,10 @@ class FedGHConfig(MethodConfig):
 
     eta_theta: float = Field(0.01, gt=0, description="η_θ, learning rate of the global header")
     server_epochs: int = Field(1, ge=1, description="passes over the received representations")
+    server_step: Literal["pair", "client"] = Field(
+        "pair",
+        description="what one step of the server's is of: a pair (representation, class), eq. 4, or a client's",
+    )
 
 
 @register("fedgh")
@@ -69,8 +74,12 @@ class FedGH(Method):
         return {"head": nn.Linear(head.in_features, head.out_features, bias=False)}
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
-        """Eq. 4, one step for each participant in turn."""
+        """Eq. 4: θ ← θ − η_θ ∇ℓ(θ(R̄_k^s), s) for each participant k and each of its classes s in turn."""
         steps = [Batch(payload["features"], payload["labels"].long()) for _, payload in uplinks]
+        if self.config.server_step == "pair":
+            steps = [
+                Batch(*pair) for step in steps for pair in zip(step.x.split(1), step.y.split(1), strict=True)
+            ]
         return [
             Phase(
                 "server",

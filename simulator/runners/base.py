@@ -35,7 +35,8 @@ class LocalUpdate:
     """The client's new state."""
     uplink: Tensors
     losses: Mapping[str, float]
-    """Mean training loss over all steps of each phase, weighted by batch size; empty in a round without training."""
+    """Mean training loss over all steps of each phase, weighted by batch size, and of the terms that losses name; empty
+    in a round without training."""
     finite: bool
     """Whether all numbers it would keep or send are finite: no loss shows what the last step did."""
     flops: int

@@ -40,7 +40,7 @@ def update(
         return ServerUpdate(Aggregated(aggregated, metrics), flops.total)
     for phase in phases:
         with hooks.training(phase, round):
-            losses = [loss for loss, _ in steps(at_work, phase)]
+            losses = [step.loss for step in steps(at_work, phase)]
         if losses:
             metrics[f"{phase.name}_loss"] = float(torch.stack(losses).mean())
     trained = hooks.trained(at_work, aggregated)

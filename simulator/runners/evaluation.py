@@ -56,7 +56,7 @@ def _asked(context: TrainingContext, info: ClientInfo) -> tuple[str, int, int]:
     return info.architecture, test.data_ptr(), len(test)
 
 
-def _answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
+def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
     """The client, about to answer."""
     local = LocalClient(context, info, round, job.tensors)
     if job.payload is not None:
@@ -69,7 +69,7 @@ def _answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: 
 def _count(
     hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job, batch_size: int
 ) -> Counts:
-    local = _answering(hooks, context, info, round, job)
+    local = answering(hooks, context, info, round, job)
     test = context.data.clients[info.id].test
     correct = torch.zeros((), dtype=torch.int64, device=test.device)
     for indices in test.split(batch_size):
@@ -81,7 +81,7 @@ def _count(
 @torch.no_grad()
 def _made_of(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> bytes:
     """SHA-256 over every tensor that the client's answers read: of its networks, and of the method's own."""
-    local = _answering(hooks, context, info, round, job)
+    local = answering(hooks, context, info, round, job)
     x, _ = context.data.batch(context.data.clients[info.id].test[:_GLIMPSE])
     with _reading() as read:
         hooks.predict(local, x)

@@ -17,7 +17,7 @@ from simulator.training.phase import Phase
 
 @dataclass(frozen=True)
 class Prepared:
-    """A client that has received, what it is to train, and the mean loss of every phase that is done."""
+    """A client that has received, what it is to train, and the mean losses of the phases that are done."""
 
     hooks: Hooks
     job: Job
@@ -38,13 +38,16 @@ def train(prepared: Prepared) -> Iterator[None]:
     """All phases in order, one step for every call of `next`. Losses are added up on the device."""
     local = prepared.local
     for phase in prepared.phases:
-        loss, samples = torch.zeros((), device=local.federation.device), 0
+        sums = {phase.name: torch.zeros((), device=local.federation.device)}
+        samples = 0
         with prepared.hooks.training(phase, local.round, local.info):
-            for step_loss, size in steps(local, phase):
-                loss += step_loss * size
+            for loss, terms, size in steps(local, phase):
+                sums[phase.name] += loss * size
+                for name, term in terms.items():
+                    sums[name] = sums[name] + term * size if name in sums else term * size
                 samples += size
                 yield
-        prepared.losses[phase.name] = loss / samples
+        prepared.losses.update({name: total / samples for name, total in sums.items()})
 
 
 def finish(prepared: Prepared) -> LocalUpdate:

@@ -10,7 +10,7 @@ import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
 from checkpoints.seal import canonical
 from simulator.sessions import metadata, states
-from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, settings_in_force
+from simulator.sessions.history import SETTINGS, begun_after, changed_settings, differences, history_entry, settings_in_force
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
 from simulator.nested import Raw
@@ -66,8 +66,9 @@ def fork(
             f"round {at_round} would be the fork's last; ask for more, as --rounds {at_round + 10}."
         )
     changes = tuple(differences(before, config))
-    built = rebuild(source.built, before)
-    after = rebuild(built, config)  # refused now rather than after rounds have been run again
+    built = rebuild(source.built, before, source.begun_after(at_round))
+    replaced = config.method.name != before.method.name
+    after = rebuild(built, config, at_round if replaced else None)  # refused now rather than after rounds have been run again
     state, replayed = source.state_after(at_round, allow_inexact, observe)
     adopted = None
     if at_round and config.method != before.method:
@@ -109,6 +110,10 @@ class _Source:
         """The settings that round t ended with."""
         return _under(self.config, self._entries_to(round))
 
+    def begun_after(self, round: int) -> int:
+        """The round after which the method that round t ended with began."""
+        return begun_after(self._entries_to(round))
+
     def state_after(self, at_round: int, allow_inexact: bool, observe: Observer) -> tuple[State | None, int]:
         """The state after a round, and how many rounds were run for it; None if its checkpoint is kept as it is."""
         kept = [round for round in self.session.rounds() if round <= at_round]
@@ -120,13 +125,13 @@ class _Source:
             raise SessionError(
                 f"{self.session.folder} keeps no checkpoint up to round {at_round}; fork its parent."
             )
-        built = rebuild(self.built, self.config_after(nearest))
+        built = rebuild(self.built, self.config_after(nearest), self.begun_after(nearest))
         state = self.load(nearest, built)
         for round in range(nearest + 1, at_round + 1):
             for entry in self._switches_at(
                 round
             ):  # in turn: what one takes over, the next may take over from it
-                following = rebuild(built, _under(self.config, [entry]))
+                following = rebuild(built, _under(self.config, [entry]), self.begun_after(round))
                 state, _ = following.engine.take_over(state, built.method)
                 built.engine.close()
                 built = following

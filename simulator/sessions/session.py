@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import checkpoints
 from checkpoints import Command, ObjectRef, Store
 from simulator.sessions import metadata, states, unfinished_round
-from simulator.sessions.history import asked_for, differences, history_entry
+from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.methods import plugins
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
@@ -85,7 +85,7 @@ class Session:
         if not checkpoints.is_free(folder):
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
-        config = metadata.on_device(config, built)
+        config = metadata.on_device(config.begun(), built)
         store = Store.create(folder, metadata.of_new(config, built, parent=None), metadata.retention(config))
         with _closed_on_failure(store):
             store.event("started", method=config.method.name, round=0)
@@ -113,7 +113,7 @@ class Session:
             key: value for key, value in (("workers", workers), ("device", device)) if value is not None
         }
         config, history = metadata.current(reader, runtime)
-        built = build(config, data_dir)
+        built = build(config, data_dir, begun_after(history))
         metadata.check_data(reader, config, built)
         present = environment(built.federation.device, config.runtime.threads_per_client)
         changes = inexact(reader.document["environment"], present)
@@ -289,7 +289,9 @@ class Session:
     def _switch(self, command: Command, config: Config) -> None:
         """Go on under other settings, from a checkpoint of exactly this round."""
         self._checkpoint()
-        before, built = self.config, rebuild(self._built, config)
+        before = self.config
+        begun = self.round if config.method.name != before.method.name else None
+        built = rebuild(self._built, config, begun)
         self._state, adopted = built.engine.take_over(self._state, self._built.method)
         self._built.engine.close()
         self._built, self.config, self._refs = built, config, {}

@@ -1,7 +1,8 @@
 """The training loop: one phase, on a client or on the server, a step at a time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from simulator.errors import HtflError
 from simulator.rng import drawing_from
 from simulator.tensors import named, part
 from simulator.training import optimizer
-from simulator.training.phase import Nets, Phase
+from simulator.training.phase import Nets, Phase, parts_of
 from simulator.training.trainer import Trainer
 
 
@@ -23,8 +24,16 @@ class StepFailed(Exception):
         self.step = step
 
 
-def steps(trainer: Trainer, phase: Phase) -> Iterator[tuple[Tensor, int]]:
-    """Train the phase's modules in place; after each step its loss, still on the device, and the batch's size.
+class Step(NamedTuple):
+    """A step that has been taken: its loss and the terms of it, still on the device, and the batch's size."""
+
+    loss: Tensor
+    terms: Mapping[str, Tensor]
+    size: int
+
+
+def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
+    """Train the phase's modules in place, a step for every call of `next`.
 
     The host looks at no value here, so that a device is never waited for. Raises StepFailed.
     """
@@ -32,6 +41,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[tuple[Tensor, int]]:
     parameters = list(chain.from_iterable(_named_parameters(trainer.nets, name) for name in phase.trains))
     settings = trainer.federation.training
     lr = phase.lr or settings.lr
+    clip = settings.clip if phase.optimizer is None else None
     optimiser = optimizer.make(phase.optimizer, parameters, settings, lr)
     if phase.keeps is not None:
         optimizer.restore(optimiser, parameters, part(trainer.state, phase.keeps))
@@ -47,8 +57,10 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[tuple[Tensor, int]]:
             with trainer.step(phase.name, len(batch.y)):
                 with layers_draw:
                     draws = phase.draws(stream, batch) if phase.draws else {}
-                    loss = phase.loss(trainer.nets, phase.state, batch, draws)
+                    loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))
                 loss.backward()
+            if clip is not None:
+                torch.nn.utils.clip_grad_norm_((parameter for _, parameter in parameters), clip)
             optimiser.step()
             if corrected:
                 with torch.no_grad():
@@ -57,7 +69,11 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[tuple[Tensor, int]]:
             raise
         except Exception as error:
             raise StepFailed(phase.name, number, error) from error
-        yield loss.detach(), len(batch.y)
+        if number > phase.collect_after:
+            for name, value in sums.items():
+                before = trainer.collected.get(name)
+                trainer.collected[name] = value.detach() if before is None else before + value.detach()
+        yield Step(loss.detach(), {name: term.detach() for name, term in terms.items()}, len(batch.y))
     if phase.keeps is not None:
         trainer.state = trainer.state | named(phase.keeps, optimizer.kept(optimiser, parameters))
 

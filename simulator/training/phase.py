@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import torch
@@ -40,8 +41,24 @@ class Nets(nn.Module):
 Draws = Mapping[str, Tensor]
 """What was drawn at random for one batch, by name."""
 
-Loss = Callable[[Nets, Mapping[str, Tensor], Batch, Draws], Tensor]
-"""(nets, state, batch, draws) → scalar. Pure: no `.item()`, no draws of its own, no branching on tensor values."""
+
+class LossParts(NamedTuple):
+    """A loss with what is to be known of it besides: its value is what is trained."""
+
+    loss: Tensor
+    terms: Mapping[str, Tensor] = MappingProxyType({})
+    """Scalars it is made of, means over the batch: recorded by name beside the loss."""
+    sums: Mapping[str, Tensor] = MappingProxyType({})
+    """Tensors to be added up over the phase's steps: the method finds them afterwards in `collected`."""
+
+
+def parts_of(loss: "Tensor | LossParts") -> LossParts:
+    """What a loss gave, as its parts."""
+    return loss if isinstance(loss, LossParts) else LossParts(loss)
+
+
+Loss = Callable[[Nets, Mapping[str, Tensor], Batch, Draws], Tensor | LossParts]
+"""(nets, state, batch, draws) → scalar, or its parts. Pure: no `.item()`, no own draws, no branching on values."""
 
 Draw = Callable[[torch.Generator, Batch], Draws]
 """(stream, batch) → what the loss needs drawn; the stream's draws are on its own device, the batch's."""
@@ -60,7 +77,7 @@ class Phase:
     lr: float | None = None
     """Learning rate; the configuration's when not said."""
     optimizer: Literal["sgd", "adam"] | None = None
-    """A plain optimiser of this kind, without momentum or weight decay; the configuration's own when not said."""
+    """A plain optimiser of this kind, without momentum, weight decay or clipping; the configuration's when not said."""
     keeps: str | None = None
     """The part of the state in which the optimiser's moments stay from round to round; afresh each round when not said.
 
@@ -74,5 +91,7 @@ class Phase:
     """Draws what the loss needs at random for a batch; nothing when not said."""
     state: Mapping[str, Tensor] = field(default_factory=dict)
     """Constant tensors the loss reads."""
+    collect_after: int = 0
+    """Steps of which the loss's `sums` are left out, at the beginning."""
     correction: Mapping[str, Tensor] = field(default_factory=dict)
     """Constant directions by `module/parameter`: after each step, whatever the optimiser, w ← w − lr · correction."""

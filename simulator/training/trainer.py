@@ -27,6 +27,8 @@ class Trainer:
         self.state = state
         self.flops = 0
         """Floating-point operations of its training so far."""
+        self.collected: Tensors = {}
+        """What losses had to be added up over the steps of a phase, by name."""
         self._flop_cache = context.flops
         self._kind = kind
         self._client = client

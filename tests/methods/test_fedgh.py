@@ -16,7 +16,7 @@ from simulator.training.flops import FlopCache
 from tests import federations
 
 
-def server_side(**method: float) -> FedGH:
+def server_side(**method: object) -> FedGH:
     """Two clients, two classes; the header is 2×8, of which the tests use the first feature."""
     config = federations.config("fedgh", method=method)
     return FedGH(config.method, federations.federation(["tiny_cnn", "tiny_mlp"]))
@@ -45,9 +45,17 @@ def test_the_servers_step_is_the_softmax_gradient() -> None:
     assert torch.equal(theta, expected)
 
 
-def test_a_client_of_two_classes_makes_one_step_on_their_mean_loss() -> None:
-    """f = 1 of class 0 and f = 3 of class 1: the mean gradient of the first row is (−½·1 + ½·3)/2 = ½."""
+def test_every_pair_of_representation_and_class_is_a_step_of_its_own() -> None:
+    """Eq. 4 by class. f = 1 of class 0 from θ = 0: (½, −½). Then f = 1 of class 1, whose logits are (½, −½):
+    p = (0.7311, 0.2689), and θ − (p − (0, 1)) = (½ − 0.7311, −½ + 0.7311)."""
     method = server_side(eta_theta=1.0)
+    theta = trained(method, lars(method.federation.clients[0], (1.0, 0), (1.0, 1)))
+    torch.testing.assert_close(theta[:, 0], torch.tensor([-0.2310586, 0.2310586]))
+
+
+def test_with_steps_by_client_one_of_two_classes_makes_one_on_their_mean_loss() -> None:
+    """f = 1 of class 0 and f = 3 of class 1: the mean gradient of the first row is (−½·1 + ½·3)/2 = ½."""
+    method = server_side(eta_theta=1.0, server_step="client")
     theta = trained(method, lars(method.federation.clients[0], (1.0, 0), (3.0, 1)))
     torch.testing.assert_close(theta[:, 0], torch.tensor([-0.5, 0.5]))
 

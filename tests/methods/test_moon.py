@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from simulator.methods.moon import MOON
 from simulator.tensors import of_module, part
+from simulator.training.client import LocalClient
 from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import sharing
@@ -70,6 +72,29 @@ def test_the_previous_model_is_the_one_the_last_local_training_left() -> None:
         assert federations.bits(of_module(local.nets["previous"])) == federations.bits(kept)
         assert federations.bits(of_module(local.nets["global"])) == federations.bits(received)
         assert federations.bits(of_module(local.nets.model)) == federations.bits(received)
+
+
+def first_round(first: str) -> tuple[LocalClient, dict[str, Tensor]]:
+    """A client that receives for the first time, and its own initial draw."""
+    parts = federations.built(federations.config("moon", method={"first": first}))
+    state = parts.engine.initial_state()
+    local = federations.local(parts, 0, state.clients[0])
+    parts.method.receive(local, parts.method.downlink(1, state.server, local.info))
+    return local, part(state.clients[0], "model")
+
+
+def test_in_its_first_round_a_client_contrasts_equal_networks() -> None:
+    """So that the contrast is log 2 whatever the temperature, and teaches nothing."""
+    local, _ = first_round("equal")
+    assert federations.bits(of_module(local.nets["previous"])) == federations.bits(
+        of_module(local.nets["global"])
+    )
+
+
+def test_sessions_from_before_contrast_with_the_clients_own_draw() -> None:
+    local, own = first_round("own")
+    assert federations.bits(of_module(local.nets["previous"])) == federations.bits(own)
+    assert local.state == {}
 
 
 def test_without_mu_it_is_fedavg() -> None:

@@ -144,3 +144,23 @@ def test_kept_moments_make_two_rounds_of_one_step_one_round_of_two() -> None:
         {k: v for k, v in state.clients[0].items() if k.startswith("model/")} for state in (apart, afresh)
     ]
     assert federations.bits(of_both[0]) != federations.bits(of_both[1])
+
+
+def test_gradients_are_clipped_to_a_norm_over_all_that_is_trained() -> None:
+    """w = (0, 0) with the gradient (3, 4) at η = 1: a clip of 2.5 halves the step, one of 50 leaves it."""
+
+    def pull(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        bias = nets.model.head.bias
+        return 3.0 * bias[0] + 4.0 * bias[1] + 0.0 * nets.model(batch.x).sum()
+
+    batch = Batch(torch.zeros(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64))
+    moved = {}
+    for clip in (2.5, 50.0, None):
+        phase = Phase("model", pull, batches=[batch])
+        sections = {"training": {"clip": clip, "lr": 1.0}, "federation": {"participation": 1.0}}
+        before = federations.built(federations.config("scripted", **sections)).engine.initial_state()
+        state = after("scripted", 1, phase, **sections)
+        moved[clip] = (before.clients[0]["model/head.bias"] - state.clients[0]["model/head.bias"])[:2]
+    torch.testing.assert_close(moved[2.5], torch.tensor([1.5, 2.0]))
+    torch.testing.assert_close(moved[50.0], torch.tensor([3.0, 4.0]))
+    assert torch.equal(moved[50.0], moved[None])
