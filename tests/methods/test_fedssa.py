@@ -171,7 +171,7 @@ def test_over_all_holders_a_client_never_seen_counts_with_the_initial_header() -
 
 
 def test_an_aggregated_evaluation_fuses_as_the_next_round_will(monkeypatch: pytest.MonkeyPatch) -> None:
-    """T_stable = 2: after round 1 (μ = ½) clients answer with μ = ½ cos(π/4), the round of the payload they received."""
+    """T_stable = 2: after round 1 (μ = ½) clients answer with ½ cos(π/4), that of the payload they received."""
     asked: list[int] = []
     fused = FedSSA._fused
     monkeypatch.setattr(
