@@ -61,7 +61,7 @@ def _assembled(
         seed=config.seed,
         rounds=config.rounds,
         num_classes=data.num_classes,
-        shape=ImageShape(*data.image_shape),
+        shape=ImageShape(*data.image_shape, config.models.stem),
         clients=clients,
         training=config.training,
         device=device,
@@ -73,10 +73,21 @@ def _assembled(
             models.pretrained.weights(
                 name, architecture, federation.pretrained
             )  # refused now rather than in round 1
+    _refuse_idle_stem(federation)
     _refuse_batches_of_one(federation)
     method = methods.get(config.method.name)(config.method, federation)
     method.check()
     return Built(data, federation, method, Engine(config, federation, data, method))
+
+
+def _refuse_idle_stem(federation: Federation) -> None:
+    """Raise ConfigError where a stem is asked for and no model has one to choose."""
+    stem = federation.shape.stem
+    if stem is not None and not any(models.get(name).stems for name in federation.architectures):
+        raise ConfigError(
+            f"models.stem = '{stem}' changes nothing here: {', '.join(federation.architectures)} have no stem "
+            "to choose; ResNets, GoogLeNet and MobileNetV2 have. Leave it out, or choose another group."
+        )
 
 
 def _refuse_batches_of_one(federation: Federation) -> None:

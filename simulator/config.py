@@ -19,6 +19,7 @@ from simulator.sections import (
     EvaluationConfig,
     FederationConfig,
     MethodConfig,
+    ModelsConfig,
     RuntimeConfig,
     Section,
     TrainingConfig,
@@ -46,6 +47,7 @@ class Config(Section):
     method: Annotated[SerializeAsAny[MethodConfig], BeforeValidator(_read_method)]
     data: DataConfig = DataConfig()
     federation: FederationConfig = FederationConfig()
+    models: ModelsConfig = ModelsConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()

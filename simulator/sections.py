@@ -24,10 +24,14 @@ class DataConfig(Section):
     partition: Literal["pathological", "dirichlet", "iid"] = "pathological"
     classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
     alpha: float = Field(0.5, gt=0, description="dirichlet: concentration of the classes' shares")
-    quantity: Literal["varied", "equal"] = Field(
-        "varied", description="pathological, iid: sizes of the shares"
+    cap: bool = Field(
+        True, description="dirichlet: who has a fair share takes nothing of the classes that follow (FedDF)"
     )
-    min_samples: int = Field(10, ge=1, description="dirichlet: the fewest samples a client may hold")
+    quantity: Literal["varied", "equal", "pfllib"] = Field(
+        "varied",
+        description="pathological, iid: sizes of the shares; pathological: classes and sizes as in PFLlib",
+    )
+    min_samples: int = Field(10, ge=1, description="dirichlet, pfllib: the fewest samples a client may hold")
     split: str = Field(
         "8:1:1", description="train:test, train:eval:test, or 'global' for the data set's own test set"
     )
@@ -37,6 +41,12 @@ class DataConfig(Section):
     )
     rgb: bool = Field(False, description="give grey images three equal channels")
     seed: int | None = Field(None, ge=0, lt=2**63, description="of the partition; default: the run's seed")
+
+    @model_validator(mode="after")
+    def _pfllibs_rule_deals_classes(self) -> "DataConfig":
+        if self.quantity == "pfllib" and self.partition != "pathological":
+            raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        return self
 
     @field_validator("split")
     @classmethod
@@ -71,6 +81,15 @@ class FederationConfig(Section):
                 f"use at least {0.5 / self.clients:g}"
             )
         return self
+
+
+class ModelsConfig(Section):
+    """How models are built, where an architecture leaves a choice."""
+
+    stem: Literal["imagenet", "cifar"] | None = Field(
+        None,
+        description="first layers of ResNets and their like: 7×7/2 and pooling, or 3×3; default: 3×3 up to 64 pixels",
+    )
 
 
 class TrainingConfig(Section):

@@ -25,6 +25,13 @@ def test_a_client_with_one_image_and_batchnorm_is_refused_with_what_to_change() 
         )
 
 
+def test_a_stem_that_no_model_has_is_refused_with_what_has_one() -> None:
+    with pytest.raises(
+        ConfigError, match=r"models\.stem = 'imagenet' changes nothing here: tiny_cnn, tiny_mlp"
+    ):
+        federations.built(federations.config(models={"stem": "imagenet"}))
+
+
 def test_models_without_batchnorm_train_on_one_image_at_a_time() -> None:
     parts = federations.built(
         federations.config(training={"batch_size": 1}, federation={"group": "tiny_cnn"}, data={"limit": 40})

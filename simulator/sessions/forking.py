@@ -9,15 +9,22 @@ from typing import Any
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
 from checkpoints.seal import canonical
-from simulator.sessions import metadata, states
-from simulator.sessions.history import SETTINGS, begun_after, changed_settings, differences, history_entry, settings_in_force
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
-from simulator.nested import Raw
 from simulator.engine import State
-from simulator.sessions.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
+from simulator.nested import Raw
 from simulator.progress import Observer, unobserved
+from simulator.sessions import metadata, states
+from simulator.sessions.environment import environment, inexact
+from simulator.sessions.history import (
+    SETTINGS,
+    begun_after,
+    changed_settings,
+    differences,
+    history_entry,
+    settings_in_force,
+)
 
 MAY_CHANGE = (*SETTINGS, "seed")
 
@@ -68,7 +75,9 @@ def fork(
     changes = tuple(differences(before, config))
     built = rebuild(source.built, before, source.begun_after(at_round))
     replaced = config.method.name != before.method.name
-    after = rebuild(built, config, at_round if replaced else None)  # refused now rather than after rounds have been run again
+    after = rebuild(
+        built, config, at_round if replaced else None
+    )  # refused now rather than after rounds have been run again
     state, replayed = source.state_after(at_round, allow_inexact, observe)
     adopted = None
     if at_round and config.method != before.method:
@@ -204,7 +213,9 @@ def _write(
         store.commit(round, _refs(store, parent, round, state), source.records[round - 1], history, [])
 
 
-def _refs(store: Store, parent: checkpoints.SessionReader, round: int, state: State | None) -> dict[str, ObjectRef]:
+def _refs(
+    store: Store, parent: checkpoints.SessionReader, round: int, state: State | None
+) -> dict[str, ObjectRef]:
     """The state's objects: the parent's where its checkpoint is taken as it is, else new ones."""
     if state is not None:
         return {name: store.put(tensors) for name, tensors in states.by_name(state).items()}

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.config import Config
-from simulator.sessions.legacy import completed
-from simulator.nested import Raw, flattened, merged, with_method, with_overrides
 from simulator.errors import ConfigError
+from simulator.nested import Raw, flattened, merged, with_method, with_overrides
+from simulator.sessions.legacy import completed
 
 SETTINGS = ("rounds", "training", "evaluation", "wire", "cka", "checkpoint")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""

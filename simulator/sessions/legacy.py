@@ -28,7 +28,7 @@ def completed(raw: Mapping[str, Any]) -> Raw:
 
 
 def younger(raw: Mapping[str, Any]) -> Raw:
-    """The settings that a recorded configuration lacks and goes on without, by dotted key, as `completed` fills them."""
+    """The settings that a recorded configuration lacks, by dotted key, as `completed` fills them."""
     known = flattened(raw)
     return {key: value for key, value in flattened(_before(raw)).items() if key not in known}
 

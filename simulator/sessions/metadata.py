@@ -2,13 +2,13 @@
 
 import checkpoints
 from checkpoints import Retention
-from simulator.methods import plugins
-from simulator.sessions.history import history_entry, settings_in_force
 from simulator.builder import Built
 from simulator.config import Config
+from simulator.errors import SessionError
+from simulator.methods import plugins
 from simulator.nested import Raw, merged
 from simulator.sessions.environment import environment
-from simulator.errors import SessionError
+from simulator.sessions.history import history_entry, settings_in_force
 
 
 def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:

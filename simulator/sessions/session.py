@@ -10,15 +10,12 @@ from typing import Any, Literal, Self
 
 import checkpoints
 from checkpoints import Command, ObjectRef, Store
-from simulator.sessions import metadata, states, unfinished_round
-from simulator.sessions.history import asked_for, begun_after, differences, history_entry
-from simulator.methods import plugins
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
-from simulator.nested import Raw
 from simulator.engine import State
-from simulator.sessions.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
+from simulator.methods import plugins
+from simulator.nested import Raw
 from simulator.progress import (
     ClientDiverged,
     ClientTrained,
@@ -31,9 +28,11 @@ from simulator.progress import (
     Switched,
     unobserved,
 )
+from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
+from simulator.sessions import metadata, states, unfinished_round
+from simulator.sessions.environment import environment, inexact
+from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.steering import Steering
-from simulator.runners.base import LocalUpdate
-from simulator.runners.base import Decision, POLL_SECONDS, RoundInterrupted
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ def by_name(state: State) -> dict[str, Tensors]:
     return {"server": state.server} | {f"client/{k}": tensors for k, tensors in enumerate(state.clients)}
 
 
-def restore(session: checkpoints.SessionReader, manifest: Manifest, like: State, device: torch.device) -> State:
+def restore(
+    session: checkpoints.SessionReader, manifest: Manifest, like: State, device: torch.device
+) -> State:
     """The state of a checkpoint, on the device; names, shapes and dtypes must be those of `like`.
 
     Raises SessionUnreadable when a state is not there, Damaged when its bytes are not what was written.

@@ -8,8 +8,8 @@ import torch
 from checkpoints import SessionUnreadable, Store, UnfinishedRound
 from simulator.engine import State
 from simulator.federation import Federation
-from simulator.sessions.states import specs
 from simulator.runners.base import LocalUpdate
+from simulator.sessions.states import specs
 
 
 def save(
