@@ -205,7 +205,7 @@ def _model_facts(name: str) -> dict[str, Any]:
     """Size in float32 parameters; buffers such as BatchNorm's statistics not counted."""
     from simulator import models as room
 
-    network = room.architecture_of(name, room.ImageShape(3, 32, 32), 10)
+    network = room.architecture(name, room.ImageShape(3, 32, 32), 10)
     parameters = list(network.parameters())
     return {
         "name": name,
