@@ -25,10 +25,11 @@ from rich.table import Table
 from textual.app import App, ComposeResult
 
 from checkpoints import Store
-from tests.app import sessions
+from simulator.analysis.feed import Feed
+from simulator.analysis.ledger import LedgerBuilder
+from simulator.analysis.run import Run
+from tests import sessions
 from tui.app import frame
-from tui.app.curves import Grower
-from tui.app.feed import Feed, Run
 from tui.app.panels import PANELS
 from tui.app.view import View
 
@@ -54,7 +55,7 @@ def growing(rounds: int, more: int) -> list[Run]:
     """A run after each of the last `more` rounds, CKA measured every tenth."""
     records = [sessions.record(round, CLIENTS, cka_every=10) for round in range(1, rounds + 1)]
     config = sessions.config(CLIENTS, rounds)
-    grower = Grower()
+    grower = LedgerBuilder()
     grower.extend(records[: rounds - more])
     runs = []
     for done in range(rounds - more + 1, rounds + 1):
@@ -63,8 +64,7 @@ def growing(rounds: int, more: int) -> list[Run]:
             Run(
                 Path("bench"),
                 config=config,
-                records=tuple(records[:done]),
-                curves=grower.curves(),
+                ledger=grower.ledger(),
                 state="running",
             )
         )

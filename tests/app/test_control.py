@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 import checkpoints
 from checkpoints import Store
 from simulator.errors import ConfigError
-from tests.app import sessions
+from tests import sessions
 from tests.app.frames import Blank, blanks, drive, until
 from tui.app.app import HtflApp
 from tui.app.dialogs.fork import ForkDialog
@@ -21,7 +21,7 @@ from tui.app.launch import Launch
 from tui.app.places import Places
 from tui.app.status import eta, status
 from tui.app.view import View
-from tui.cli.settings import Choices
+from tui.common.settings import Choices
 
 
 @pytest.fixture

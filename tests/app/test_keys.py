@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 import checkpoints
 from checkpoints import Store
-from tests.app import sessions
+from tests import sessions
 from tests.app.frames import Blank, blanks, drive, until
 from tui.app import app as module
 from tui.app.app import HtflApp

@@ -6,11 +6,11 @@ import pytest
 
 from checkpoints import SessionUnreadable
 from simulator.errors import ConfigError
-from tests.app import sessions
+from tests import sessions
 from tui.app.dialogs.new_run import NewRun
 from tui.app.places import Places
-from tui.cli.settings import Choices
 from tui.cli.tui import _start
+from tui.common.settings import Choices
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from tests.cli.conftest import Cli, call
-from tui.cli import errors, main, output
+from tui.cli import main, output
+from tui.common.formatting import printable
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=90)
 
@@ -71,7 +72,7 @@ def test_ctrl_c_outside_a_run_exits_with_130(cli: Cli, monkeypatch: pytest.Monke
 
 
 def test_an_error_cannot_steer_the_terminal() -> None:
-    assert errors.printable("a\x1b[2Jb\rc") == "a�[2Jb�c"
+    assert printable("a\x1b[2Jb\rc") == "a�[2Jb�c"
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:

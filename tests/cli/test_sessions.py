@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import SessionReader
+from checkpoints import SessionReader, size_on_disk
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import flip, rewrite
-from tui.cli.summary import size_on_disk
 
 
 def test_sessions_lists_what_each_came_to(cli: Cli, done: Path) -> None:
@@ -112,7 +111,7 @@ def test_a_listing_reads_the_last_line_of_a_ledger_however_long_it_is(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cli("sessions", "--json").json()
-    monkeypatch.setattr("tui.cli.summary.TAIL", 5)
+    monkeypatch.setattr("checkpoints.listing.TAIL", 5)
     assert cli("sessions", "--json").json() == whole
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import checkpoints
 from checkpoints import Command
+from simulator.analysis.run import Run
 from tui.app import terminal
 from tui.app.dialogs.choose import Choose, confirm
 from tui.app.dialogs.fork import ForkDialog, ForkWish
@@ -17,7 +18,6 @@ from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import Tour
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Run
 from tui.app.frame import Frame
 from tui.app.keys import WHILE_REPLAYING
 from tui.app.launch import Launch, Opener
@@ -25,8 +25,8 @@ from tui.app.messages import Answered, NewRunWanted, RunEnded, RunStarted
 from tui.app.places import Places
 from tui.app.status import WAITING
 from tui.app.survey import Offer
-from tui.cli.errors import explain
-from tui.cli.settings import Choices
+from tui.common.errors import explain
+from tui.common.settings import Choices
 
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""

@@ -13,6 +13,8 @@ from textual.events import Resize
 from textual.widgets import ContentSwitcher, Input, Static
 
 import checkpoints
+from simulator.analysis.reproduction import command_lines
+from simulator.analysis.run import Run
 from tui.app import export
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
@@ -20,7 +22,6 @@ from tui.app.dialogs.help import Help
 from tui.app.dialogs.small import SMALLEST, TooSmall
 from tui.app.dialogs.text import Text
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Run
 from tui.app.keys import KEYS, SCREENS, bindings, footer
 from tui.app.messages import ClientPinned, ComparedRead, RunRead, SessionMarked, SessionOpened
 from tui.app.palette import Commands
@@ -28,8 +29,8 @@ from tui.app.status import status
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets import LineChart
-from tui.app.wording import spelled
-from tui.cli.errors import explain
+from tui.common.errors import explain
+from tui.common.formatting import spelled
 
 NOWHERE = Path()
 
@@ -358,7 +359,7 @@ class Frame(App[str]):
                 )
             elif what == "command" and self.view.run.folder != NOWHERE:
                 path = export.free_path(Path(), f"{self.view.run.name}-again", "txt")
-                lines = export.command_lines(self.view.run.folder)
+                lines = command_lines(self.view.run.folder)
                 path.write_text("\n".join(lines) + "\n", encoding="utf-8")
                 self.push_screen(Text(f"Written to {path}", "\n\n".join(lines)))
                 return

@@ -5,7 +5,7 @@ from textual.content import Content
 from textual.style import Style
 
 from tui.app.view import View
-from tui.app.wording import duration, spelled
+from tui.common.formatting import duration, spelled
 
 WAITING = {
     "pause": "pausing…",

@@ -66,12 +66,10 @@ def known_methods() -> list[tuple[str, str]]:
 def _federation(config: Any) -> "Federation":
     import torch
 
-    import simulator.data
     from simulator import models
     from simulator.data import datasets
     from simulator.federation import ClientInfo, Federation
 
-    assert simulator.data  # importing it registers the data sets
     shape, classes, samples = (3, 32, 32), 10, 10_000
     if config.data.dataset in datasets.names():
         dataset = datasets.get(config.data.dataset)

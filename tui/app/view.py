@@ -6,9 +6,9 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
-from tui.app.curves import Curves, Record
+from simulator.analysis.curves import Curves, Record
+from simulator.analysis.run import Run
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Run
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from simulator.nested import as_toml
 from tui.cli import completion, options, output
-from tui.cli.toml import as_toml
 
 
 def presets(
@@ -133,10 +133,8 @@ def datasets(
       htfl-sim data fetch cifar10
       htfl-sim run --dataset ~/photos/by-species
     """
-    import simulator.data
     from simulator.data import datasets as room
 
-    assert simulator.data  # importing it registers the data sets
     folder = room.data_folder(data_dir)
     found = [_dataset_facts(room.get(each), folder) for each in ([name] if name else room.names())]
     if as_json:

@@ -58,10 +58,8 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
 
 def fetch_missing(name_or_path: str, folder: Path) -> None:
     """Download a data set that is not here yet, with a bar; a user's own data are left to the loader."""
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     if name_or_path in datasets.names() and not datasets.get(name_or_path).is_present(folder):
         output.say(f"{name_or_path} is not in {folder} yet; fetching it.")
         with _bar(name_or_path) as progress:
@@ -89,10 +87,8 @@ def _say_files(dataset: "Dataset", folder: Path, as_json: bool) -> None:
 
 
 def _dataset(name: str) -> "Dataset":
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     return datasets.get(name)
 
 

@@ -9,9 +9,13 @@ import typer
 
 import checkpoints
 from checkpoints import Command, DiskError, SessionUnreadable, UnfinishedRound
-from tui.cli import lineage, literals, options, output, running, toml
+from simulator.analysis import static_names
+from simulator.analysis.summary import Summary
+from simulator.analysis.well_formed import well_formed
+from simulator.nested import toml_value
+from tui.cli import options, output, running
 from tui.cli.resume import described
-from tui.cli.summary import Summary, well_formed
+from tui.common import folders, formatting
 
 EVENTS_SHOWN = 12
 
@@ -35,7 +39,7 @@ def show(
       htfl-sim show mu07 --round 10
       htfl-sim show mu07 --json | jq .record.accuracy.per_client
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     page = Page.read(folder, round)
     with well_formed(folder):
         if as_json:
@@ -140,7 +144,7 @@ class Page:
             ("forked from", _place(summary.parent)),
             ("forks", ", ".join(f"{child['name']} at round {child['round']}" for child in self.children)),
             ("preset", config.get("preset")),
-            ("methods", lineage.course(summary) if len(summary.history) > 1 else None),
+            ("methods", formatting.course(summary.methods) if len(summary.history) > 1 else None),
             ("method", _settings(config["method"])),
             *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
             ("wire", _disturbed(config.get("wire", {}))),
@@ -193,7 +197,7 @@ class Page:
         return [
             {
                 "client": client,
-                "model": literals.assigned(group, client),
+                "model": static_names.assigned(group, client),
                 "accuracy": accuracy,
                 "loss": record["loss"]["per_client"][client],
                 "up": record["bytes"]["per_client_up"][client],
@@ -315,6 +319,6 @@ def _settings(section: dict[str, Any]) -> str:
     """A section in one line: name first if it has one, values that are set."""
     pairs = {key: value for key, value in section.items() if value is not None and key != "name"}
     written = [
-        f"{key}={value if isinstance(value, str) else toml.value(value)}" for key, value in pairs.items()
+        f"{key}={value if isinstance(value, str) else toml_value(value)}" for key, value in pairs.items()
     ]
     return "  ".join([section["name"], *written] if "name" in section else written)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tui.cli import options, output
+from tui.common import folders
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,8 @@ def _cuda() -> Finding:
 
 
 def _data(option: str | None) -> Iterator[Finding]:
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     folder = datasets.data_folder(option)
     for name in datasets.names():
         dataset = datasets.get(name)
@@ -92,7 +91,7 @@ def _data(option: str | None) -> Iterator[Finding]:
 
 
 def _disk(option: Path | None) -> Iterator[Finding]:
-    folder = options.sessions_dir(option).absolute()
+    folder = folders.sessions_dir(option).absolute()
     there = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=there) as probe:

@@ -10,7 +10,8 @@ from rich.console import Console, JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from tui.cli.errors import OutputClosed, printable
+from tui.common.errors import OutputClosed
+from tui.common.formatting import printable
 
 UNLIMITED = 10_000
 """Columns where no terminal sets a limit: in a pipe no cell may be cut."""

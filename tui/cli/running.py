@@ -9,7 +9,7 @@ import typer
 from checkpoints import SessionReader as Reader
 from checkpoints import UnfinishedRound
 from tui.cli import output
-from tui.cli.errors import OutputClosed
+from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
     from simulator.progress import Observer

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tui.cli import options
-from tui.cli.errors import OutputClosed
 from tui.cli.options import HOW, WHERE
+from tui.common import folders
+from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
     from simulator.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.launch import Launch
-    from tui.cli.settings import Choices
+    from tui.common.settings import Choices
 
 
 class Glyphs(StrEnum):
@@ -76,7 +77,7 @@ def tui(
     from tui.app.app import HtflApp
     from tui.app.dialogs.tour import is_due
     from tui.app.places import Places
-    from tui.cli.settings import Choices
+    from tui.common.settings import Choices
 
     if not terminal.is_there():
         raise ConfigError("The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`.")
@@ -84,7 +85,7 @@ def tui(
     choices = Choices(
         preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     )
-    places = Places(options.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session)
+    places = Places(folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session)
     app = HtflApp(
         places, _start(choices, session, places), glyphs=glyphs.value, tour=tour and is_due(_state_folder())
     )
@@ -95,15 +96,15 @@ def _start(choices: "Choices", session: str | None, places: Any) -> Any:
     """The session to show, the run to begin, the form to fill in, or None for the list of sessions."""
     from simulator.errors import ConfigError
     from tui.app.dialogs.new_run import NewRun, is_here, made_up
-    from tui.cli.settings import Choices
+    from tui.common.settings import Choices
 
     says_run = choices != Choices(device=choices.device, workers=choices.workers)
     if session is not None and not says_run:
-        return options.session_folder(session, places.sessions)
+        return folders.session_folder(session, places.sessions)
     if not says_run:
         return None
     folder = places.sessions / (
-        options.checked_name(session) if session else made_up(choices, places.sessions)
+        folders.checked_name(session) if session else made_up(choices, places.sessions)
     )
     if folder.exists():
         raise ConfigError(f"{folder} exists already; show it with --session alone, or choose another name.")

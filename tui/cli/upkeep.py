@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 import checkpoints
+from simulator.analysis.well_formed import well_formed
 from tui.cli import options, output
-from tui.cli.summary import well_formed
+from tui.common import folders
 
 DAMAGED = 4
 
@@ -25,7 +26,7 @@ def verify(
       htfl-sim verify mu07 --json
       for s in sessions/*/; do htfl-sim verify "$s" || echo "$s"; done
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     findings = checkpoints.verify(folder)
     damaged = [finding for finding in findings if finding.severity == "damage"]
     if as_json:
@@ -68,7 +69,7 @@ def prune(
       htfl-sim prune mu07 --keep-last 1 --dry-run
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     document = checkpoints.SessionReader(folder).document
     with well_formed(folder):
         retention = _retention(document["config"]["checkpoint"], keep_last, keep_every, keep_best)

@@ -9,8 +9,9 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 
+from simulator.analysis.feed import Feed
+from simulator.analysis.run import Run
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Feed, Run
 from tui.app.messages import ClientPinned, SessionMarked, SessionOpened
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel

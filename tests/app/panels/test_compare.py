@@ -1,25 +1,15 @@
-"""Comparing sessions: targets, standings, settings that differ."""
+"""The Compare panel: standings, targets, files."""
 
 from pathlib import Path
 
-from tests.app import sessions
 from tests.app.panels.stage import on_stage, read
-from tui.app.panels.compare import ComparePanel, common_target, differences, flattened, standings
+from tui.app.panels.compare import ComparePanel, standings
 from tui.app.view import View
 
 
 def view_of(home: Path, *names: str) -> View:
     runs = tuple(read(home / name) for name in names)
     return View(runs[0], compared=runs, marked=tuple(run.folder for run in runs))
-
-
-def test_the_target_begins_where_all_have_been(tmp_path: Path) -> None:
-    good = read(sessions.make(tmp_path / "good", rounds=30, clients=2, cka_every=0))
-    poor = read(sessions.make(tmp_path / "poor", rounds=30, clients=2, cka_every=0, ceiling=0.6))
-    best = min(good.curves.mean.max(), poor.curves.mean.max())
-    target = common_target([good, poor])
-    assert target <= best < target + 0.05
-    assert round(target * 20) == target * 20
 
 
 def test_standings_count_rounds_and_bytes_to_the_target(at_home: Path) -> None:
@@ -34,16 +24,6 @@ def test_standings_count_rounds_and_bytes_to_the_target(at_home: Path) -> None:
 
 def test_a_target_out_of_reach_is_never_or_not_yet(at_home: Path) -> None:
     assert standings([read(at_home / "base")], 0.99)[0][7] == "never"
-
-
-def test_only_settings_that_differ_are_listed(at_home: Path) -> None:
-    found = differences([read(at_home / "main"), read(at_home / "base")])
-    assert ("method.name", "fedssa", "standalone") in found
-    assert not [row for row in found if row[0] in ("seed", "training.lr")]
-
-
-def test_settings_are_named_by_dots() -> None:
-    assert flattened({"a": {"b": {"c": 1}, "d": None}, "e": [2]}) == {"a.b.c": 1, "a.d": None, "e": [2]}
 
 
 def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path) -> None:
@@ -69,5 +49,5 @@ def test_the_file_has_what_each_session_took(at_home: Path) -> None:
     app, _ = on_stage("compare", view)
     columns, rows = app.panel.table(view)
     assert [row[columns.index("session")] for row in rows] == ["main", "base"]
-    assert rows[0][columns.index("methods")] == "fedlora → fedssa@13"
+    assert rows[0][columns.index("methods")] == "fedlora→fedssa@13"
     assert all(len(row) == len(columns) for row in rows)

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.app import sessions
+from simulator.analysis.summary import Summary
+from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels.library import Library
 from tui.app.panels.session_list import age, arranged, matches
 from tui.app.view import View
-from tui.cli.summary import Summary
 
 
 def test_a_session_that_has_ended_is_opened_once(library: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_folder_that_is_not_there_holds_no_sessions(tmp_path: Path) -> None:
 
 def test_a_fork_stands_under_its_parent(library: Path) -> None:
     found = Library(lambda found: None).read(library / "sessions")
-    lines = [(line.rule, line.summary.name) for line in arranged(found, "tree")]
-    assert lines[lines.index(("", "main")) + 1] == ("└─ ", "main-fork")
+    lines = [(line.last, line.summary.name) for line in arranged(found, "tree")]
+    assert lines[lines.index(((), "main")) + 1] == ((True,), "main-fork")
 
 
 def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:

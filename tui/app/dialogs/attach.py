@@ -15,7 +15,7 @@ class AttachDialog(Form[Path]):
 
     def accept(self, values: dict[str, str]) -> Path:
         import checkpoints
-        from tui.cli.options import session_folder
+        from tui.common.folders import session_folder
 
         folder = session_folder(values["session"], self._sessions)
         checkpoints.SessionReader(folder)  # says so if it is none

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.wording import spelled
+from tui.common.formatting import spelled
 
 Result = TypeVar("Result")
 

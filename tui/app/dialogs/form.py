@@ -14,7 +14,7 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.app.dialogs.base import Dialog
-from tui.cli.errors import explain
+from tui.common.errors import explain
 
 Result = TypeVar("Result")
 Known = tuple[str, str]

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.form import assignments
 from tui.app.survey import Offer
-from tui.cli.errors import explain
+from tui.common.errors import explain
 
 
 @dataclass(frozen=True)

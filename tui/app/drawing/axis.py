@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tui.app.drawing.cells import Array
-
-_SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+from tui.common.formatting import SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
     if value == 0 and (step >= 1 or not step):
         return "0"
     if size >= 10_000:
-        unit, suffix = next(one for one in _SUFFIXES if size >= one[0])
+        unit, suffix = next(one for one in SUFFIXES if size >= one[0])
         return _decimals(value / unit, step / unit) + suffix
     if value and max(size, step) < 1e-3:
         return f"{value:.0e}".replace("e-0", "e-")
@@ -139,12 +138,3 @@ def reach(values: Array, log: bool = False, margin: float = 0.04) -> Axis:
 def reading(value: float) -> str:
     """A number as a legend gives it: three decimals below ten, as columns of figures have them; else as on an axis."""
     return f"{value:.3f}" if 1e-3 <= abs(value) < 10 or value == 0 else label(value)
-
-
-def short(amount: float) -> str:
-    """An amount in at most six characters: 512, 98.3k, 1.2M, 300G."""
-    if abs(amount) < 999.5:
-        return f"{amount:.0f}"
-    unit, suffix = next((one for one in _SUFFIXES if abs(amount) >= one[0] * 0.9995), _SUFFIXES[-1])
-    shown = amount / unit
-    return f"{shown:.1f}{suffix}" if abs(shown) < 99.95 else f"{shown:.0f}{suffix}"

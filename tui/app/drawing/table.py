@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tui.app.drawing.axis import short
 from tui.app.drawing.cells import BOLD, Cells
 from tui.app.drawing.colours import OKABE_ITO, Theme, blend
 from tui.app.drawing.glyphs import GlyphSet
 from tui.app.drawing.sparkline import sparkline
+from tui.common.formatting import short
 
 TREND = 6, 40  # the narrowest and the widest sparkline
 

@@ -3,16 +3,19 @@
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from simulator.analysis.quantiles import quantiles
 from tui.app.drawing.colours import OKABE_ITO
 from tui.app.drawing.figure import Band, Series
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import history, who
+from tui.app.panels import client_rows
 from tui.app.panels.base import Chart, Matrix
+from tui.app.panels.chart_parts import marks
 from tui.app.view import View
-from tui.app.wording import spelled
+from tui.common.formatting import spelled
 
 MODES = ("band and mean", "all clients", "clients × rounds")
 MEAN = OKABE_ITO[0]
+BAND = (0.1, 0.9)
 
 
 class AccuracyChart(Container):
@@ -40,8 +43,8 @@ class AccuracyChart(Container):
             self._show_lines(view)
 
     def _show_lines(self, view: View) -> None:
-        curves, names = view.curves, who.keys(view.pinned)
-        rounds = history.evaluated(curves)
+        curves, names = view.curves, client_rows.keys(view.pinned)
+        rounds = curves.evaluated
         x = rounds.astype(float)
         series = [Series("mean", curves.mean[rounds - 1], x, pinned=True, colour=MEAN, key="m")]
         series += [
@@ -57,19 +60,20 @@ class AccuracyChart(Container):
         ]
         band = None
         if view.chart == 0:
-            band = Band(spelled("10–90 %", self._lines.glyphs), *history.band(curves), x, colour=MEAN)
+            low, high = quantiles(curves.accuracy[rounds - 1], BAND)
+            band = Band(spelled("10–90 %", self._lines.glyphs), low, high, x, colour=MEAN)
         else:
             series += [
                 Series(f"client {client}", curves.accuracy[rounds - 1, client], x)
                 for client in range(curves.clients)
                 if client not in view.pinned
             ]
-        self._lines.show(series, band, history.marks(view.run))
+        self._lines.show(series, band, marks(view.run))
         self._lines.cursor = float(view.shown) if view.replaying else None
 
     def _show_map(self, view: View) -> None:
         curves = view.curves
-        rounds = history.evaluated(curves)
+        rounds = curves.evaluated
         self._map.show(
             curves.accuracy[rounds - 1].T,
             [str(client) for client in range(curves.clients)],

@@ -14,7 +14,7 @@ from tui.app.drawing.glyphs import GLYPHS, Glyphs
 from tui.app.panels.sheet import fit
 from tui.app.view import Panel, View
 from tui.app.widgets import Heatmap, LineChart
-from tui.app.wording import spelled
+from tui.common.formatting import spelled
 
 WIDE, FULL, TALL = 96, 170, 30
 """From so many cells on a panel is -wide, -full; from so many rows on, -tall."""

@@ -4,15 +4,17 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from tui.app.curves import Array
+from simulator.analysis.clients import best
 from tui.app.drawing.figure import Series
 from tui.app.drawing.glyphs import Glyphs
 from tui.app.messages import ClientPinned
-from tui.app.panels import history, who, words
+from tui.app.panels import client_rows
 from tui.app.panels.base import Chart, Part, SizedPanel
+from tui.app.panels.chart_parts import marks
 from tui.app.panels.sheet import Column, Row, Sheet
 from tui.app.view import View
 from tui.app.widgets import ClientTable
+from tui.common import formatting
 
 BEGINNING = "No round is finished yet. What each client learns will be drawn here."
 
@@ -53,7 +55,7 @@ class ClientsPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         if self.differs("table", view.curves, view.run.config, view.pinned, view.shown):
-            self._table.show(who.rows(view))
+            self._table.show(client_rows.rows(view))
         self._table.filter(view.filter)
         shown, count = len(self._table.shown), view.curves.clients or len(view.run.models)
         column, descending = self._table.sort
@@ -79,14 +81,14 @@ class ClientsPanel(SizedPanel):
         if not known or client is None:
             return
         curves, cursor = view.curves, float(view.shown) if view.replaying else None
-        rounds = history.evaluated(curves)
+        rounds = curves.evaluated
         x = rounds.astype(float)
         self._accuracy.show(
             [
                 Series(f"client {client}", curves.accuracy[rounds - 1, client], x, pinned=True, key="c"),
                 Series("mean of all", curves.mean[rounds - 1], x, key="m"),
             ],
-            marks=history.marks(view.run),
+            marks=marks(view.run),
         )
         trained = np.flatnonzero(np.isfinite(curves.loss[:, client]))
         self._loss.show([Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")])
@@ -99,7 +101,7 @@ class ClientsPanel(SizedPanel):
                     (name, line), (name if not line else "", text), "warning" if name == "remark" else "plain"
                 )
                 for name, value in facts_of(view, client)
-                for line, text in enumerate(words.wrapped(value, width))
+                for line, text in enumerate(formatting.wrapped(value, width))
             ]
         )
 
@@ -135,33 +137,23 @@ class ClientsPanel(SizedPanel):
         curves = view.curves.upto(view.shown)
         if not curves.rounds:
             return columns, []
-        took_part, models = who.participation(view), who.models_of(view)
+        models = view.run.models
         return columns, [
             [
                 client,
                 models[client],
-                *(
-                    words.value(one)
-                    for one in (curves.accuracy[-1, client], best(curves.accuracy[:, client])[0])
-                ),
-                words.value(curves.loss[-1, client]),
+                curves.accuracy[-1, client],
+                best(curves.accuracy[:, client])[0],
+                curves.loss[-1, client],
                 int(curves.client_up[-1, client]),
                 int(curves.client_down[-1, client]),
                 int(curves.client_up[:, client].sum()),
                 int(curves.client_down[:, client].sum()),
-                int(took_part[:, client].sum()),
+                int(curves.participated[:, client].sum()),
             ]
             for client in self._table.shown
             if client < curves.clients
         ]
-
-
-def best(values: Array) -> tuple[float, int]:
-    """The highest of values [n] and its round, from 1; (NaN, 0) where there is none."""
-    if not np.isfinite(values).any():
-        return float("nan"), 0
-    place = int(np.nanargmax(values))
-    return float(values[place]), place + 1
 
 
 def facts_of(view: View, client: int) -> list[tuple[str, str]]:
@@ -169,13 +161,16 @@ def facts_of(view: View, client: int) -> list[tuple[str, str]]:
     curves = view.curves.upto(view.shown)
     top, when = best(curves.accuracy[:, client])
     up, down = curves.client_up[:, client], curves.client_down[:, client]
-    rounds = int(who.participation(view)[:, client].sum())
+    rounds = int(curves.participated[:, client].sum())
     facts = [
-        ("model", who.models_of(view)[client]),
-        ("accuracy", f"{words.percent(curves.accuracy[-1, client])}, best {words.percent(top)} (r{when})"),
-        ("loss", words.figure(curves.loss[-1, client])),
-        ("up", f"{words.amount(up[-1])} B, {words.amount(up.sum())} B in all"),
-        ("down", f"{words.amount(down[-1])} B, {words.amount(down.sum())} B in all"),
+        ("model", view.run.models[client]),
+        (
+            "accuracy",
+            f"{formatting.percent(curves.accuracy[-1, client])}, best {formatting.percent(top)} (r{when})",
+        ),
+        ("loss", formatting.figure(curves.loss[-1, client])),
+        ("up", f"{formatting.amount(up[-1])} B, {formatting.amount(up.sum())} B in all"),
+        ("down", f"{formatting.amount(down[-1])} B, {formatting.amount(down.sum())} B in all"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
-    return facts + [("remark", remark) for remark in who.remarks(view, client)]
+    return facts + [("remark", remark) for remark in client_rows.remarks(view, client)]

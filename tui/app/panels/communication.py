@@ -1,25 +1,25 @@
 """The Communication screen: what crossed the wire, for which tensors and clients, and what accuracy it bought."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from simulator.analysis.costs import COSTS, costs
+from simulator.analysis.traffic import TensorTraffic, by_tensor
 from tui.app.drawing.figure import Series
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import history, who, words
 from tui.app.panels.base import Chart, Part, SizedPanel
+from tui.app.panels.chart_parts import from_zero
 from tui.app.panels.sheet import Column, Row, Sheet
 from tui.app.view import View
+from tui.common.formatting import amount, lasted, percent
 
 BEGINNING = "No round is finished yet. What crosses the wire will be counted here, per tensor and per client."
 CHARTS = (
     "bytes a round",
     "bytes in total",
-    "accuracy over bytes",
-    "accuracy over FLOPs",
-    "accuracy over seconds",
+    *(f"accuracy over {cost}" for cost in COSTS[1:]),
 )
 OVER = 2  # from here on CHARTS are of accuracy
 
@@ -107,11 +107,11 @@ class CommunicationPanel(SizedPanel):
             up, down = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
             shown.x_label = "round"
             shown.show([Series("up", up), Series("down", down)])
-            shown.y_range = history.from_zero(up, down)
+            shown.y_range = from_zero(up, down)
         else:
-            unit = CHARTS[chart].rpartition(" ")[2]
-            rounds = history.evaluated(curves)
-            cost = history.costs(curves, unit)
+            unit = COSTS[1:][chart - OVER]
+            rounds = curves.evaluated
+            cost = costs(curves, unit)
             shown.x_label = unit
             shown.show(
                 [Series("mean accuracy", curves.mean[rounds - 1], cost[rounds - 1], pinned=True, key="m")]
@@ -125,8 +125,17 @@ class CommunicationPanel(SizedPanel):
         rows = tensors(view)
         self._tensors.show(
             [
-                Row((name, way), (name, way, words.amount(now), words.percent(share), words.amount(total)))
-                for name, way, now, share, total in rows
+                Row(
+                    (each.name, each.direction),
+                    (
+                        each.name,
+                        each.direction,
+                        amount(each.bytes),
+                        percent(each.share),
+                        amount(each.total),
+                    ),
+                )
+                for each in rows
             ]
         )
         self._parts["tensors"].say(None if rows else "Nothing crosses the wire with this method.")
@@ -135,7 +144,7 @@ class CommunicationPanel(SizedPanel):
         table = clients(view)
         self._clients.show(
             [
-                Row(client, (str(client), str(model), *(words.amount(one) for one in amounts)))
+                Row(client, (str(client), str(model), *(amount(one) for one in amounts)))
                 for client, model, *amounts in table
                 if all(word in f"{client} {model}".casefold() for word in view.filter.casefold().split())
             ]
@@ -149,21 +158,24 @@ class CommunicationPanel(SizedPanel):
         facts = [
             (
                 "up",
-                f"{words.amount(record['bytes']['up'])} B, {words.amount(record['bytes']['up_total'])} B in all",
+                f"{amount(record['bytes']['up'])} B, {amount(record['bytes']['up_total'])} B in all",
             ),
             (
                 "down",
-                f"{words.amount(record['bytes']['down'])} B, {words.amount(record['bytes']['down_total'])} B in all",
+                f"{amount(record['bytes']['down'])} B, {amount(record['bytes']['down_total'])} B in all",
             ),
             (
                 "numbers",
-                f"{words.amount(record['params']['up'])} up, {words.amount(record['params']['down'])} down",
+                f"{amount(record['params']['up'])} up, {amount(record['params']['down'])} down",
             ),
-            ("FLOPs", f"{words.amount(flops['total'])}, {words.amount(curves.flops.sum())} in all"),
-            ("of these", f"clients {words.amount(flops['clients'])}, server {words.amount(flops['server'])}"),
+            ("FLOPs", f"{amount(flops['total'])}, {amount(curves.flops.sum())} in all"),
+            (
+                "of these",
+                f"clients {amount(flops['clients'])}, server {amount(flops['server'])}",
+            ),
             (
                 "time",
-                f"{words.lasted(record['timing']['seconds'])}, {words.lasted(curves.seconds.sum())} in all",
+                f"{lasted(record['timing']['seconds'])}, {lasted(curves.seconds.sum())} in all",
             ),
             ("clients", f"{len(record['participants'])} took part"),
         ]
@@ -181,30 +193,19 @@ class CommunicationPanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a tensor and direction: bytes of the round shown and since round 1."""
         columns = ["tensor", "direction", "bytes", "share", "bytes_total"]
-        return columns, [list(row) for row in tensors(view)] if view.record else []
+        return columns, [
+            [each.name, each.direction, each.bytes, each.share, each.total] for each in tensors(view)
+        ]
 
 
-def tensors(view: View) -> list[tuple[str, str, int, float, int]]:
-    """Name, direction, bytes of the round shown, their share of it, bytes since round 1; the most in all first."""
-    record = view.record
-    if record is None:
-        return []
-    totals: Counter[str] = Counter()
-    for one in view.run.records[: view.shown]:
-        totals.update(one["bytes"]["by_tensor"])
-    now = record["bytes"]["by_tensor"]
-    whole = sum(now.values())
-    rows = []
-    for key, total in totals.items():
-        way, _, name = key.partition("/")
-        count = now.get(key, 0)
-        rows.append((name, way, count, count / whole if whole else 0.0, total))
-    return sorted((row for row in rows if row[4]), key=lambda row: (-row[4], row[0], row[1]))
+def tensors(view: View) -> list[TensorTraffic]:
+    """The tensors of the rounds up to the one shown."""
+    return by_tensor(view.run.records[: view.shown])
 
 
 def clients(view: View) -> Sequence[tuple[int, str, float, float, float, float]]:
     """Client, model, bytes up and down in the round shown and since round 1."""
-    curves, models = view.curves.upto(view.shown), who.models_of(view)
+    curves, models = view.curves.upto(view.shown), view.run.models
     up_total, down_total = curves.client_up.sum(axis=0), curves.client_down.sum(axis=0)
     return [
         (

@@ -4,16 +4,19 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
+from simulator.analysis.similarity import last_measured
 from tui.app.drawing.figure import Series
 from tui.app.drawing.glyphs import Glyphs
 from tui.app.messages import ClientPinned, SessionOpened
-from tui.app.panels import history, log_lines, who, words
+from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
+from tui.app.panels.chart_parts import from_zero
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sheet import Sheet
 from tui.app.view import View, in_sight
 from tui.app.widgets import ClientTable
+from tui.common.formatting import amount, figure, percent
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
@@ -119,14 +122,14 @@ class LivePanel(SizedPanel):
         if record is not None:
             about = record["accuracy"]
             part.caption(
-                f"accuracy after round {view.shown}: mean {words.percent(about['mean'])}, "
-                f"best {words.percent(about['best_mean'])} ({MODES[view.chart]})"
+                f"accuracy after round {view.shown}: mean {percent(about['mean'])}, "
+                f"best {percent(about['best_mean'])} ({MODES[view.chart]})"
             )
             self._accuracy.show(view)
 
     def _draw_clients(self, view: View) -> None:
         if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
-            self._table.show(who.rows(view))
+            self._table.show(client_rows.rows(view))
         self._table.filter(view.filter)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.shown)
         self._parts["clients"].caption(
@@ -143,14 +146,14 @@ class LivePanel(SizedPanel):
         if record is not None:
             about = record["bytes"]
             self._parts["bytes"].caption(
-                f"bytes: {words.amount(about['up_total'])} up, {words.amount(about['down_total'])} down so far"
+                f"bytes: {amount(about['up_total'])} up, {amount(about['down_total'])} down so far"
             )
             self._bytes.show([Series("up", curves.up), Series("down", curves.down)])
-            self._bytes.y_range = history.from_zero(curves.up, curves.down)
+            self._bytes.y_range = from_zero(curves.up, curves.down)
             self._bytes.cursor = float(view.shown) if view.replaying else None
 
     def _draw_likeness(self, view: View, name: str) -> None:
-        found = history.last_measured(view.run, view.shown)
+        found = last_measured(view.run.ledger.measured, view.shown)
         if not self.differs(name, found):
             return
         part = self._parts[name]
@@ -158,7 +161,7 @@ class LivePanel(SizedPanel):
         part.caption("CKA")
         if found is not None:
             layer = found.layers[-1]
-            part.caption(f"CKA of {layer}, round {found.round}: {words.figure(found.mean(layer))}")
+            part.caption(f"CKA of {layer}, round {found.round}: {figure(found.mean(layer))}")
             heatmap = self._maps[name == "matrix"]
             heatmap.clustered = name == "matrix"
             heatmap.show(found.matrix(layer))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from textual.message import Message
 
+from simulator.analysis.lineage import Branch, tree
+from simulator.analysis.summary import Summary
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import words
 from tui.app.panels.library import Library
 from tui.app.panels.sheet import Column, Row, Sheet, Tone
 from tui.app.view import View
-from tui.cli.lineage import Placed, course, tree
-from tui.cli.summary import Summary
+from tui.common import formatting
 
 FULL = (
     Column("", worth=9),
@@ -109,7 +109,7 @@ def present() -> datetime:
     return datetime.now(UTC)
 
 
-def arranged(sessions: Sequence[Summary], order: str) -> list[Placed]:
+def arranged(sessions: Sequence[Summary], order: str) -> list[Branch]:
     """The sessions in one of ORDERS; rules show the tree."""
     if order == "tree":
         return tree(sessions)
@@ -118,46 +118,46 @@ def arranged(sessions: Sequence[Summary], order: str) -> list[Placed]:
         found.sort(key=lambda each: each.created or "", reverse=True)
     if order == "best":
         found.sort(key=lambda each: -1.0 if each.best is None else each.best, reverse=True)
-    return [Placed(each) for each in found]
+    return [Branch(each) for each in found]
 
 
 def matches(session: Summary, query: str) -> bool:
     """Whether every word is in the session's name, state, methods or data."""
-    text = f"{session.name} {session.state} {session.dataset} {course(session)}".casefold()
+    text = f"{session.name} {session.state} {session.dataset} {formatting.course(session.methods)}".casefold()
     return all(word in text for word in query.casefold().split())
 
 
 def age(created: str | None, now: datetime) -> str:
     """How long ago a session was made."""
     try:
-        return words.lasted(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
+        return formatting.lasted(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
     except (ValueError, TypeError):
-        return words.NONE
+        return formatting.NONE
 
 
-def _cells(line: Placed, view: View, now: datetime) -> tuple[str, ...]:
+def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     session = line.summary
     return (
         _flags(session, view),
-        line.rule + session.name,
+        formatting.rule(line.last) + session.name,
         session.state,
-        course(session) or words.NONE,
-        session.dataset or words.NONE,
+        formatting.course(session.methods) or formatting.NONE,
+        session.dataset or formatting.NONE,
         _rounds(session),
-        words.percent(session.accuracy),
-        words.percent(session.best),
+        formatting.percent(session.accuracy),
+        formatting.percent(session.best),
         age(session.created, now),
     )
 
 
-def _brief_cells(line: Placed, view: View, now: datetime) -> tuple[str, ...]:
+def _brief_cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     session = line.summary
     return (
         _flags(session, view),
-        line.rule + session.name,
+        formatting.rule(line.last) + session.name,
         session.state,
         _rounds(session),
-        words.percent(session.accuracy),
+        formatting.percent(session.accuracy),
     )
 
 
@@ -168,7 +168,7 @@ def _flags(session: Summary, view: View) -> str:
 
 
 def _rounds(session: Summary) -> str:
-    return words.NONE if session.round is None else f"{session.round}/{session.rounds}"
+    return formatting.NONE if session.round is None else f"{session.round}/{session.rounds}"
 
 
 def _tone(session: Summary) -> Tone:

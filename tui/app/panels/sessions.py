@@ -4,15 +4,14 @@ from pathlib import Path
 
 from textual.app import ComposeResult
 
+from simulator.analysis.summary import Summary
 from tui.app.drawing.glyphs import Glyphs
 from tui.app.messages import SessionMarked, SessionOpened
-from tui.app.panels import words
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sheet import Column, Row, Sheet
 from tui.app.view import View, in_sight
-from tui.cli.lineage import course
-from tui.cli.summary import Summary
+from tui.common import formatting
 
 
 class SessionsPanel(SizedPanel):
@@ -65,7 +64,7 @@ class SessionsPanel(SizedPanel):
             [
                 Row((name, place), (name * (not place), line), "warning" if name == "damaged" else "plain")
                 for name, value in facts(session)
-                for place, line in enumerate(words.wrapped(value, width))
+                for place, line in enumerate(formatting.wrapped(value, width))
             ]
         )
 
@@ -114,7 +113,7 @@ class SessionsPanel(SizedPanel):
             [
                 each.name,
                 each.state,
-                course(each),
+                formatting.course(each.methods),
                 each.dataset,
                 each.round,
                 each.rounds,
@@ -131,7 +130,7 @@ def facts(session: Summary) -> list[tuple[str, str]]:
     """What the list has no room for."""
     if session.error:
         return [("damaged", session.error)]
-    found = [("methods", course(session) or words.NONE)]
+    found = [("methods", formatting.course(session.methods) or formatting.NONE)]
     if session.parent:
         found.append(("fork of", f"{session.parent['name']} at round {session.parent['round']}"))
     found.append(("made", str(session.created)[:19].replace("T", " ")))

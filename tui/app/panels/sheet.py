@@ -23,7 +23,7 @@ from tui.app.drawing.cells import BOLD, Cells
 from tui.app.drawing.colours import Theme, blend
 from tui.app.drawing.glyphs import Glyphs, GlyphSet
 from tui.app.widgets.drawn import Drawn
-from tui.app.wording import spelled
+from tui.common.formatting import spelled
 
 Tone = Literal["plain", "muted", "strong", "warning"]
 STRETCH = 10  # what a column that stretches has at least

@@ -4,13 +4,13 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from simulator.analysis.similarity import Measured, last_measured
 from tui.app.drawing.figure import Series
 from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import history, words
 from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
-from tui.app.panels.history import Measured
 from tui.app.panels.sheet import Column, Row, Sheet
 from tui.app.view import View
+from tui.common import formatting
 
 UNMEASURED = (
     "How alike the clients' models are has not been measured yet.\n\n"
@@ -62,7 +62,7 @@ class SimilarityPanel(SizedPanel):
             yield from self._parts.values()
 
     def draw(self, view: View) -> None:
-        found = history.last_measured(view.run, view.shown)
+        found = last_measured(view.run.ledger.measured, view.shown)
         self.set_class(found is None, "-empty")
         self._matrix.say(_unmeasured(view) if found is None else None)
         if found is None:
@@ -71,7 +71,7 @@ class SimilarityPanel(SizedPanel):
         layer = self.chosen(found)
         if self.differs("matrix", found, layer, self._map.clustered):
             order = ", like beside like" if self._map.clustered else ""
-            mean = words.figure(found.mean(layer))
+            mean = formatting.figure(found.mean(layer))
             self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean} over pairs{order}")
             self._map.show(found.matrix(layer))
         if self.differs("layers", found):
@@ -91,11 +91,11 @@ class SimilarityPanel(SizedPanel):
         mean = found.mean(layer)
         full = "#" if self.glyphs == "ascii" else "━"
         filled = 0 if np.isnan(mean) else round(BAR * min(max(mean, 0.0), 1.0))
-        return Row(layer, (layer, words.figure(mean), (full * filled).ljust(BAR)))
+        return Row(layer, (layer, formatting.figure(mean), (full * filled).ljust(BAR)))
 
     def _draw_depth(self, view: View, found: Measured) -> None:
         """The mean over pairs by depth, now and when it was first measured."""
-        first = history.measurements(view.run)[0]
+        first = view.run.ledger.measured[0]
         depths = np.arange(1.0, len(found.layers) + 1)
         series = [
             Series(
@@ -110,7 +110,7 @@ class SimilarityPanel(SizedPanel):
         self._parts["depth"].caption(f"by depth: 1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}")
 
     def _draw_rounds(self, view: View, found: Measured) -> None:
-        measured = history.measurements(view.run)
+        measured = view.run.ledger.measured
         rounds = np.array([one.round for one in measured], float)
         self._rounds.show(
             [Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers]
@@ -139,7 +139,7 @@ class SimilarityPanel(SizedPanel):
             self.draw(self._view)
 
     def _step(self, layers: int) -> None:
-        found = history.last_measured(self._view.run, self._view.shown) if self._view else None
+        found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None
         if found is not None and self._view is not None:
             place = found.layers.index(self.chosen(found)) + layers
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
@@ -147,20 +147,20 @@ class SimilarityPanel(SizedPanel):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a pair of clients, a column a layer, as last measured."""
-        found = history.last_measured(view.run, view.shown)
+        found = last_measured(view.run.ledger.measured, view.shown)
         if found is None:
             return ["round", "client", "other"], []
         matrices = [found.matrix(layer) for layer in found.layers]
         clients = len(matrices[0])
         return ["round", "client", "other", *found.layers], [
-            [found.round, one, other, *(words.value(matrix[one, other]) for matrix in matrices)]
+            [found.round, one, other, *(matrix[one, other] for matrix in matrices)]
             for one in range(clients)
             for other in range(one + 1, clients)
         ]
 
 
 def _unmeasured(view: View) -> str:
-    later = history.measurements(view.run)
+    later = view.run.ledger.measured
     if later:
         return f"CKA was first measured after round {later[0].round}. Go there with ] or L."
     return UNMEASURED
