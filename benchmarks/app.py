@@ -45,7 +45,7 @@ class Stage(App[None]):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.panel = PANELS[name]("braille", id=name)
+        self.panel = PANELS[name](name)
 
     def compose(self) -> ComposeResult:
         yield self.panel

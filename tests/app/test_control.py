@@ -18,7 +18,7 @@ from tui.app.dialogs.fork import ForkDialog
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.tour import is_due
 from tui.app.launch import Launch
-from tui.app.places import Places
+from tui.app.launch_options import LaunchOptions
 from tui.app.status import eta, status
 from tui.app.view import View
 from tui.common.settings import Choices
@@ -31,7 +31,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def opened(home: Path, start: Path | Choices | None = None) -> HtflApp:
-    return HtflApp(Places(home, home / "data"), start or home / "main", panels=blanks())
+    return HtflApp(LaunchOptions(home, home / "data"), start or home / "main", panels=blanks())
 
 
 def notices(app: HtflApp) -> str:
@@ -230,7 +230,7 @@ def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> Non
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        row = status(View(app.view.run, round=3), ["pausing…"], 60).plain
+        row = status(View(app.view.run, round=3), ["pausing…"], 60, "braille").plain
         assert len(row) == 60
         assert row.startswith("main")
         assert " REPLAY round 3 " in row

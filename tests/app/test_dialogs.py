@@ -16,6 +16,7 @@ from tests import sessions
 from tests.app.frames import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
+from tui.app.compatibility import MethodChoice, Parameter
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.choose import Choose, confirm
@@ -27,33 +28,32 @@ from tui.app.dialogs.small import TooSmall
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import PAGES, Tour
-from tui.app.places import Places
-from tui.app.survey import Offer, Parameter
+from tui.app.launch_options import LaunchOptions
 from tui.common.settings import Choices
 
 FOLDER = Path(__file__).parent / "snapshots" / "dialogs"
 MIDDLE = (120, 40)
 SIZES = ((80, 24), MIDDLE, (200, 60))
 OBSTACLE = "needs nested architectures: client 1 (cnn2) has 'conv2.weight' [16, 16, 5, 5], cnn1 has it [32, 16, 5, 5]"
-OFFERS = [
-    Offer(
+CHOICES = [
+    MethodChoice(
         "fedgh",
         "FedGH",
         "the same head on every client",
         None,
         (Parameter("server_epochs", "1", "epochs E_s"),),
     ),
-    Offer(
+    MethodChoice(
         "fedlora",
         "FedLoRA",
         "the same width of the representation the adapter reads",
         None,
         (Parameter("mu", "0.9", "μ, weight of the local loss"), Parameter("hidden", "", "hidden width")),
     ),
-    Offer("heteroavg", "HeteroAvg", "nested architectures", OBSTACLE, ()),
-    Offer("standalone", "Standalone", "nothing", None, ()),
+    MethodChoice("heteroavg", "HeteroAvg", "nested architectures", OBSTACLE, ()),
+    MethodChoice("standalone", "Standalone", "nothing", None, ()),
 ]
-KNOWN = [(offer.name, offer.title) for offer in OFFERS]
+KNOWN = [(choice.name, choice.title) for choice in CHOICES]
 
 DIALOGS: dict[str, Callable[[Run, Path], Dialog[Any]]] = {
     "attach": lambda run, home: AttachDialog(home, lambda: [("main", "finished"), ("other", "running")]),
@@ -65,7 +65,7 @@ DIALOGS: dict[str, Callable[[Run, Path], Dialog[Any]]] = {
     "help": lambda run, home: Help("live"),
     "new_run": lambda run, home: NewRunDialog(home, Path("data"), Choices(preset="fedlora_htm5")),
     "resume": lambda run, home: ResumeDialog(run),
-    "switch": lambda run, home: SwitchDialog(run.config, OFFERS, "Takes hold at the end of the round."),
+    "switch": lambda run, home: SwitchDialog(run.config, CHOICES, "Takes hold at the end of the round."),
     "text": lambda run, home: Text("Written to main-again.txt", "htfl-sim run --session main-again"),
     "tour": lambda run, home: Tour(),
 }
@@ -111,7 +111,7 @@ def pictures(
     legible: bool = False,
 ) -> dict[tuple[int, int], str]:
     """The dialog at each size, its terminal being resized under it."""
-    app = HtflApp(Places(home, home / "data"), glyphs=glyphs, panels=blanks())
+    app = HtflApp(LaunchOptions(home, home / "data"), glyphs=glyphs, panels=blanks())
     seen: dict[tuple[int, int], str] = {}
 
     async def script(pilot: Pilot[str]) -> None:
@@ -153,7 +153,7 @@ def test_without_colour_a_dialog_says_the_same_and_can_be_read(
 
 
 def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:
-    app = HtflApp(Places(home, home / "data"), home / "main", panels=blanks())
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
 
     async def script(pilot: Pilot[str]) -> None:
         await pilot.press("question_mark")
@@ -168,7 +168,7 @@ def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None
 
 
 def test_the_tour_has_a_last_page_and_can_be_skipped(home: Path) -> None:
-    app = HtflApp(Places(home, home / "data"), home / "main", panels=blanks(), tour=True)
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks(), tour=True)
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: isinstance(app.screen, Tour))

@@ -151,8 +151,8 @@ def test_show_tells_settings_curve_clients_traffic_and_events(cli: Cli, done: Pa
     ):
         assert said in page.out
     for client, model in enumerate(["tiny_cnn", "tiny_mlp", "tiny_cnn", "tiny_mlp"]):
-        accuracy = f"{last['accuracy']['per_client'][client]:.4f}"
-        assert any(line.split()[:3] == [str(client), model, accuracy] for line in page.out.splitlines())
+        accuracy = f"{100 * last['accuracy']['per_client'][client]:.1f}"
+        assert any(line.split()[:4] == [str(client), model, accuracy, "%"] for line in page.out.splitlines())
 
 
 def test_show_of_a_round_gives_that_rounds_record(cli: Cli, done: Path) -> None:

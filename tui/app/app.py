@@ -11,20 +11,20 @@ import checkpoints
 from checkpoints import Command
 from simulator.analysis.run import Run
 from tui.app import terminal
+from tui.app.charts.glyphs import Glyphs
+from tui.app.compatibility import MethodChoice
 from tui.app.dialogs.choose import Choose, confirm
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import Tour
-from tui.app.drawing.glyphs import Glyphs
 from tui.app.frame import Frame
 from tui.app.keys import WHILE_REPLAYING
 from tui.app.launch import Launch, Opener
+from tui.app.launch_options import LaunchOptions
 from tui.app.messages import Answered, NewRunWanted, RunEnded, RunStarted
-from tui.app.places import Places
 from tui.app.status import WAITING
-from tui.app.survey import Offer
 from tui.common.errors import explain
 from tui.common.settings import Choices
 
@@ -37,7 +37,7 @@ class HtflApp(Frame):
 
     def __init__(
         self,
-        places: Places,
+        places: LaunchOptions,
         start: Path | NewRun | Choices | None = None,
         *,
         glyphs: Glyphs = "braille",
@@ -45,7 +45,7 @@ class HtflApp(Frame):
         **frame: Any,
     ) -> None:
         super().__init__(places.sessions, glyphs=glyphs, **frame)
-        self.places = places
+        self.options = places
         self.launch: Launch | None = None
         self.ended_by: int | None = None
         """The signal that ended the app, if one did."""
@@ -54,7 +54,7 @@ class HtflApp(Frame):
         self._asked: dict[str, Command] = {}
         self._doing: dict[str, str] = {}
         self._failures: dict[Path, dict[str, Any]] = {}
-        self._offers: dict[str, list[Offer]] = {}
+        self._choices_of: dict[str, list[MethodChoice]] = {}
 
     def on_mount(self) -> None:
         if not self.is_headless:
@@ -130,9 +130,9 @@ class HtflApp(Frame):
 
     def action_switch(self) -> None:
         if self._steerable("a switch"):
-            self._with_offers(self._show_switch)
+            self._with_choices_of(self._show_switch)
 
-    def _show_switch(self, offers: list[Offer]) -> None:
+    def _show_switch(self, choices: list[MethodChoice]) -> None:
         run = self.view.run
         when = f"Takes hold at the end of the round; until then {run.method} goes on."
         if not run.live:
@@ -142,16 +142,16 @@ class HtflApp(Frame):
             if wish:
                 self._post("switch", {"method": wish.method, "set": list(wish.settings)})
 
-        self.push_screen(SwitchDialog(run.config, offers, when), chosen)
+        self.push_screen(SwitchDialog(run.config, choices, when), chosen)
 
     def action_fork(self) -> None:
         if not self.view.run.document:
             self.say("There is no session to fork: open one with a.")
             return
-        self._with_offers(self._show_fork)
+        self._with_choices_of(self._show_fork)
 
-    def _show_fork(self, offers: list[Offer]) -> None:
-        known = [(each.name, each.title) for each in offers if each.obstacle is None]
+    def _show_fork(self, choices: list[MethodChoice]) -> None:
+        known = [(each.name, each.title) for each in choices if each.obstacle is None]
         dialog = ForkDialog(self.view.run, self.view.shown, self.sessions_dir, known)
         parent = self.view.run.folder
         self.push_screen(dialog, lambda wish: self._fork(parent, wish) if wish else None)
@@ -170,12 +170,12 @@ class HtflApp(Frame):
             fork(
                 parent,
                 wish.folder,
-                self.places.data,
+                self.options.data,
                 wish.round,
                 method=wish.method,
                 assignments=wish.settings,
-                workers=self.places.workers,
-                device=self.places.device,
+                workers=self.options.workers,
+                device=self.options.device,
                 observe=observe,
             )
 
@@ -192,7 +192,7 @@ class HtflApp(Frame):
             if which in ("open", "run"):
                 self.open_session(folder)
             if which == "run":
-                self._launch(folder, self.places.resumer(folder))
+                self._launch(folder, self.options.resumer(folder))
 
         self.push_screen(Choose(f"Forked: {folder.name}", "", choices), chosen)
 
@@ -206,7 +206,7 @@ class HtflApp(Frame):
             self.push_screen(ResumeDialog(run), lambda wish: self._resume(run.folder, wish) if wish else None)
 
     def _resume(self, folder: Path, wish: ResumeWish) -> None:
-        self._launch(folder, self.places.resumer(folder, wish.rounds, wish.allow_inexact))
+        self._launch(folder, self.options.resumer(folder, wish.rounds, wish.allow_inexact))
 
     # Runs of this process
 
@@ -217,7 +217,7 @@ class HtflApp(Frame):
             )
             return
         dialog = NewRunDialog(
-            self.sessions_dir, self.places.data, choices or Choices(), self.places.name or ""
+            self.sessions_dir, self.options.data, choices or Choices(), self.options.name or ""
         )
         self.push_screen(dialog, lambda wish: self._begin(wish) if wish else None)
 
@@ -225,7 +225,7 @@ class HtflApp(Frame):
         self.action_new_run()
 
     def _begin(self, wish: NewRun) -> None:
-        self._launch(wish.folder, self.places.creator(wish))
+        self._launch(wish.folder, self.options.creator(wish))
         self.change(run=Run(wish.folder), round=None, pinned=frozenset(), filter="")
         self.action_show_panel("live")
 
@@ -300,22 +300,22 @@ class HtflApp(Frame):
             self.say(why)
         return why is None
 
-    def _with_offers(self, show: Callable[[list[Offer]], None]) -> None:
+    def _with_choices_of(self, show: Callable[[list[MethodChoice]], None]) -> None:
         """Call `show` with what each method needs of the session's models, once that is known."""
         run = self.view.run
         key = str(run.config.get("federation")) + str(run.config.get("data"))
-        if key in self._offers:
-            show(self._offers[key])
+        if key in self._choices_of:
+            show(self._choices_of[key])
             return
 
-        def known(offers: list[Offer]) -> None:
-            self._offers[key] = offers
-            show(offers)
+        def known(choices: list[MethodChoice]) -> None:
+            self._choices_of[key] = choices
+            show(choices)
 
-        def work() -> list[Offer]:
-            from tui.app.survey import survey
+        def work() -> list[MethodChoice]:
+            from tui.app.compatibility import method_choices
 
-            return survey(run.config)
+            return method_choices(run.config)
 
         self._on_thread("survey", "asking the methods…", work, known)
 

@@ -16,13 +16,13 @@ import checkpoints
 from simulator.analysis.reproduction import command_lines
 from simulator.analysis.run import Run
 from tui.app import export
+from tui.app.charts.glyphs import Glyphs
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.help import Help
 from tui.app.dialogs.small import SMALLEST, TooSmall
 from tui.app.dialogs.text import Text
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.keys import KEYS, SCREENS, bindings, footer
+from tui.app.keys import KEYS, PANEL_TITLES, bindings, footer
 from tui.app.messages import ClientPinned, ComparedRead, RunRead, SessionMarked, SessionOpened
 from tui.app.palette import Commands
 from tui.app.status import status
@@ -61,7 +61,7 @@ class Frame(App[str]):
         super().__init__()
         self.sessions_dir = sessions_dir
         self.glyphs = glyphs
-        self.view = View(Run(NOWHERE), glyphs=glyphs, sessions_dir=sessions_dir)
+        self.view = View(Run(NOWHERE), sessions_dir=sessions_dir)
         self.watch_files = Watch(self.post_message)
         self.animation_level = "none"
         self._panels = panels
@@ -74,7 +74,7 @@ class Frame(App[str]):
         yield Static(id="status")
         yield Static(id="tabs")
         with ContentSwitcher(initial="live", id="panels"):
-            yield from self._panels if self._panels is not None else made_panels(self.glyphs)
+            yield from self._panels if self._panels is not None else made_panels()
         yield Input(id="filter", placeholder="show only what has these words", compact=True)
         yield Static(id="keys")
 
@@ -133,7 +133,7 @@ class Frame(App[str]):
         if not self.main.is_mounted:
             return
         width, shown = self.main.size.width, self.panel.id or ""
-        _say(self.main.query_one("#status", Static), status(self.view, self.waiting, width - 2))
+        _say(self.main.query_one("#status", Static), status(self.view, self.waiting, width - 2, self.glyphs))
         _say(self.main.query_one("#tabs", Static), tabs(shown, width))
         _say(self.main.query_one("#keys", Static), self._footer(shown, width - 1))
 
@@ -212,7 +212,7 @@ class Frame(App[str]):
         if do is not None and key.works_in(self.panel.id or ""):
             do()
         else:
-            places = ", ".join(SCREENS[each] for each in key.where)
+            places = ", ".join(PANEL_TITLES[each] for each in key.where)
             self.say(f"{key.print} works in {places}: {key.about}")
 
     def action_travel(self, rounds: int) -> None:
@@ -379,7 +379,7 @@ class Frame(App[str]):
 def tabs(shown: str, width: int) -> Content:
     """The row of tabs; the one shown is reversed."""
     parts = []
-    for panel, title in SCREENS.items():
+    for panel, title in PANEL_TITLES.items():
         key = next(key.print for key in KEYS if key.action == f"show_panel('{panel}')")
         style = "reverse bold" if panel == shown else ""
         link = f"@click=app.show_panel('{panel}')"
@@ -387,11 +387,11 @@ def tabs(shown: str, width: int) -> Content:
     return Content("").join(parts)
 
 
-def made_panels(glyphs: Glyphs) -> list[Panel]:
+def made_panels() -> list[Panel]:
     """The seven panels, with the ids that tabs and keys know them by."""
     from tui.app.panels import PANELS
 
-    return [PANELS[name](glyphs, id=name) for name in SCREENS]
+    return [PANELS[name](name) for name in PANEL_TITLES]
 
 
 def _say(row: Static, text: Content) -> None:

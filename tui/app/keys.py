@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from textual.binding import Binding
 
-SCREENS = {
+PANEL_TITLES = {
     "live": "Live",
     "clients": "Clients",
     "similarity": "Similarity",
@@ -61,7 +61,7 @@ _TABS = tuple(
         f"Go to {title}.",
         "Screens",
     )
-    for number, (panel, title) in enumerate(SCREENS.items(), 1)
+    for number, (panel, title) in enumerate(PANEL_TITLES.items(), 1)
 )
 CHARTS = ("live", "clients", "similarity", "communication", "compare")
 

@@ -4,6 +4,7 @@ import numpy as np
 from textual.content import Content
 from textual.style import Style
 
+from tui.app.charts.glyphs import Glyphs
 from tui.app.view import View
 from tui.common.formatting import duration, spelled
 
@@ -19,22 +20,20 @@ RECENT = 10
 """Rounds whose mean time the estimate is made from."""
 
 
-def status(view: View, waiting: list[str], width: int) -> Content:
+def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Content:
     """One row of `width` cells; `waiting` are the things asked for and not yet done, said last and in colour."""
     shout = [*waiting]
     if view.replaying:
         shout.insert(0, f"REPLAY round {view.shown}")
-    right = Content("  ").join(
-        Content.styled(spelled(f" {text} ", view.glyphs), "bold reverse") for text in shout
-    )
-    facts = [spelled(fact, view.glyphs) for fact in _facts(view)]
+    right = Content("  ").join(Content.styled(spelled(f" {text} ", glyphs), "bold reverse") for text in shout)
+    facts = [spelled(fact, glyphs) for fact in _facts(view)]
     room = width - right.cell_length - 1
-    gap = " | " if view.glyphs == "ascii" else " · "
+    gap = " | " if glyphs == "ascii" else " · "
     while len(facts) > 2 and len(gap.join(facts)) > room:
         facts.pop()
     left = gap.join(facts)
     if len(left) > room:
-        left = left[: max(room - 1, 0)] + ("~" if view.glyphs == "ascii" else "…")
+        left = left[: max(room - 1, 0)] + ("~" if glyphs == "ascii" else "…")
     name = len(facts[0]) if facts else 0
     padding = Content(" " * max(width - len(left) - right.cell_length, 1))
     return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right

@@ -6,6 +6,7 @@ import typer
 
 from simulator.nested import as_toml
 from tui.cli import completion, options, output
+from tui.common.formatting import size
 
 
 def presets(
@@ -97,13 +98,13 @@ def models(
     if as_json:
         output.emit({"groups": groups, "models": shown})
         return
-    columns = ["name", "what", ">parameters", ">MiB", ">features", "representations"]
+    columns = ["name", "what", ">parameters", ">size", ">features", "representations"]
     rows = [
         [
             each["name"],
             each["title"],
             f"{each['parameters']:,}",
-            f"{each['bytes'] / 2**20:.2f}",
+            size(each["bytes"]),
             each["features"],
             each["layers"],
         ]

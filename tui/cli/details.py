@@ -16,8 +16,11 @@ from simulator.nested import toml_value
 from tui.cli import options, output, running
 from tui.cli.resume import described
 from tui.common import folders, formatting
+from tui.common.formatting import percent, size
+from tui.common.sparkline import sparkline
 
 EVENTS_SHOWN = 12
+WIDEST = 60  # characters of the course of accuracies
 
 
 def show(
@@ -137,7 +140,7 @@ class Page:
         config, environment = self._in_force(), self.document["environment"]
         summary = self.summary
         return [
-            ("session", f"{summary.name}  ({summary.path}, {output.size(summary.bytes)})"),
+            ("session", f"{summary.name}  ({summary.path}, {size(summary.bytes)})"),
             ("state", f"{summary.state}, round {summary.round} of {summary.rounds}"),
             ("unfinished", self._unfinished()),
             ("created", summary.created),
@@ -268,10 +271,10 @@ def _client_row(client: dict[str, Any]) -> list[object]:
     return [
         client["client"],
         client["model"],
-        output.share(client["accuracy"]),
+        percent(client["accuracy"]),
         None if loss is None else f"{loss:.4f}",
-        output.size(client["up"]),
-        output.size(client["down"]),
+        size(client["up"]),
+        size(client["down"]),
         _remark(client),
     ]
 
@@ -279,18 +282,18 @@ def _client_row(client: dict[str, Any]) -> list[object]:
 def _traffic(record: dict[str, Any]) -> list[tuple[str, object]]:
     traffic = record["bytes"]
     totals = [
-        (way, f"{output.size(traffic[way])}, {output.size(traffic[f'{way}_total'])} since round 1")
+        (way, f"{size(traffic[way])}, {size(traffic[f'{way}_total'])} since round 1")
         for way in ("up", "down")
     ]
-    return [*totals, *((name, output.size(count)) for name, count in traffic["by_tensor"].items())]
+    return [*totals, *((name, size(count)) for name, count in traffic["by_tensor"].items())]
 
 
 def _curve(means: list[float | None]) -> str | None:
     known = [mean for mean in means if mean is not None]
     if not known:
         return None
-    ends = f"{output.share(known[0])} → {output.share(known[-1])}, best {output.share(max(known))}"
-    return f"{output.sparkline(means)}  {ends}"
+    ends = f"{percent(known[0])} → {percent(known[-1])}, best {percent(max(known))}"
+    return f"{sparkline(means, min(len(means), WIDEST))}  {ends}"
 
 
 def _event(event: dict[str, Any]) -> list[object]:

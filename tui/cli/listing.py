@@ -52,15 +52,15 @@ def sessions(
 def _row(branch: Branch, size: bool, forks: bool) -> list[object]:
     each = branch.summary
     return [
-        formatting.rule(branch.last) + each.name,
+        formatting.branches(branch.last) + each.name,
         formatting.course(each.methods),
         each.dataset,
         None if each.round is None else f"{each.round}/{each.rounds}",
-        output.share(each.accuracy),
-        output.share(each.best),
+        formatting.percent(each.accuracy),
+        formatting.percent(each.best),
         each.state,
         each.created[:16].replace("T", " ") if each.created else None,
-        *([output.size(each.bytes)] if size else []),
+        *([formatting.size(each.bytes)] if size else []),
         *([_origin(branch)] if forks else []),
     ]
 

@@ -76,7 +76,7 @@ def tui(
     from tui.app import terminal
     from tui.app.app import HtflApp
     from tui.app.dialogs.tour import is_due
-    from tui.app.places import Places
+    from tui.app.launch_options import LaunchOptions
     from tui.common.settings import Choices
 
     if not terminal.is_there():
@@ -85,7 +85,9 @@ def tui(
     choices = Choices(
         preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     )
-    places = Places(folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session)
+    places = LaunchOptions(
+        folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session
+    )
     app = HtflApp(
         places, _start(choices, session, places), glyphs=glyphs.value, tour=tour and is_due(_state_folder())
     )

@@ -9,6 +9,7 @@ import checkpoints
 from simulator.analysis.well_formed import well_formed
 from tui.cli import options, output
 from tui.common import folders
+from tui.common.formatting import size
 
 DAMAGED = 4
 
@@ -79,7 +80,7 @@ def prune(
         return
     rounds = ", ".join(map(str, pruned.rounds)) or "none"
     verb = "would go" if dry_run else "removed"
-    output.show(f"{folder.name}: checkpoints {verb}: {rounds}; {output.size(pruned.bytes)}.")
+    output.show(f"{folder.name}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
 
 
 def _retention(

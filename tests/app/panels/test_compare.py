@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.app.panels.stage import on_stage, read
-from tui.app.panels.compare import ComparePanel, standings
+from tui.app.panels.compare import ComparePanel, standing_row
 from tui.app.view import View
 
 
@@ -16,14 +16,14 @@ def test_standings_count_rounds_and_bytes_to_the_target(at_home: Path) -> None:
     run = read(at_home / "base")
     reached = int((run.curves.mean >= 0.5).argmax()) + 1
     total = run.records[reached - 1]["bytes"]["up_total"] * 2
-    row = standings([run], 0.5)[0]
+    row = standing_row(0, run, 0.5).cells
     assert row[:5] == ("1", "base", "standalone", "finished", "20/20")
     assert row[7] == str(reached)
-    assert row[8] == f"{total / 1e6:.3g}M"
+    assert row[8] == f"{total / 2**20:.1f} MiB"
 
 
 def test_a_target_out_of_reach_is_never_or_not_yet(at_home: Path) -> None:
-    assert standings([read(at_home / "base")], 0.99)[0][7] == "never"
+    assert standing_row(0, read(at_home / "base"), 0.99).cells[7] == "never"
 
 
 def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path) -> None:
@@ -41,7 +41,7 @@ def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path)
             seen.append(panel._chart.x_label)
 
     on_stage("compare", view, act)
-    assert seen == [0.01, "bytes", "FLOPs", "seconds", "rounds"]
+    assert seen == [0.01, "MiB", "FLOPs", "seconds", "rounds"]
 
 
 def test_the_file_has_what_each_session_took(at_home: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.app.panels.stage import FRAME_ROWS, on_stage, pictures, read
-from tui.app.drawing.glyphs import Glyphs
 from tui.app.panels import PANELS
 from tui.app.view import View
 
@@ -19,7 +18,7 @@ MIDDLE = (120, 40)
 SIZES = ((80, 24), MIDDLE, (200, 60))
 
 
-def view_of(home: Path, name: str = "main", glyphs: Glyphs = "braille", round: int | None = None) -> View:
+def view_of(home: Path, name: str = "main", round: int | None = None) -> View:
     compared = tuple(read(home / each) for each in ("main", "main-fork", "base"))
     return View(
         read(home / name),
@@ -27,7 +26,6 @@ def view_of(home: Path, name: str = "main", glyphs: Glyphs = "braille", round: i
         pinned=frozenset({1, 3}),
         marked=tuple(run.folder for run in compared),
         compared=compared,
-        glyphs=glyphs,
     )
 
 
@@ -48,7 +46,7 @@ def test_a_panel_holds_at_each_size(panel: str, at_home: Path) -> None:
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_ascii_glyphs_leave_nothing_that_a_font_may_lack(panel: str, at_home: Path) -> None:
-    _, text = on_stage(panel, view_of(at_home, glyphs="ascii"), size=MIDDLE, glyphs="ascii")
+    _, text = on_stage(panel, view_of(at_home), size=MIDDLE, glyphs="ascii")
     assert text.isascii(), sorted({character for character in text if not character.isascii()})
     check(f"{panel}-120x40-ascii", text)
 

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.app.drawing.glyphs import Glyphs
+from tui.app.charts.glyphs import Glyphs
 from tui.common.formatting import spelled
 
 Result = TypeVar("Result")

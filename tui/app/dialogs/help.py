@@ -8,7 +8,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.app.dialogs.base import Dialog
-from tui.app.keys import SCREENS, groups
+from tui.app.keys import PANEL_TITLES, groups
 
 WIDEST = 12
 
@@ -33,7 +33,7 @@ class Help(Dialog[None]):
         for group, keys in groups().items():
             lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
             for key in keys:
-                places = f" ({', '.join(SCREENS[each] for each in key.where)})" if key.where else ""
+                places = f" ({', '.join(PANEL_TITLES[each] for each in key.where)})" if key.where else ""
                 style = "" if key.works_in(self._panel) else "dim"
                 lines.append(
                     Content.assemble(

@@ -14,6 +14,7 @@ from simulator.analysis import static_names
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.errors import explain
 from tui.common.folders import checked_name, free_name, plain_name
+from tui.common.formatting import size
 from tui.common.settings import QUICKSTART, Choices, new_name
 
 
@@ -122,7 +123,7 @@ class NewRunDialog(Form[NewRun]):
         self.app.call_from_thread(self._fetch_ended, fault)
 
     def _fetched(self, name: str, done: int, total: int | None) -> None:
-        share = f"{done / total:.0%} of {total / 2**20:.0f} MiB" if total else f"{done / 2**20:.1f} MiB"
+        share = f"{done / total:.0%} of {size(total)}" if total else size(done)
         text = f"fetching {name}: {share}"
         if text != self._fetching:
             self._fetching = text

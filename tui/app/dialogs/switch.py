@@ -11,9 +11,9 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.app.compatibility import MethodChoice
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.form import assignments
-from tui.app.survey import Offer
 from tui.common.errors import explain
 
 
@@ -30,17 +30,17 @@ class SwitchDialog(Dialog[SwitchWish]):
 
     hint = "up, down: method   tab: its settings   enter: switch   escape: leave"
 
-    def __init__(self, config: Mapping[str, Any], offers: Sequence[Offer], when: str) -> None:
+    def __init__(self, config: Mapping[str, Any], choices: Sequence[MethodChoice], when: str) -> None:
         super().__init__("Switch the method or its settings")
         self._config = config
-        self._offers = {offer.name: offer for offer in offers}
+        self._choices = {choice.name: choice for choice in choices}
         self._present = str(config["method"]["name"])
         self._when = when
         self._working = False
 
     def body(self) -> Iterable[Widget]:
         yield Static(self.spelled(self._when), classes="text", markup=False)
-        yield OptionList(*map(self._option, self._offers.values()), id="methods", compact=True)
+        yield OptionList(*map(self._option, self._choices.values()), id="methods", compact=True)
         yield Static("", id="needs", markup=False)
         yield VerticalScroll(id="parameters", can_focus=False)
         with Horizontal(classes="field"):
@@ -49,29 +49,29 @@ class SwitchDialog(Dialog[SwitchWish]):
 
     def on_mount(self) -> None:
         methods = self.query_one("#methods", OptionList)
-        if self._present in self._offers:
-            methods.highlighted = list(self._offers).index(self._present)
+        if self._present in self._choices:
+            methods.highlighted = list(self._choices).index(self._present)
         methods.focus()
 
     async def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Lay out the method's hyper-parameters: those in force for the present one, else its defaults."""
-        offer = self._offers[str(event.option_id)]
+        choice = self._choices[str(event.option_id)]
         self.complain("")
-        self.query_one("#needs", Static).update(self.spelled(f"needs {offer.needs}"))
+        self.query_one("#needs", Static).update(self.spelled(f"needs {choice.needs}"))
         rows = self.query_one("#parameters", VerticalScroll)
         await rows.remove_children()
         await rows.mount_all(
             Horizontal(
                 Label(parameter.key.ljust(16), markup=False),
                 Input(
-                    self._in_force(offer.name, parameter.key),
+                    self._in_force(choice.name, parameter.key),
                     placeholder=self.spelled(f"{parameter.default}  {parameter.about}".strip()),
                     name=parameter.key,
                     compact=True,
                 ),
                 classes="field",
             )
-            for parameter in offer.parameters
+            for parameter in choice.parameters
         )
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -83,14 +83,17 @@ class SwitchDialog(Dialog[SwitchWish]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self.complain("")
 
-    def _option(self, offer: Offer) -> Option:
-        now = "  (now)" if offer.name == self._present else ""
-        line = Content.assemble((offer.name.ljust(16), "bold"), self.spelled(offer.title), (now, "bold"))
-        if offer.obstacle:
+    def _option(self, choice: MethodChoice) -> Option:
+        now = "  (now)" if choice.name == self._present else ""
+        line = Content.assemble((choice.name.ljust(16), "bold"), self.spelled(choice.title), (now, "bold"))
+        if choice.obstacle:
             line = Content.assemble(
-                offer.name.ljust(16), self.spelled(offer.title), "\n  cannot: ", self.spelled(offer.obstacle)
+                choice.name.ljust(16),
+                self.spelled(choice.title),
+                "\n  cannot: ",
+                self.spelled(choice.obstacle),
             )
-        return Option(line, id=offer.name, disabled=offer.obstacle is not None)
+        return Option(line, id=choice.name, disabled=choice.obstacle is not None)
 
     def _in_force(self, method: str, key: str) -> str:
         value = self._config["method"].get(key) if method == self._present else None

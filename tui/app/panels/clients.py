@@ -1,28 +1,25 @@
-"""The Clients screen: all of them in a table, and the one under the cursor beside it."""
+"""The Clients panel: all of them in a table, and the one under the cursor beside it."""
 
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from simulator.analysis.clients import best
-from tui.app.drawing.figure import Series
-from tui.app.drawing.glyphs import Glyphs
+from tui.app.charts.figure import Series
 from tui.app.messages import ClientPinned
 from tui.app.panels import client_rows
-from tui.app.panels.base import Chart, Part, SizedPanel
-from tui.app.panels.chart_parts import marks
-from tui.app.panels.sheet import Column, Row, Sheet
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.facts import Facts
 from tui.app.view import View
-from tui.app.widgets import ClientTable
-from tui.common import formatting
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import number, percent, size
 
 BEGINNING = "No round is finished yet. What each client learns will be drawn here."
 
 
 class ClientsPanel(SizedPanel):
     """Who is behind, and why."""
-
-    title = "Clients"
 
     DEFAULT_CSS = """
     ClientsPanel { layout: horizontal; }
@@ -35,17 +32,17 @@ class ClientsPanel(SizedPanel):
     ClientsPanel.-tall .facts { height: 13; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
-        self._table = ClientTable(glyphs=glyphs)
-        self._accuracy = Chart(y_range=(0.0, 1.0), glyphs=glyphs)
-        self._loss = Chart(glyphs=glyphs)
-        self._facts = Sheet([Column("", worth=2), Column("", stretch=True, worth=3)], glyphs=glyphs)
-        self._clients = Part("clients", self._table, glyphs=glyphs, classes="clients")
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
+        self._accuracy = LineChart(y_range=(0.0, PERCENT), unit="%")
+        self._loss = LineChart()
+        self._facts = Facts()
+        self._clients = Part("clients", self._table, classes="clients")
         self._parts = {
-            "accuracy": Part("accuracy", self._accuracy, glyphs=glyphs),
-            "loss": Part("loss", self._loss, glyphs=glyphs, classes="loss"),
-            "facts": Part("client", self._facts, glyphs=glyphs, classes="facts"),
+            "accuracy": Part("accuracy", self._accuracy),
+            "loss": Part("loss", self._loss, classes="loss"),
+            "facts": Part("client", self._facts, classes="facts"),
         }
 
     def compose(self) -> ComposeResult:
@@ -57,36 +54,36 @@ class ClientsPanel(SizedPanel):
         if self.differs("table", view.curves, view.run.config, view.pinned, view.shown):
             self._table.show(client_rows.rows(view))
         self._table.filter(view.filter)
-        shown, count = len(self._table.shown), view.curves.clients or len(view.run.models)
+        shown, count = len(self._table.rows), view.curves.clients or len(view.run.models)
         column, descending = self._table.sort
         order = f"by {column}, {'falling' if descending else 'rising'}"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
         self._clients.caption(f"{some}, {order}")
         self._clients.say(None if shown or not count else "No client has all these words; / changes them.")
-        self._draw_client(view, self._table.selected)
+        self._draw_client(view)
 
-    def _draw_client(self, view: View, client: int | None) -> None:
+    def _draw_client(self, view: View) -> None:
+        """The curves and facts of the client under the cursor."""
+        client = self._table.selected
         facts = (view.curves, client, view.round, self._facts.size.width, view.run.config, view.run.error)
         if not self.differs("client", *facts):
             return
-        known = client is not None and bool(view.curves.rounds)
+        sentence = None
+        if not view.curves.rounds:
+            sentence = view.run.error or BEGINNING
+        elif not isinstance(client, int):
+            sentence = "No client is under the cursor."
         for part in self._parts.values():
-            part.say(
-                None
-                if known
-                else view.run.error or BEGINNING
-                if not view.curves.rounds
-                else "No client is under the cursor."
-            )
-        if not known or client is None:
+            part.say(sentence)
+        if sentence is not None or not isinstance(client, int):
             return
         curves, cursor = view.curves, float(view.shown) if view.replaying else None
         rounds = curves.evaluated
-        x = rounds.astype(float)
+        x, own = rounds.astype(float), curves.accuracy[rounds - 1, client] * PERCENT
         self._accuracy.show(
             [
-                Series(f"client {client}", curves.accuracy[rounds - 1, client], x, pinned=True, key="c"),
-                Series("mean of all", curves.mean[rounds - 1], x, key="m"),
+                Series(f"client {client}", own, x, pinned=True, key="c"),
+                Series("mean of all", curves.mean[rounds - 1] * PERCENT, x, key="m"),
             ],
             marks=marks(view.run),
         )
@@ -94,50 +91,28 @@ class ClientsPanel(SizedPanel):
         self._loss.show([Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")])
         self._accuracy.cursor = self._loss.cursor = cursor
         self._parts["facts"].caption(f"client {client} after round {view.shown}")
-        width = max(self._facts.size.width - 10, 20)
-        self._facts.show(
-            [
-                Row(
-                    (name, line), (name if not line else "", text), "warning" if name == "remark" else "plain"
-                )
-                for name, value in facts_of(view, client)
-                for line, text in enumerate(formatting.wrapped(value, width))
-            ]
-        )
+        self._facts.tell(facts_of(view, client))
 
-    def on_client_table_cursor_moved(self, message: ClientTable.CursorMoved) -> None:
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self._view is not None:
-            self._draw_client(self._view, message.client)
+            self._draw_client(self._view)
 
     def action_pin(self) -> None:
         """Pin the client under the cursor."""
-        if self._table.selected is not None:
+        if isinstance(self._table.selected, int):
             self.post_message(ClientPinned(self._table.selected))
 
     def action_sort(self) -> None:
         """By the next column."""
         self._table.cycle_sort()
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a client, in the order shown."""
-        columns = [
-            "client",
-            "model",
-            "accuracy",
-            "best",
-            "loss",
-            "up",
-            "down",
-            "up_total",
-            "down_total",
-            "rounds",
-        ]
-        curves = view.curves.upto(view.shown)
-        if not curves.rounds:
-            return columns, []
-        models = view.run.models
+        columns = ["client", "model", "accuracy", "best", "loss"]
+        columns += ["up", "down", "up_total", "down_total", "rounds"]
+        curves, models = view.curves.upto(view.shown), view.run.models
+        shown = [row.key for row in self._table.rows if isinstance(row.key, int) and curves.rounds]
         return columns, [
             [
                 client,
@@ -151,8 +126,7 @@ class ClientsPanel(SizedPanel):
                 int(curves.client_down[:, client].sum()),
                 int(curves.participated[:, client].sum()),
             ]
-            for client in self._table.shown
-            if client < curves.clients
+            for client in shown
         ]
 
 
@@ -164,13 +138,10 @@ def facts_of(view: View, client: int) -> list[tuple[str, str]]:
     rounds = int(curves.participated[:, client].sum())
     facts = [
         ("model", view.run.models[client]),
-        (
-            "accuracy",
-            f"{formatting.percent(curves.accuracy[-1, client])}, best {formatting.percent(top)} (r{when})",
-        ),
-        ("loss", formatting.figure(curves.loss[-1, client])),
-        ("up", f"{formatting.amount(up[-1])} B, {formatting.amount(up.sum())} B in all"),
-        ("down", f"{formatting.amount(down[-1])} B, {formatting.amount(down.sum())} B in all"),
+        ("accuracy", f"{percent(curves.accuracy[-1, client])}, best {percent(top)} (r{when})"),
+        ("loss", number(curves.loss[-1, client])),
+        ("up", f"{size(up[-1])}, {size(up.sum())} in all"),
+        ("down", f"{size(down[-1])}, {size(down.sum())} in all"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
     return facts + [("remark", remark) for remark in client_rows.remarks(view, client)]

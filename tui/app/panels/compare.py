@@ -1,4 +1,4 @@
-"""The Compare screen: the marked sessions side by side: accuracy over what it cost, and what a target took."""
+"""The Compare panel: the marked sessions side by side: accuracy over what it cost, and what a target took."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,13 @@ from textual.containers import Horizontal
 from simulator.analysis.comparison import common_target, differences, standing
 from simulator.analysis.costs import COSTS, costs
 from simulator.analysis.run import Run
-from tui.app.drawing.figure import KEYS, Series
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels.base import Chart, Part, SizedPanel
-from tui.app.panels.sheet import Column, Row, Sheet
+from tui.app.charts.figure import KEYS, Series
+from tui.app.charts.table import Column, Row
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import PERCENT, sizes
 from tui.app.view import View
-from tui.common.formatting import NONE, amount, course, lasted, percent
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import NONE, amount, course, duration, percent, size
 
 UNMARKED = (
     "No session is marked. Go to Sessions (s), mark those to compare with x, and press v.\n\n"
@@ -26,8 +27,6 @@ STEP = 0.01  # of the target
 class ComparePanel(SizedPanel):
     """Which is better, and at what cost."""
 
-    title = "Compare"
-
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
     ComparePanel > .table { height: 8; }
@@ -38,16 +37,15 @@ class ComparePanel(SizedPanel):
     ComparePanel.-empty > .table, ComparePanel.-empty .differences { display: none; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
         self._unit = COSTS[0]
         self._target: float | None = None  # None: what all have reached
-        self._chart = Chart(crowd="sessions", glyphs=glyphs)
-        self._table = Sheet((), glyphs=glyphs)
-        self._settings = Sheet((), glyphs=glyphs)
-        self._accuracy = Part("accuracy", self._chart, glyphs=glyphs)
-        self._sessions = Part("target", self._table, glyphs=glyphs, classes="table")
-        self._differences = Part("settings that differ", self._settings, glyphs=glyphs, classes="differences")
+        self._chart = LineChart(unit="%", crowd="sessions")
+        self._table, self._settings = Table(STANDINGS), Table(())
+        self._accuracy = Part("accuracy", self._chart)
+        self._sessions = Part("target", self._table, classes="table")
+        self._differences = Part("settings that differ", self._settings, classes="differences")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="upper"):
@@ -69,7 +67,7 @@ class ComparePanel(SizedPanel):
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
             self._sessions.caption(f"target {percent(target)} (, lower, . higher)")
-            self._table.show([Row(row[0], row) for row in standings(runs, target)], STANDINGS)
+            self._table.show([standing_row(place, run, target) for place, run in enumerate(runs)])
         if self.differs("settings", tuple(run.config for run in runs)):
             self._draw_settings(runs)
 
@@ -78,15 +76,15 @@ class ComparePanel(SizedPanel):
         return common_target(runs) if self._target is None else self._target
 
     def _draw_chart(self, view: View, runs: Sequence[Run]) -> None:
+        over, unit = [costs(run.curves, self._unit) for run in runs], str(self._unit)
+        if self._unit == "bytes":
+            over, unit = sizes(*over)
         series = []
-        for place, run in enumerate(runs):
+        for place, (run, spent) in enumerate(zip(runs, over, strict=True)):
             rounds = run.curves.evaluated
-            over = costs(run.curves, self._unit)
-            key = KEYS[place] if place < len(KEYS) else ""
-            series.append(
-                Series(run.name, run.curves.mean[rounds - 1], over[rounds - 1], pinned=True, key=key)
-            )
-        self._chart.x_label = self._unit
+            mean = run.curves.mean[rounds - 1] * PERCENT
+            series.append(Series(run.name, mean, spent[rounds - 1], pinned=True, key=_key(place)))
+        self._chart.x_label = unit
         self._chart.show(series)
         self._chart.cursor = float(view.shown) if view.replaying and self._unit == "rounds" else None
         self._accuracy.caption(f"mean accuracy over {self._unit}")
@@ -102,8 +100,7 @@ class ComparePanel(SizedPanel):
         """Over rounds, bytes, FLOPs or seconds."""
         self._unit = COSTS[(COSTS.index(self._unit) + 1) % len(COSTS)]
         self._chart.reset_view()
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def action_previous(self) -> None:
         """A lower target."""
@@ -148,26 +145,16 @@ STANDINGS = (
 )
 
 
-def standings(runs: Sequence[Run], target: float) -> list[tuple[str, ...]]:
-    """A row a session: key, name, methods, state, rounds, accuracies, and what it took to reach the target."""
-    rows: list[tuple[str, ...]] = []
-    for place, run in enumerate(runs):
-        stands = standing(run, target)
-        took = stands.reached
-        cost = (
-            (
-                str(took.round),
-                amount(took.bytes),
-                amount(took.flops),
-                lasted(took.seconds),
-            )
-            if took
-            else ("not yet" if run.live else "never", NONE, NONE, NONE)
-        )
-        state = "unreadable" if run.error else run.state
-        about = (_key(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
-        rows.append((*about, percent(stands.best), percent(stands.last), *cost))
-    return rows
+def standing_row(place: int, run: Run, target: float) -> Row:
+    """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and what the target took."""
+    stands = standing(run, target)
+    took = stands.reached
+    cost = ("not yet" if run.live else "never", NONE, NONE, NONE)
+    if took:
+        cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
+    state = "unreadable" if run.error else run.state
+    about = (_key(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
+    return Row(run.folder, (*about, percent(stands.best), percent(stands.last), *cost))
 
 
 def _key(place: int) -> str:

@@ -1,11 +1,11 @@
-"""Events as lines of a sheet, newest last."""
+"""Events as lines of a table, newest last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.app.panels.sheet import Column, Row, Tone
+from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
-from tui.common import formatting
+from tui.common.formatting import wrapped
 
 COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
 LINES = 2000  # of the newest events; the file has them all
@@ -20,10 +20,9 @@ def upto(view: View) -> Sequence[Mapping[str, Any]]:
 
 def matches(event: Mapping[str, Any], query: str) -> bool:
     """Whether every word is in what the event tells."""
-    if not query.strip():
-        return True
-    text = f"{event.get('event')} {said(event)} round {event.get('round', '')}".casefold()
-    return all(word in text for word in query.casefold().split())
+    return not query.strip() or has_words(
+        f"{event.get('event')} {said(event)} round {event.get('round', '')}", query
+    )
 
 
 def lines(
@@ -44,7 +43,7 @@ def lines(
             "warning" if alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
         )
         round = f"r{event['round']}" if "round" in event else ""
-        for part, text in enumerate(formatting.wrapped(said(event), max(width, 20))):
+        for part, text in enumerate(wrapped(said(event), max(width, 20))):
             cells = (clock(event), round, text) if not part else ("", "", text)
             rows.append(Row((number, part), cells, tone))
     return rows

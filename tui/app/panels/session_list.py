@@ -9,11 +9,11 @@ from textual.message import Message
 
 from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
-from tui.app.drawing.glyphs import Glyphs
+from tui.app.charts.table import Column, Row, Tone
 from tui.app.panels.library import Library
-from tui.app.panels.sheet import Column, Row, Sheet, Tone
 from tui.app.view import View
-from tui.common import formatting
+from tui.app.widgets import Table
+from tui.common.formatting import NONE, branches, course, duration, percent
 
 FULL = (
     Column("", worth=9),
@@ -36,8 +36,8 @@ BRIEF = (
 ORDERS = ("tree", "newest", "best", "name")
 
 
-class SessionList(Sheet):
-    """The sessions of the view's folder. Enter on one is `Sheet.Chosen` with its folder."""
+class SessionList(Table):
+    """The sessions of the view's folder. Enter on one is `Table.Chosen` with its folder."""
 
     @dataclass
     class Listed(Message):
@@ -50,8 +50,8 @@ class SessionList(Sheet):
         def control(self) -> "SessionList":
             return self.sessions
 
-    def __init__(self, *, brief: bool = False, glyphs: Glyphs = "braille", id: str | None = None) -> None:
-        super().__init__(BRIEF if brief else FULL, cursor=True, glyphs=glyphs, id=id)
+    def __init__(self, *, brief: bool = False) -> None:
+        super().__init__(BRIEF if brief else FULL, cursor=True)
         self._brief = brief
         self._found: tuple[Summary, ...] | None = None
         self._view: View | None = None
@@ -73,17 +73,17 @@ class SessionList(Sheet):
         self._view = view
         if self.is_running:
             self._library.follow(view.library)
-        self._arrange()
+        self._list_anew()
 
     def cycle_order(self) -> None:
         """The next of ORDERS."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
-        self._arrange()
+        self._list_anew()
 
     def on_session_list_listed(self, message: "SessionList.Listed") -> None:
         first = self._found is None
         self._found = message.found
-        self._arrange()
+        self._list_anew()
         if first and self._view is not None:
             self.put_cursor(self._view.run.folder)
 
@@ -93,15 +93,23 @@ class SessionList(Sheet):
     def _tell(self, found: tuple[Summary, ...]) -> None:
         self.post_message(self.Listed(self, found))
 
-    def _arrange(self) -> None:
+    def _list_anew(self) -> None:
         if self._found is None or self._view is None:
             return
         view, now = self._view, present()
-        lines = [line for line in arranged(self._found, self.order) if matches(line.summary, view.filter)]
         cells = _brief_cells if self._brief else _cells
         self.show(
-            [Row(Path(line.summary.path), cells(line, view, now), _tone(line.summary)) for line in lines]
+            [
+                Row(
+                    Path(line.summary.path),
+                    cells(line, view, now),
+                    _tone(line.summary),
+                    search=words_of(line.summary),
+                )
+                for line in arranged(self._found, self.order)
+            ]
         )
+        self.filter(view.filter)
 
 
 def present() -> datetime:
@@ -121,31 +129,30 @@ def arranged(sessions: Sequence[Summary], order: str) -> list[Branch]:
     return [Branch(each) for each in found]
 
 
-def matches(session: Summary, query: str) -> bool:
-    """Whether every word is in the session's name, state, methods or data."""
-    text = f"{session.name} {session.state} {session.dataset} {formatting.course(session.methods)}".casefold()
-    return all(word in text for word in query.casefold().split())
+def words_of(session: Summary) -> str:
+    """What a filter looks for its words in."""
+    return f"{session.name} {session.state} {session.dataset} {course(session.methods)}"
 
 
 def age(created: str | None, now: datetime) -> str:
     """How long ago a session was made."""
     try:
-        return formatting.lasted(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
+        return duration(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
     except (ValueError, TypeError):
-        return formatting.NONE
+        return NONE
 
 
 def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     session = line.summary
     return (
         _flags(session, view),
-        formatting.rule(line.last) + session.name,
+        branches(line.last) + session.name,
         session.state,
-        formatting.course(session.methods) or formatting.NONE,
-        session.dataset or formatting.NONE,
+        course(session.methods) or NONE,
+        session.dataset or NONE,
         _rounds(session),
-        formatting.percent(session.accuracy),
-        formatting.percent(session.best),
+        percent(session.accuracy),
+        percent(session.best),
         age(session.created, now),
     )
 
@@ -154,10 +161,10 @@ def _brief_cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     session = line.summary
     return (
         _flags(session, view),
-        formatting.rule(line.last) + session.name,
+        branches(line.last) + session.name,
         session.state,
         _rounds(session),
-        formatting.percent(session.accuracy),
+        percent(session.accuracy),
     )
 
 
@@ -168,7 +175,7 @@ def _flags(session: Summary, view: View) -> str:
 
 
 def _rounds(session: Summary) -> str:
-    return formatting.NONE if session.round is None else f"{session.round}/{session.rounds}"
+    return NONE if session.round is None else f"{session.round}/{session.rounds}"
 
 
 def _tone(session: Summary) -> Tone:

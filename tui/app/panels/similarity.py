@@ -1,16 +1,17 @@
-"""The Similarity screen: CKA between all pairs of clients, layer by layer (InCo's Figures 1, 10, 12)."""
+"""The Similarity panel: CKA between all pairs of clients, layer by layer (InCo's Figures 1, 10, 12)."""
 
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from simulator.analysis.similarity import Measured, last_measured
-from tui.app.drawing.figure import Series
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
-from tui.app.panels.sheet import Column, Row, Sheet
+from tui.app.charts.figure import Series
+from tui.app.charts.table import Column, Row
+from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View
-from tui.common import formatting
+from tui.app.widgets import Heatmap, LineChart, Table
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import number
 
 UNMEASURED = (
     "How alike the clients' models are has not been measured yet.\n\n"
@@ -22,8 +23,6 @@ BAR = 12
 
 class SimilarityPanel(SizedPanel):
     """How alike the models have become, at which depth, and how that developed."""
-
-    title = "Similarity"
 
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
@@ -37,23 +36,23 @@ class SimilarityPanel(SizedPanel):
     SimilarityPanel.-empty > Vertical { display: none; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
         self._layer: str | None = None  # None: the deepest
-        self._map = Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs)
+        self._map = Heatmap(value_range=(0.0, 1.0), axes=("client", "client"))
         columns = [
             Column("layer", worth=3, stretch=True),
             Column("CKA", numeric=True, worth=2),
             Column("", worth=1),
         ]
-        self._layers = Sheet(columns, cursor=True, glyphs=glyphs)
-        self._depth = Chart(x_label="layer", y_range=(0.0, 1.0), glyphs=glyphs)
-        self._rounds = Chart(x_label="round", y_range=(0.0, 1.0), crowd="layers", glyphs=glyphs)
-        self._matrix = Part("CKA", self._map, glyphs=glyphs)
+        self._layers = Table(columns, cursor=True)
+        self._depth = LineChart(x_label="layer", y_range=(0.0, 1.0))
+        self._rounds = LineChart(x_label="round", y_range=(0.0, 1.0), crowd="layers")
+        self._matrix = Part("CKA", self._map)
         self._parts = {
-            "layers": Part("layers, shallow to deep", self._layers, glyphs=glyphs, classes="layers"),
-            "depth": Part("by depth", self._depth, glyphs=glyphs, classes="depth"),
-            "rounds": Part("over rounds", self._rounds, glyphs=glyphs),
+            "layers": Part("layers, shallow to deep", self._layers, classes="layers"),
+            "depth": Part("by depth", self._depth, classes="depth"),
+            "rounds": Part("over rounds", self._rounds),
         }
 
     def compose(self) -> ComposeResult:
@@ -71,7 +70,7 @@ class SimilarityPanel(SizedPanel):
         layer = self.chosen(found)
         if self.differs("matrix", found, layer, self._map.clustered):
             order = ", like beside like" if self._map.clustered else ""
-            mean = formatting.figure(found.mean(layer))
+            mean = number(found.mean(layer))
             self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean} over pairs{order}")
             self._map.show(found.matrix(layer))
         if self.differs("layers", found):
@@ -89,9 +88,9 @@ class SimilarityPanel(SizedPanel):
 
     def _row(self, found: Measured, layer: str) -> Row:
         mean = found.mean(layer)
-        full = "#" if self.glyphs == "ascii" else "━"
+        full = "#" if glyphs_of(self) == "ascii" else "━"
         filled = 0 if np.isnan(mean) else round(BAR * min(max(mean, 0.0), 1.0))
-        return Row(layer, (layer, formatting.figure(mean), (full * filled).ljust(BAR)))
+        return Row(layer, (layer, number(mean), (full * filled).ljust(BAR)))
 
     def _draw_depth(self, view: View, found: Measured) -> None:
         """The mean over pairs by depth, now and when it was first measured."""
@@ -117,9 +116,9 @@ class SimilarityPanel(SizedPanel):
         )
         self._rounds.cursor = float(found.round) if view.replaying else None
 
-    def on_sheet_cursor_moved(self, message: Sheet.CursorMoved) -> None:
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         # An older message may tell of a cursor that `draw` has moved on since.
-        now = message.sheet is self._layers and message.key == self._layers.selected
+        now = message.table is self._layers and message.key == self._layers.selected
         if now and isinstance(message.key, str) and self._view is not None:
             self._layer = message.key
             self.draw(self._view)
@@ -135,8 +134,7 @@ class SimilarityPanel(SizedPanel):
     def action_sort(self) -> None:
         """Clients in their own order, or like beside like."""
         self._map.cluster()
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def _step(self, layers: int) -> None:
         found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tui.app.drawing.cells import DEFAULT, Array
+from tui.app.charts.canvas import DEFAULT, Array
 
 OKABE_ITO = (0xE69F00, 0x56B4E9, 0x009E73, 0xCC79A7, 0x0072B2, 0xD55E00, 0xF0E442, 0x999999)
 
@@ -86,11 +86,11 @@ VIRIDIS = _ramp(_VIRIDIS_STOPS, HEAT_LEVELS)
 
 
 @dataclass(frozen=True)
-class Theme:
+class ColourScheme:
     """What a drawing needs to know of the surface it is drawn on.
 
-    text, background: the theme's own, or DEFAULT where only the terminal knows them (ANSI themes).
-    accent: the cursor and whatever has the focus. dark: whether the background is. colour: False under NO_COLOR,
+    text, background: those of the app's theme, or DEFAULT where only the terminal knows them (ANSI themes).
+    accent: the cursor and whatever has the focus. dark: whether the background is. coloured: False under NO_COLOR,
     where nothing may be told by colour alone.
     """
 
@@ -98,7 +98,7 @@ class Theme:
     background: int = 0x121212
     accent: int = 0xFFA62B
     dark: bool = True
-    colour: bool = True
+    coloured: bool = True
 
     @cached_property
     def muted(self) -> int:
@@ -113,10 +113,10 @@ class Theme:
     @cached_property
     def highlight(self) -> int:
         """The cursor, legible on the background; plain text under NO_COLOR."""
-        return self.clear(self.accent) if self.colour else self.text
+        return self.clear(self.accent) if self.coloured else self.text
 
     def clear(self, colour: int) -> int:
-        """`colour`, legible on this theme's background."""
+        """`colour`, legible on this background."""
         surface = self.background
         if surface == DEFAULT:
             surface = 0x000000 if self.dark else 0xFFFFFF
@@ -124,4 +124,4 @@ class Theme:
 
     def series(self, place: int) -> int:
         """The colour of the `place`-th series; the text's own under NO_COLOR."""
-        return self.clear(OKABE_ITO[place % len(OKABE_ITO)]) if self.colour else self.text
+        return self.clear(OKABE_ITO[place % len(OKABE_ITO)]) if self.coloured else self.text

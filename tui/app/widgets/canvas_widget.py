@@ -4,44 +4,33 @@ from abc import abstractmethod
 from textwrap import wrap
 
 from textual.geometry import Offset, Region, Size
-from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.app.drawing.cells import Cells
-from tui.app.drawing.colours import Theme
-from tui.app.drawing.glyphs import GLYPHS, Glyphs, GlyphSet
+from tui.app.charts.canvas import Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import GLYPHS, GlyphSet
 from tui.app.widgets.strips import strips
-from tui.app.widgets.surface import theme_of
+from tui.app.widgets.surface import glyphs_of, scheme_of
 
 
-class Drawn(Widget):
+class CanvasWidget(Widget):
     """Base of the widgets that draw all their content at once.
 
     A subclass says in `draw` how it looks and calls `changed` after a change. Several changes before the next turn
-    of the message loop are drawn once; a line whose cells stay the same is not sent again. `glyphs` (braille, block
-    or ascii) may be set at any time.
+    of the message loop are drawn once; a line whose cells stay the same is not sent again. What it is drawn with, the
+    theme's colours and the app's glyphs, is looked up here.
     """
 
-    glyphs: reactive[Glyphs] = reactive("braille")
-
-    def __init__(
-        self,
-        *,
-        glyphs: Glyphs = "braille",
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
-        self.set_reactive(Drawn.glyphs, glyphs)
-        self._cells: Cells | None = None  # None: out of date
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._canvas: Canvas | None = None  # None: out of date
         self._strips: list[Strip] = []
-        self._drawn_on: tuple[Theme, Size, Offset] | None = None
+        self._drawn_on: tuple[ColourScheme, Size, Offset] | None = None
         self._waiting = False
 
     @abstractmethod
-    def draw(self, width: int, height: int, theme: Theme, glyphs: GlyphSet) -> Cells:
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
         """The content as [height, width] cells."""
 
     def changed(self) -> None:
@@ -50,9 +39,6 @@ class Drawn(Widget):
             return
         self._waiting = True
         self.call_next(self._renew)
-
-    def watch_glyphs(self) -> None:
-        self.changed()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         self._bring_up_to_date()
@@ -68,12 +54,12 @@ class Drawn(Widget):
     def _renew(self) -> None:
         """Draw now if anyone can see it, and refresh what differs; else leave it to the next time it is shown."""
         self._waiting = False
-        before, self._cells = self._cells, None
+        before, self._canvas = self._canvas, None
         if before is None or not self.is_on_screen:
             self.refresh()
             return
         self._bring_up_to_date()
-        after = self._cells
+        after = self._canvas
         assert after is not None
         if after.chars.shape != before.chars.shape:
             self.refresh()
@@ -84,23 +70,23 @@ class Drawn(Widget):
 
     def _bring_up_to_date(self) -> None:
         """Draw, unless what was drawn last is of the same data, size, theme and scrolling."""
-        surface = (theme_of(self), self.content_size, self.scroll_offset)
-        if self._cells is None or surface != self._drawn_on:
-            theme, size, _ = surface
-            self._cells = self._drawing(size, theme)
-            self._strips = strips(self._cells)
+        surface = (scheme_of(self), self.content_size, self.scroll_offset)
+        if self._canvas is None or surface != self._drawn_on:
+            scheme, size, _ = surface
+            self._canvas = self._drawing(size, scheme)
+            self._strips = strips(self._canvas)
             self._drawn_on = surface
 
-    def _drawing(self, size: Size, theme: Theme) -> Cells:
+    def _drawing(self, size: Size, scheme: ColourScheme) -> Canvas:
         """The drawing; a sentence in its place where it fails, since a fault in a picture must not end the app."""
         try:
-            return self.draw(size.width, size.height, theme, GLYPHS[self.glyphs])
+            return self.draw(size.width, size.height, scheme, GLYPHS[glyphs_of(self)])
         except Exception as fault:
-            cells = Cells.blank(size.width, size.height, theme.text, theme.background)
+            canvas = Canvas.blank(size.width, size.height, scheme.text, scheme.background)
             lines = wrap(
                 f"This cannot be drawn, a bug in htfl-sim: {type(fault).__name__}: {fault}",
                 max(size.width, 1),
             )
             for row, line in enumerate(lines):
-                cells.put(row, 0, line, theme.text)
-            return cells
+                canvas.put(row, 0, line, scheme.text)
+            return canvas

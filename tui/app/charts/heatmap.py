@@ -1,4 +1,4 @@
-"""A matrix as cells: colours or a ramp of characters, labels, a colour bar, a cursor."""
+"""A matrix on a canvas: colours or a ramp of characters, labels, a colour bar, a cursor."""
 
 import math
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.drawing.axis import apart, label
-from tui.app.drawing.bins import binned, edges
-from tui.app.drawing.cells import BOLD, REVERSE, Array, Cells
-from tui.app.drawing.colours import HEAT_LEVELS, VIRIDIS, Theme, text_on
-from tui.app.drawing.glyphs import GlyphSet
+from tui.app.charts.axis import apart, label, reading
+from tui.app.charts.bins import binned, edges
+from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas
+from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
+from tui.app.charts.glyphs import GlyphSet
 
 WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
 
@@ -20,7 +20,7 @@ class HeatFigure:
     """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
 
     value_range: the values of the first and last colour, or None for the matrix's own extremes. cursor: (row, column).
-    axes: what rows and columns are.
+    axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one.
     """
 
     matrix: Array
@@ -29,6 +29,7 @@ class HeatFigure:
     value_range: tuple[float, float] | None = None
     cursor: tuple[int, int] | None = None
     axes: tuple[str, str] = ("", "")
+    unit: str = ""
 
     def limits(self) -> tuple[float, float]:
         """The values of the first and the last colour."""
@@ -75,27 +76,31 @@ def _bin_of(place: int, count: int, bins: int) -> int:
     return int(np.searchsorted(edges(count, bins), place, side="right")) - 1
 
 
-def draw_heatmap(figure: HeatFigure, width: int, height: int, theme: Theme, glyphs: GlyphSet) -> Cells:
+def draw_heatmap(
+    figure: HeatFigure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
+) -> Canvas:
     """`figure` on [height, width] cells; what there is no room for (bar, labels, bottom row) is left out."""
-    cells = Cells.blank(width, height, theme.text, theme.background)
+    canvas = Canvas.blank(width, height, scheme.text, scheme.background)
     if not figure.matrix.size or width < 2 or height < 1:
-        return cells
-    coloured = theme.colour and glyphs.name != "ascii"
+        return canvas
+    coloured = scheme.coloured and glyphs.name != "ascii"
     plan = plan_of(figure, width, height, halves=coloured)
     levels = levels_of(plan.values, figure.limits(), HEAT_LEVELS if coloured else len(glyphs.ramp))
-    plot = cells.window(plan.top, plan.left, plan.height, plan.width)
+    plot = canvas.window(plan.top, plan.left, plan.height, plan.width)
     if coloured:
-        paint(plot, plan, levels, theme)
+        paint(plot, plan, levels, scheme)
     else:
         shade(plot, plan, levels, glyphs)
     if plan.across >= 4 and plan.per_cell == 1:
         write_values(plot, plan, levels, coloured)
-    draw_labels(cells, plan, figure, theme)
-    draw_bar(cells, plan, figure, theme, glyphs, coloured)
-    draw_pointer(cells, plan, figure, theme, glyphs)
+    draw_labels(canvas, plan, figure, scheme)
+    draw_bar(canvas, plan, figure, scheme, glyphs, coloured)
+    draw_pointer(canvas, plan, figure, scheme, glyphs)
     if height > 3:
-        cells.put(height - 1, 0, status(figure, glyphs)[:width], theme.text if figure.cursor else theme.muted)
-    return cells
+        canvas.put(
+            height - 1, 0, status(figure, glyphs)[:width], scheme.text if figure.cursor else scheme.muted
+        )
+    return canvas
 
 
 def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
@@ -122,30 +127,30 @@ def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
     return np.where(np.isnan(values), -1, level)
 
 
-def paint(plot: Cells, plan: Plan, levels: Array, theme: Theme) -> None:
+def paint(plot: Canvas, plan: Plan, levels: Array, scheme: ColourScheme) -> None:
     """Colour the plot; an empty value shows the background."""
-    colours = np.where(levels >= 0, VIRIDIS[levels], theme.background)
+    colours = np.where(levels >= 0, VIRIDIS[levels], scheme.background)
     colours = np.repeat(colours, plan.across, axis=1)
     if plan.per_cell == 1:
-        plot.paper[:] = np.repeat(colours, plan.down, axis=0)
+        plot.bg[:] = np.repeat(colours, plan.down, axis=0)
         return
     if len(colours) % 2:
-        colours = np.vstack([colours, np.full_like(colours[:1], theme.background)])
+        colours = np.vstack([colours, np.full_like(colours[:1], scheme.background)])
     plot.chars[:] = ord("▀")
-    plot.ink[:], plot.paper[:] = colours[0::2], colours[1::2]
+    plot.fg[:], plot.bg[:] = colours[0::2], colours[1::2]
     empty = np.repeat(levels < 0, plan.across, axis=1)
     if len(empty) % 2:
         empty = np.vstack([empty, np.ones_like(empty[:1])])
     plot.chars[empty[0::2] & empty[1::2]] = ord(" ")
 
 
-def shade(plot: Cells, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
+def shade(plot: Canvas, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
     """Write the plot in the ramp's characters; an empty value is a space."""
     codes = np.array([ord(character) for character in glyphs.ramp + " "], np.int32)  # level −1: the last
     plot.chars[:] = np.repeat(np.repeat(codes[levels], plan.across, axis=1), plan.down, axis=0)
 
 
-def write_values(plot: Cells, plan: Plan, levels: Array, coloured: bool) -> None:
+def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool) -> None:
     """Write each value into the middle of its cell, in black or white on a colour, between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
         text = cell_text(float(plan.values[row, column]), plan.across - 1)
@@ -153,8 +158,8 @@ def write_values(plot: Cells, plan: Plan, levels: Array, coloured: bool) -> None
             text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2
         left = column * plan.across + (plan.across - len(text)) // 2
-        ink = text_on(int(VIRIDIS[levels[row, column]])) if coloured else int(plot.ink[top, left])
-        plot.put(top, left, text, ink)
+        fg = text_on(int(VIRIDIS[levels[row, column]])) if coloured else int(plot.fg[top, left])
+        plot.put(top, left, text, fg)
 
 
 def cell_text(value: float, room: int) -> str:
@@ -165,7 +170,7 @@ def cell_text(value: float, room: int) -> str:
     return ""
 
 
-def draw_labels(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme) -> None:
+def draw_labels(canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme) -> None:
     """Names of rows on the left and of columns below, as many as do not run into one another."""
     rows, columns = figure.matrix.shape
     if plan.left:
@@ -173,9 +178,9 @@ def draw_labels(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme) -> N
         for row in range(0, rows, _stride(rows, room)):
             name = figure.rows[row]
             at = plan.row(row, rows) + (plan.down - 1) // 2
-            cells.put(plan.top + at, plan.left - 1 - len(name), name, theme.muted)
+            canvas.put(plan.top + at, plan.left - 1 - len(name), name, scheme.muted)
     below = plan.top + plan.height
-    if below >= cells.height - 1:
+    if below >= canvas.height - 1:
         return
     widest = max(len(name) for name in figure.columns) + 1
     free = 0
@@ -183,7 +188,7 @@ def draw_labels(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme) -> N
         name = figure.columns[column]
         start = plan.left + plan.column(column, columns) + max((plan.across - len(name)) // 2, 0)
         if start >= free and start + len(name) <= plan.left + plan.width + 1:
-            cells.put(below, start, name, theme.muted)
+            canvas.put(below, start, name, scheme.muted)
             free = start + len(name) + 1
 
 
@@ -198,25 +203,25 @@ def _stride(count: int, room: int) -> int:
 
 
 def draw_bar(
-    cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme, glyphs: GlyphSet, coloured: bool
+    canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet, coloured: bool
 ) -> None:
     """The colour bar to the right: high at the top, numbers at both ends and between where there is room."""
     rows, left = plan.height, plan.left + plan.width + 2
     parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
     texts = bar_labels(figure, parts)
-    if left + 3 + max(map(len, texts)) > cells.width or rows < 3:
+    if left + 3 + max(map(len, texts)) > canvas.width or rows < 3:
         return
     if coloured:
         colours = VIRIDIS[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
         for row in range(rows):
-            cells.put(plan.top + row, left, "▀▀", int(colours[2 * row]))
-            cells.paper[plan.top + row, left : left + 2] = colours[2 * row + 1]
+            canvas.put(plan.top + row, left, "▀▀", int(colours[2 * row]))
+            canvas.bg[plan.top + row, left : left + 2] = colours[2 * row + 1]
     else:
         places = np.linspace(len(glyphs.ramp) - 1, 0, rows).round().astype(int)
         for row, place in enumerate(places):
-            cells.put(plan.top + row, left, glyphs.ramp[place] * 2, theme.text)
+            canvas.put(plan.top + row, left, glyphs.ramp[place] * 2, scheme.text)
     for part, text in enumerate(texts):
-        cells.put(plan.top + round((rows - 1) * part / parts), left + 3, text, theme.muted)
+        canvas.put(plan.top + round((rows - 1) * part / parts), left + 3, text, scheme.muted)
 
 
 def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
@@ -226,7 +231,9 @@ def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
     return [label(value, (high - low) / 100, max(abs(low), abs(high))) for value in values]
 
 
-def draw_pointer(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme, glyphs: GlyphSet) -> None:
+def draw_pointer(
+    canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet
+) -> None:
     """Mark the cursor's cell, and its row and column in the margins."""
     if figure.cursor is None:
         return
@@ -236,26 +243,26 @@ def draw_pointer(cells: Cells, plan: Plan, figure: HeatFigure, theme: Theme, gly
     middle = top + (plan.down - 1) // 2
     if plan.left:
         name = figure.rows[row].rjust(plan.left - 1)
-        cells.put(middle, 0, name + glyphs.pointer, theme.highlight, BOLD)
+        canvas.put(middle, 0, name + glyphs.pointer, scheme.highlight, BOLD)
     below = plan.top + plan.height
-    if below < cells.height - 1:
+    if below < canvas.height - 1:
         name = figure.columns[column]
-        cells.put(below, plan.left, " " * plan.width, theme.muted)
-        start = min(max(left + (plan.across - len(name)) // 2 - 1, 0), cells.width - len(name) - 1)
-        cells.put(below, start, f"{glyphs.up}{name}", theme.highlight, BOLD)
+        canvas.put(below, plan.left, " " * plan.width, scheme.muted)
+        start = min(max(left + (plan.across - len(name)) // 2 - 1, 0), canvas.width - len(name) - 1)
+        canvas.put(below, start, f"{glyphs.up}{name}", scheme.highlight, BOLD)
     if plan.across >= 3:
-        cells.put(middle, left, "[", theme.text, BOLD)
-        cells.put(middle, left + plan.across - 1, "]", theme.text, BOLD)
+        canvas.put(middle, left, "[", scheme.text, BOLD)
+        canvas.put(middle, left + plan.across - 1, "]", scheme.text, BOLD)
         for edge in (left, left + plan.across - 1):
-            paper = int(cells.paper[middle, edge])
-            cells.ink[middle, edge] = text_on(paper) if theme.colour and paper >= 0 else theme.text
-    elif glyphs.name == "ascii" or not theme.colour:
-        cells.flags[top : top + plan.down, left : left + plan.across] |= REVERSE
+            bg = int(canvas.bg[middle, edge])
+            canvas.fg[middle, edge] = text_on(bg) if scheme.coloured and bg >= 0 else scheme.text
+    elif glyphs.name == "ascii" or not scheme.coloured:
+        canvas.flags[top : top + plan.down, left : left + plan.across] |= REVERSE
     else:  # half blocks: the other value of the cell gives way to a cross on this one's colour
         level = int(levels_of(figure.matrix[row, column, None], figure.limits(), HEAT_LEVELS)[0])
-        paper = int(VIRIDIS[level]) if level >= 0 else theme.background
-        cells.put(top, left, "+" * plan.across, text_on(paper) if level >= 0 else theme.text, BOLD)
-        cells.paper[top, left : left + plan.across] = paper
+        bg = int(VIRIDIS[level]) if level >= 0 else scheme.background
+        canvas.put(top, left, "+" * plan.across, text_on(bg) if level >= 0 else scheme.text, BOLD)
+        canvas.bg[top, left : left + plan.across] = bg
 
 
 def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
@@ -264,10 +271,15 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
         row, column = figure.cursor
         value = float(figure.matrix[row, column])
         names = f"{figure.axes[0]} {figure.rows[row]}", f"{figure.axes[1]} {figure.columns[column]}"
-        shown = "empty" if math.isnan(value) else f"{value:.3f}"
+        shown = "empty" if math.isnan(value) else _exactly(value, figure.unit)
         return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
     finite = figure.matrix[np.isfinite(figure.matrix)]
     if not finite.size:
         return "empty"
     size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"
-    return f"{size}, {finite.min():.3f}{glyphs.dash}{finite.max():.3f}, mean {finite.mean():.3f}"
+    low, high, mean = (_exactly(each, figure.unit) for each in (finite.min(), finite.max(), finite.mean()))
+    return f"{size}, {low}{glyphs.dash}{high}, mean {mean}"
+
+
+def _exactly(value: float, unit: str) -> str:
+    return reading(value, unit) if unit else f"{value:.3f}"

@@ -5,33 +5,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.drawing.cells import Array
+from tui.app.charts.canvas import Array
 from tui.common.formatting import SUFFIXES
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The range low…high of an axis, low < high; `log` wants low > 0."""
+    """The range low…high of an axis, low < high."""
 
     low: float
     high: float
-    log: bool = False
 
     def fraction(self, value: float) -> float:
         """Where one value lies between the ends."""
         return float(self.fractions(np.asarray(value, float)))
 
     def fractions(self, values: Array) -> Array:
-        """Where values lie between the ends: 0 at low, 1 at high. On a log axis, NaN for what has no logarithm."""
-        if not self.log:
-            return (values - self.low) / (self.high - self.low)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log10(np.where(values > 0, values, np.nan))
-        return (logs - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
+        """Where values lie between the ends: 0 at low, 1 at high."""
+        return (values - self.low) / (self.high - self.low)
 
     def ticks(self, most: int) -> list[float]:
         """At most `most` round numbers within the range, ascending; fewer where the range is short."""
-        return log_ticks(self.low, self.high, most) if self.log else nice_ticks(self.low, self.high, most)
+        return nice_ticks(self.low, self.high, most)
 
 
 def nice_ticks(low: float, high: float, most: int) -> list[float]:
@@ -50,15 +45,6 @@ def nice_step(least: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is not below `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
-
-
-def log_ticks(low: float, high: float, most: int) -> list[float]:
-    """Powers of ten within low…high, thinned to at most `most`; round numbers where there are under two."""
-    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    if last - first + 1 < 2:
-        return nice_ticks(low, high, most)
-    stride = max(math.ceil((last - first + 1) / max(most, 1)), 1)
-    return [10.0**power for power in range(first, last + 1, stride)]
 
 
 def whole_ticks(low: float, high: float, most: int) -> list[float]:
@@ -113,28 +99,31 @@ def apart(low: float, high: float) -> tuple[float, float]:
     return low - room, high + room
 
 
-def reach(values: Array, log: bool = False, margin: float = 0.04) -> Axis:
+def reach(values: Array, ceiling: float = 1.0, margin: float = 0.04) -> Axis:
     """The axis that shows all finite values with a little room at both ends; 0…1 where there are none.
 
-    Values from 0 on get no room below 0, and values within 0…1 none above 1 either: there are no such accuracies.
+    Values from 0 on get no room below 0, and those that stay below the ceiling none above it either: an accuracy is at
+    most 1, or 100 %.
     """
     values = np.asarray(values, float).ravel()
-    values = values[np.isfinite(values) & ((values > 0) if log else True)]
+    values = values[np.isfinite(values)]
     if not values.size:
-        return Axis(0.1, 1.0, True) if log else Axis(0.0, 1.0)
+        return Axis(0.0, 1.0)
     low, high = float(values.min()), float(values.max())
-    if log:
-        room = max((high / low) ** margin, 1.05)
-        return Axis(low / room, high * room, True)
-    at_least_0, at_most_1 = low >= 0, low >= 0 and high <= 1
+    at_least_0, under_ceiling = low >= 0, low >= 0 and high <= ceiling
     low, high = apart(low, high)
     room = (high - low) * margin
     return Axis(
         max(low - room, 0.0) if at_least_0 else low - room,
-        min(high + room, 1.0) if at_most_1 else high + room,
+        min(high + room, ceiling) if under_ceiling else high + room,
     )
 
 
-def reading(value: float) -> str:
-    """A number as a legend gives it: three decimals below ten, as columns of figures have them; else as on an axis."""
+def reading(value: float, unit: str = "") -> str:
+    """A number as a legend gives it: with a unit, as "%" or "MiB", one decimal, as it is written everywhere.
+
+    Without one, three decimals below ten, as columns of figures have them; else as on an axis.
+    """
+    if unit:
+        return f"{value:.1f} {unit}"
     return f"{value:.3f}" if 1e-3 <= abs(value) < 10 or value == 0 else label(value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.drawing.cells import Array
+from tui.app.charts.canvas import Array
 
 NOWHERE = -(2**30)
 

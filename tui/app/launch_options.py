@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Places:
+class LaunchOptions:
     """The folders, and the options of every run begun here."""
 
     sessions: Path

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.drawing.axis import Axis, apart, reach
-from tui.app.drawing.cells import Array
+from tui.app.charts.axis import Axis, apart, reach
+from tui.app.charts.canvas import Array
 
 KEYS = "123456789abcdefghijklmnopqrstuvwxyz"
 CROWD = (
@@ -74,15 +74,18 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """All that a chart shows; ranges of None follow the data. `crowd` is the noun for lines too many to name."""
+    """All that a chart shows; ranges of None follow the data.
+
+    unit: what values are in ("%", "MiB"), said after those in the legend. crowd: the noun for lines too many to name.
+    """
 
     series: Sequence[Series] = ()
     band: Band | None = None
     marks: Sequence[Mark] = ()
     x_label: str = ""
+    unit: str = ""
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
-    log_y: bool = False
     cursor: float | None = None
     crowd: str = "others"
 
@@ -110,14 +113,14 @@ class Figure:
         """The y range shown: the one asked for, or one that shows all values within the x range."""
         if self.y_range is not None:
             low, high = self.y_range
-            if high > low and (low > 0 or not self.log_y):
-                return Axis(low, high, self.log_y)
+            if high > low:
+                return Axis(low, high)
         shown = self.x_axis()
         seen = [np.empty(0)]
         for one in [*self.series, *self.band_edges()]:
             x, y = one.points()
             seen.append(y[(x >= shown.low) & (x <= shown.high)])
-        return reach(np.concatenate(seen), self.log_y)
+        return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
 
     def crowded(self) -> bool:
         """Whether the plain series are too many to be told apart."""

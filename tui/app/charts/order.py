@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tui.app.drawing.cells import Array
+from tui.app.charts.canvas import Array
 
 
 def cluster_order(similarity: Array) -> Array:

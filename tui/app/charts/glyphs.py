@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from tui.app.drawing.cells import Array
+from tui.app.charts.canvas import Array
 
 Glyphs = Literal["braille", "block", "ascii"]
 

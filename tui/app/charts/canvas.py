@@ -16,23 +16,23 @@ Array = NDArray[Any]
 
 
 @dataclass(eq=False)
-class Cells:
+class Canvas:
     """[height, width] cells, as four arrays of int32.
 
-    chars: Unicode code points. ink, paper: colours 0xRRGGBB of character and background, or DEFAULT.
+    chars: Unicode code points. fg, bg: colours 0xRRGGBB of character and background, or DEFAULT.
     flags: BOLD and REVERSE, added.
     """
 
     chars: Array
-    ink: Array
-    paper: Array
+    fg: Array
+    bg: Array
     flags: Array
 
     @classmethod
-    def blank(cls, width: int, height: int, ink: int = DEFAULT, paper: int = DEFAULT) -> "Cells":
+    def blank(cls, width: int, height: int, fg: int = DEFAULT, bg: int = DEFAULT) -> "Canvas":
         """A grid of spaces."""
         shape = (max(height, 0), max(width, 0))
-        full = [np.full(shape, value, np.int32) for value in (ord(" "), ink, paper, 0)]
+        full = [np.full(shape, value, np.int32) for value in (ord(" "), fg, bg, 0)]
         return cls(*full)
 
     @property
@@ -43,17 +43,17 @@ class Cells:
     def height(self) -> int:
         return int(self.chars.shape[0])
 
-    def window(self, top: int, left: int, height: int, width: int) -> "Cells":
+    def window(self, top: int, left: int, height: int, width: int) -> "Canvas":
         """The part of the grid that starts at (top, left); what is drawn in it is drawn here."""
         rows, columns = slice(top, top + height), slice(left, left + width)
-        return Cells(
+        return Canvas(
             self.chars[rows, columns],
-            self.ink[rows, columns],
-            self.paper[rows, columns],
+            self.fg[rows, columns],
+            self.bg[rows, columns],
             self.flags[rows, columns],
         )
 
-    def put(self, row: int, column: int, text: str, ink: int, flags: int = 0) -> None:
+    def put(self, row: int, column: int, text: str, fg: int, flags: int = 0) -> None:
         """Write `text` from (row, column) on; what lies outside the grid is left out."""
         if not 0 <= row < self.height:
             return
@@ -61,14 +61,14 @@ class Cells:
         text = text[max(-column, 0) :][: max(self.width - max(column, 0), 0)]
         cells = slice(max(column, 0), max(column, 0) + len(text))
         self.chars[row, cells] = [ord(character) for character in text]
-        self.ink[row, cells] = ink
+        self.fg[row, cells] = fg
         self.flags[row, cells] = flags
 
     def text(self) -> str:
         """The characters alone, one line a row."""
         return "\n".join(row_text(row) for row in self.chars)
 
-    def changed_rows(self, other: "Cells") -> list[int]:
+    def changed_rows(self, other: "Canvas") -> list[int]:
         """The rows that differ from those of `other`, which has the same size."""
         same = [
             np.all(mine == theirs, axis=1) for mine, theirs in zip(self.arrays(), other.arrays(), strict=True)
@@ -76,8 +76,8 @@ class Cells:
         return [int(row) for row in np.flatnonzero(~np.all(same, axis=0))]
 
     def arrays(self) -> tuple[Array, Array, Array, Array]:
-        """chars, ink, paper, flags."""
-        return self.chars, self.ink, self.paper, self.flags
+        """chars, fg, bg, flags."""
+        return self.chars, self.fg, self.bg, self.flags
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Offer:
+class MethodChoice:
     """A method as the switch dialog lists it; `obstacle` says why the models cannot run it, if they cannot."""
 
     name: str
@@ -28,7 +28,7 @@ class Offer:
     parameters: tuple[Parameter, ...]
 
 
-def survey(config: Mapping[str, Any]) -> list[Offer]:
+def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:
     """Every method, with what it lacks here. Takes a second or two, and torch: call it on a thread.
 
     How many samples a client has is not known without its data, nor the shape of a user's own images: what depends on
@@ -40,7 +40,7 @@ def survey(config: Mapping[str, Any]) -> list[Offer]:
 
     settings = Config.read(config)
     federation = _federation(settings)
-    offers = []
+    found = []
     for name in methods.names():
         method = methods.get(name)
         try:
@@ -52,15 +52,8 @@ def survey(config: Mapping[str, Any]) -> list[Offer]:
             for key, field in method.Config.model_fields.items()
             if key != "name"
         )
-        offers.append(Offer(name, method.card.title, method.card.needs, obstacle, parameters))
-    return offers
-
-
-def known_methods() -> list[tuple[str, str]]:
-    """The methods' names and titles; imports torch."""
-    from simulator import methods
-
-    return [(name, methods.get(name).card.title) for name in methods.names()]
+        found.append(MethodChoice(name, method.card.title, method.card.needs, obstacle, parameters))
+    return found
 
 
 def _federation(config: Any) -> "Federation":
