@@ -29,7 +29,8 @@ from simulator.analysis.feed import Feed
 from simulator.analysis.ledger import LedgerBuilder
 from simulator.analysis.run import Run
 from tests import sessions
-from tui.app import frame
+from tui.app.app import HtflApp
+from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.view import View
 
@@ -180,19 +181,6 @@ def document() -> dict[str, object]:
     }
 
 
-class Watcher(frame.Frame):
-    """The app, attached to one session."""
-
-    CSS_PATH = str(Path(frame.__file__).with_name("style.tcss"))
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder.parent)
-        self.folder = folder
-
-    def on_mount(self) -> None:
-        self.open_session(self.folder)
-
-
 def main() -> None:
     """Measure and print."""
     console = Console()
@@ -220,6 +208,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        Watcher(Path(sys.argv[1])).run()
+        session = Path(sys.argv[1])
+        HtflApp(LaunchOptions(session.parent, session.parent), session).run()
     else:
         main()

@@ -66,7 +66,7 @@ def asked(home: Path) -> list[tuple[str, dict[str, object]]]:
 async def go_to(app: HtflApp, pilot: Pilot[str], key: Key) -> None:
     """The first panel in which the key works."""
     if key.where:
-        app.action_show_panel(key.where[0])
+        app.show_panel(key.where[0])
         await pilot.pause()
 
 
@@ -236,20 +236,19 @@ NEED_PARTS = ("zoom", "pan", "focus_next", "focus_previous", "maximise")
 @pytest.mark.parametrize(
     ("key", "pressed"),
     [(key, pressed) for key in KEYS for pressed in key.keys.split(",")],
-    ids=lambda each: str(each) if isinstance(each, str) else each.name,
+    ids=lambda each: str(each) if isinstance(each, str) else each.action,
 )
 def test_a_key_does_what_the_table_says(key: Key, pressed: str, home: Path) -> None:
     app = (
         HtflApp(LaunchOptions(home, home / "data"), home / "main") if key.name in NEED_PARTS else opened(home)
     )
-    argument = key.action.partition("(")[2].rstrip(")").strip("'")
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
         await go_to(app, pilot, key)
         await pilot.press(pressed)
         await pilot.pause()
-        await EFFECTS[key.name](app, pilot, argument)
+        await EFFECTS[key.argument if key.name == "steer" else key.name](app, pilot, key.argument)
 
     drive(app, script)
 
@@ -296,7 +295,7 @@ def test_confirmations_do_nothing_when_the_first_line_is_taken(live: Path) -> No
 @pytest.mark.parametrize("name", WHILE_REPLAYING)
 def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, live: Path) -> None:
     app = opened(live)
-    key = next(key for key in KEYS if key.name == name)
+    key = next(key for key in KEYS if (key.name, key.argument) == ("steer", name))
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)

@@ -1,8 +1,10 @@
 """Which methods a session's models can run, and why the others cannot: asked of the methods, without data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from tui.app.background import Background
 
 if TYPE_CHECKING:
     from simulator.federation import Federation
@@ -26,6 +28,27 @@ class MethodChoice:
     needs: str
     obstacle: str | None
     parameters: tuple[Parameter, ...]
+
+
+class MethodChoices:
+    """The choices for the models of a session, asked for once per federation."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._known: dict[str, list[MethodChoice]] = {}
+
+    def give(self, config: Mapping[str, Any], then: Callable[[list[MethodChoice]], None]) -> None:
+        """Call `then` with them, once they are known."""
+        key = str(config.get("federation")) + str(config.get("data"))
+
+        def known(choices: list[MethodChoice]) -> None:
+            self._known[key] = choices
+            then(choices)
+
+        if key in self._known:
+            then(self._known[key])
+        else:
+            self._background.run("choices", "asking the methods…", lambda: method_choices(config), known)
 
 
 def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:

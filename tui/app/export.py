@@ -1,8 +1,39 @@
-"""What is shown, as files."""
+"""What is shown, as files in the working folder."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from simulator.analysis.reproduction import command_lines
+from simulator.errors import ConfigError
+from tui.app.dialogs.choose import Choice
+from tui.app.view import Panel, View
+
+CHOICES: tuple[Choice, ...] = (
+    ("csv", "CSV", "the numbers of this panel"),
+    ("svg", "SVG", "a picture of the screen"),
+    ("command", "command line", "what to type to get this session again"),
+)
+
+
+def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> tuple[Path, str]:
+    """Write one of CHOICES; the file, and its text where that is to be read at once.
+
+    Raises OSError, or the project's errors for a session that cannot be read.
+    """
+    name = view.run.name
+    if what == "command":
+        if not name:
+            raise ConfigError("there is no session to get again: open one with a.")
+        path, text = free_path(Path(), f"{name}-again", "txt"), "\n\n".join(command_lines(view.run.folder))
+        path.write_text(text.replace("\n\n", "\n") + "\n", encoding="utf-8")
+        return path, text
+    path = free_path(Path(), f"{name or 'htfl-sim'}-{panel.id}", what)
+    if what == "csv":
+        write_csv(path, *panel.table(view))
+    else:
+        path.write_text(picture(), encoding="utf-8")
+    return path, ""
 
 
 def free_path(folder: Path, stem: str, ending: str) -> Path:

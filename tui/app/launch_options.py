@@ -1,15 +1,15 @@
-"""Where sessions and data lie and how runs of this process are opened: what the command line said, once."""
+"""What the command line said of every run begun in the app: where sessions and data lie, and how they are opened."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import checkpoints
+from tui.app.dialogs.new_run import NewRun
+from tui.app.launch import Opener
 
 if TYPE_CHECKING:
     from simulator.sessions.session import Session
-    from tui.app.dialogs.new_run import NewRun
-    from tui.app.launch import Opener
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LaunchOptions:
     name: str | None = None
     """The name for the first new session, if one was given."""
 
-    def creator(self, wish: "NewRun") -> "Opener":
+    def creator(self, wish: NewRun) -> Opener:
         """Makes the session of a new run."""
 
         def create() -> "Session":
@@ -33,7 +33,7 @@ class LaunchOptions:
 
         return create
 
-    def resumer(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> "Opener":
+    def resumer(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Opener:
         """Takes a session up again, with so many rounds in all if they are to be others."""
 
         def resume() -> "Session":

@@ -1,23 +1,38 @@
-"""The status row: which session, what it does, how far it is, and what it has been asked for."""
+"""The rows around the panels: status above, with the tabs, and the keys below."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from textual.content import Content
+from textual.screen import Screen
 from textual.style import Style
+from textual.widgets import Static
 
 from tui.app.charts.glyphs import Glyphs
+from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, footer
 from tui.app.view import View
 from tui.common.formatting import duration, spelled
 
-WAITING = {
-    "pause": "pausing…",
-    "resume": "resuming…",
-    "stop": "stopping…",
-    "checkpoint": "writing a checkpoint…",
-    "switch": "switching…",
-}
-"""What is said while a command of this kind waits for its boundary."""
 RECENT = 10
 """Rounds whose mean time the estimate is made from."""
+
+
+def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs: Glyphs) -> None:
+    """Bring the three rows of the main screen up to date, under the visible panel `panel`."""
+    width = screen.size.width
+    idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
+    _write(screen, "status", status(view, waiting, width - 2, glyphs))
+    _write(screen, "tabs", tabs(panel))
+    _write(screen, "keys", keys(panel, width - 1, idle))
+
+
+def _write(screen: Screen[Any], row: str, text: Content) -> None:
+    """Update a row that is to look different; two Contents are equal when only their styles differ."""
+    widget = screen.query_one(f"#{row}", Static)
+    shown = widget.content
+    if not isinstance(shown, Content) or (shown.plain, shown.spans) != (text.plain, text.spans):
+        widget.update(text)
 
 
 def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Content:
@@ -37,6 +52,29 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
     name = len(facts[0]) if facts else 0
     padding = Content(" " * max(width - len(left) - right.cell_length, 1))
     return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
+
+
+def tabs(shown: str) -> Content:
+    """The row of tabs; that of the panel shown is reversed."""
+    parts = []
+    for panel, title in PANEL_TITLES.items():
+        key = next(key.print for key in KEYS if key.action == f"show_panel('{panel}')")
+        style = "reverse bold" if panel == shown else ""
+        link = f"@click=app.show_panel('{panel}')"
+        parts.append(Content.from_markup(f"[{link} {style}] {key} {title} [/]"))
+    return Content("").join(parts)
+
+
+def keys(panel: str, width: int, idle: Sequence[str]) -> Content:
+    """The keys that there is room for in `width` cells; those that `idle` would not act now are dim."""
+    return Content("  ").join(
+        Content.assemble(
+            (key.print, "dim" if key.argument in idle else "bold"),
+            " ",
+            (key.label, "dim" if key.argument in idle else ""),
+        )
+        for key in footer(panel, width)
+    )
 
 
 def _facts(view: View) -> list[str]:
