@@ -25,10 +25,12 @@ from rich.table import Table
 from textual.app import App, ComposeResult
 
 from checkpoints import Store
-from tests.app import sessions
-from tui.app import frame
-from tui.app.curves import Grower
-from tui.app.feed import Feed, Run
+from simulator.analysis.feed import Feed
+from simulator.analysis.ledger import LedgerBuilder
+from simulator.analysis.run import Run
+from tests import sessions
+from tui.app.app import HtflApp
+from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.view import View
 
@@ -44,7 +46,7 @@ class Stage(App[None]):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.panel = PANELS[name]("braille", id=name)
+        self.panel = PANELS[name](name)
 
     def compose(self) -> ComposeResult:
         yield self.panel
@@ -54,7 +56,7 @@ def growing(rounds: int, more: int) -> list[Run]:
     """A run after each of the last `more` rounds, CKA measured every tenth."""
     records = [sessions.record(round, CLIENTS, cka_every=10) for round in range(1, rounds + 1)]
     config = sessions.config(CLIENTS, rounds)
-    grower = Grower()
+    grower = LedgerBuilder()
     grower.extend(records[: rounds - more])
     runs = []
     for done in range(rounds - more + 1, rounds + 1):
@@ -63,8 +65,7 @@ def growing(rounds: int, more: int) -> list[Run]:
             Run(
                 Path("bench"),
                 config=config,
-                records=tuple(records[:done]),
-                curves=grower.curves(),
+                ledger=grower.ledger(),
                 state="running",
             )
         )
@@ -180,19 +181,6 @@ def document() -> dict[str, object]:
     }
 
 
-class Watcher(frame.Frame):
-    """The app, attached to one session."""
-
-    CSS_PATH = str(Path(frame.__file__).with_name("style.tcss"))
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder.parent)
-        self.folder = folder
-
-    def on_mount(self) -> None:
-        self.open_session(self.folder)
-
-
 def main() -> None:
     """Measure and print."""
     console = Console()
@@ -220,6 +208,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        Watcher(Path(sys.argv[1])).run()
+        session = Path(sys.argv[1])
+        HtflApp(LaunchOptions(session.parent, session.parent), session).run()
     else:
         main()

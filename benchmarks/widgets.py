@@ -9,21 +9,23 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Report
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.widget import Widget
 
-from tui.app.drawing.cells import Array
-from tui.app.drawing.figure import Band, Mark, Series
-from tui.app.drawing.glyphs import GLYPHS
-from tui.app.widgets import ClientRow, ClientTable, Heatmap, LineChart
-from tui.app.widgets.drawn import Drawn
-from tui.app.widgets.surface import theme_of
+from tui.app.charts.canvas import Array
+from tui.app.charts.figure import Band, Mark, Series
+from tui.app.charts.glyphs import GLYPHS
+from tui.app.charts.table import Row
+from tui.app.panels.client_rows import COLUMNS, client_row
+from tui.app.widgets import Heatmap, LineChart, Table
+from tui.app.widgets.canvas_widget import CanvasWidget
+from tui.app.widgets.surface import glyphs_of, scheme_of
 
 SIZE = 120, 40
 CLIENTS, ROUNDS = 100, 500
@@ -35,7 +37,7 @@ class Case:
     """A widget, and what shows it the data of turn 0, 1, 2…"""
 
     name: str
-    widget: Drawn
+    widget: CanvasWidget
     data: Callable[[int], Callable[[], None]]
 
 
@@ -105,20 +107,23 @@ def heat_case(clustered: bool) -> Case:
 
 def table_case(changed: int) -> Case:
     """100 clients, of whom `changed` have a new accuracy each turn."""
-    table = ClientTable()
+    table = Table(COLUMNS, cursor=True, sort="id")
     y = curves(0)
-    rows = [
-        ClientRow(one, f"cnn{one % 5 + 1}", float(y[one, -1]), 0.001, 1.2e6, 1.2e6, tuple(y[one, -40:]))
-        for one in range(CLIENTS)
-    ]
+
+    def row(client: int, accuracy: float, change: float) -> Row:
+        return client_row(
+            client, f"cnn{client % 5 + 1}", accuracy, change, 1.2e6, 1.2e6, tuple(y[client, -40:].tolist())
+        )
+
+    rows = [row(client, float(y[client, -1]), 0.001) for client in range(CLIENTS)]
 
     def data(turn: int) -> Callable[[], None]:
-        for one in range(changed):
-            rows[one] = replace(rows[one], accuracy=0.5 + turn / 100, change=turn / 1000)
+        for client in range(changed):
+            rows[client] = row(client, 0.5 + turn / 100, turn / 1000)
         shown = list(rows)
         return lambda: table.show(shown)
 
-    return Case(f"ClientTable: 100 clients, {changed} changed", table, data)
+    return Case(f"Table: 100 clients, {changed} changed", table, data)
 
 
 async def measure(case: Case) -> Cost:
@@ -140,7 +145,7 @@ async def measure(case: Case) -> Cost:
             lines.append(len(dirty))
 
             began = time.thread_time()
-            widget.draw(*widget.content_size, theme_of(widget), GLYPHS[widget.glyphs])
+            widget.draw(*widget.content_size, scheme_of(widget), GLYPHS[glyphs_of(widget)])
             drawn.append(time.thread_time() - began)
             await pilot.pause()
     return Cost(1e3 * statistics.median(drawn), 1e3 * statistics.median(in_all), statistics.median(lines))
@@ -148,7 +153,7 @@ async def measure(case: Case) -> Cost:
 
 def main() -> None:
     """Measure and print."""
-    report = Table(title=f"Widgets alone on a screen of {SIZE[0]} × {SIZE[1]}, medians of {REPEATS}")
+    report = Report(title=f"Widgets alone on a screen of {SIZE[0]} × {SIZE[1]}, medians of {REPEATS}")
     for column in ("widget", "drawn, ms", "in all, ms", "lines sent"):
         report.add_column(column, justify="left" if column == "widget" else "right")
     for case in [*chart_cases(), heat_case(False), heat_case(True), *map(table_case, (100, 5, 0))]:

@@ -1,16 +1,21 @@
 """The session store: named tensors and JSON, safe from crashes and silent damage.
 
-`Store` is the one writer of a session, `SessionReader` any number of readers, `verify` the auditor. Importing this
-package does not import torch; only putting and loading tensors does.
+`Store` is the one writer of a session, `SessionReader` any number of readers, `SessionFollower` a reader that looks
+again and again, `verify` the auditor. Other rooms use what is named here and nothing behind it: how files are named
+and written stays inside. Importing this package does not import torch; only putting and loading tensors does.
 """
 
 from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable, UnsupportedVersion
+from checkpoints.following import Growth, Part, SessionFollower, Stamp, changed_stamp
+from checkpoints.listing import is_session, last_record, session_folders, size_on_disk
+from checkpoints.lock import now
 from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
 from checkpoints.retention import Pruned, Retention
+from checkpoints.seal import canonical
 from checkpoints.store import Store, is_free
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
@@ -22,22 +27,33 @@ __all__ = [
     "Damaged",
     "DiskError",
     "Finding",
+    "Growth",
     "Locked",
     "Manifest",
     "ObjectRef",
+    "Part",
     "Pruned",
     "Retention",
+    "SessionFollower",
     "SessionReader",
     "SessionUnreadable",
+    "Stamp",
     "Store",
     "TensorSpec",
     "UnfinishedRound",
     "UnsupportedVersion",
     "answer",
+    "canonical",
+    "changed_stamp",
     "is_free",
+    "is_session",
+    "last_record",
+    "now",
     "pending",
     "post",
     "prune",
+    "session_folders",
     "sessions",
+    "size_on_disk",
     "verify",
 ]

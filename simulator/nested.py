@@ -1,7 +1,9 @@
-"""Configurations as nested plain values, before they are judged: read from TOML, overridden, laid over one another."""
+"""Configurations as nested plain values: read from TOML and written as such, overridden, laid over one another."""
 
+import json
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
             section = section.setdefault(part, {})
             if not isinstance(section, dict):
                 raise ConfigError(f"'{key}' names a key inside '{part}', which is a value and has none.")
-        section[path[-1]] = _toml_value(text.strip())
+        section[path[-1]] = _parsed(text.strip())
     return result
 
 
@@ -67,11 +69,45 @@ def flattened(raw: Mapping[str, Any], prefix: str = "") -> Raw:
     return flat
 
 
+def as_toml(raw: Mapping[str, Any]) -> str:
+    """TOML text: plain values first, then a table per section. It has no null: a key that is not set is a comment."""
+    return "\n".join(_lines(raw, ())) + "\n"
+
+
+def toml_value(given: Any) -> str:
+    """A value in one line, as TOML spells it; `with_overrides` reads it back."""
+    match given:
+        case Mapping():
+            return "{ " + ", ".join(f"{_key(key)} = {toml_value(each)}" for key, each in given.items()) + " }"
+        case list() | tuple():
+            return "[" + ", ".join(map(toml_value, given)) + "]"
+    # JSON's spelling of the rest is TOML's too, but for one character that TOML wants escaped.
+    return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _lines(section: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    for key, each in section.items():
+        if each is None:
+            yield f"# {_key(key)} is not set"
+        elif not isinstance(each, Mapping):
+            yield f"{_key(key)} = {toml_value(each)}"
+    for key, each in section.items():
+        if isinstance(each, Mapping):
+            inner = (*path, _key(key))
+            yield ""
+            yield f"[{'.'.join(inner)}]"
+            yield from _lines(each, inner)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
+
+
 def _copy(raw: Mapping[str, Any]) -> Raw:
     return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in raw.items()}
 
 
-def _toml_value(text: str) -> Any:
+def _parsed(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

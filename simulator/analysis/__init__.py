@@ -1,1 +1,13 @@
-"""Reading sessions without torch: what tables, curves and reports are made of."""
+"""Reading sessions without torch: what commands, the app, tables, figures and reports are made of.
+
+    from simulator.analysis.feed import read
+    run = read(Path("sessions/mu07"))           # also while another process runs it
+    run.curves.mean, run.curves.accuracy        # [rounds], [rounds, clients]
+    reached(run.curves, 0.9)                    # what it took to get to 90 %
+
+run, feed: a session at one moment, read once or as it grows. ledger, curves: its rounds, as records and as arrays.
+quantiles, costs, traffic, clients, similarity, milestones: what is computed from them. comparison: several sessions.
+summary, lineage: listings, which read only the end of each ledger. reproduction: the command lines that give a session
+again. static_names: names of methods and model groups, from source text. Nothing here knows who reads it: no layout,
+no colours, no rounding.
+"""

@@ -7,7 +7,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tui.app.keys import SCREENS
+from tui.app.keys import PANEL_TITLES
 from tui.app.view import Panel, View
 
 
@@ -44,7 +44,7 @@ class Blank(Panel):
 
 
 def blanks() -> list[Panel]:
-    return [Blank(name) for name in SCREENS]
+    return [Blank(name) for name in PANEL_TITLES]
 
 
 def drive(

@@ -1,6 +1,7 @@
 """What the app does with answers, failures and damage: a sentence each, and it goes on."""
 
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,18 +11,22 @@ from textual.widgets import Input, Static
 
 import checkpoints
 from checkpoints import Store
+from simulator.config import Config
 from simulator.errors import ConfigError
-from tests.app import sessions
+from tests import sessions
 from tests.app.frames import Blank, blanks, drive, until
 from tui.app.app import HtflApp
+from tui.app.compatibility import MethodChoice, Parameter
+from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.fork import ForkDialog
 from tui.app.dialogs.new_run import NewRunDialog
+from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import is_due
 from tui.app.launch import Launch
-from tui.app.places import Places
-from tui.app.status import eta, status
+from tui.app.launch_options import LaunchOptions
+from tui.app.rows import eta, status
 from tui.app.view import View
-from tui.cli.settings import Choices
+from tui.common.settings import Choices
 
 
 @pytest.fixture
@@ -31,7 +36,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def opened(home: Path, start: Path | Choices | None = None) -> HtflApp:
-    return HtflApp(Places(home, home / "data"), start or home / "main", panels=blanks())
+    return HtflApp(LaunchOptions(home, home / "data"), start or home / "main", panels=blanks())
 
 
 def notices(app: HtflApp) -> str:
@@ -63,10 +68,10 @@ def test_a_command_whose_session_ends_without_an_answer_is_given_up(home: Path) 
             store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
             await until(pilot, lambda: app.view.run.live)
             await pilot.press("space")
-            await until(pilot, lambda: bool(app._asked))
+            await until(pilot, lambda: bool(app.control._asked))
             store.close("stopped")
         await until(pilot, lambda: "was not answered" in notices(app))
-        assert not app._asked
+        assert not app.control._asked
 
     drive(app, script)
 
@@ -79,12 +84,12 @@ def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        app._launch(home / "main", fail)  # type: ignore[arg-type]
+        app.runs.start(home / "main", fail)  # type: ignore[arg-type]
         await until(pilot, lambda: app.view.run.state == "failed")
         assert "the group has no such model." in notices(app)
         assert app.view.run.events[-1]["event"] == "failed"
         assert app.view.run.events[-1]["message"] == "the group has no such model."
-        assert not app.running_here
+        assert not app.runs.running
 
     drive(app, script)
 
@@ -161,7 +166,7 @@ def test_a_new_run_that_cannot_be_is_refused_in_the_form(
         await pilot.press("enter")
         await until(pilot, lambda: said in fault(app))
         assert isinstance(app.screen, NewRunDialog)
-        assert app.launch is None
+        assert app.runs.launch is None
 
     drive(app, script)
 
@@ -208,6 +213,85 @@ def test_a_fork_that_cannot_be_is_refused_in_the_dialog(
     drive(app, script)
 
 
+CHOICES = [
+    MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", "epochs"),)),
+    MethodChoice(
+        "fedlora", "FedLoRA", "…", None, (Parameter("mu", "0.9", ""), Parameter("hidden", "60", ""))
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("keys", "wish"),
+    [
+        # The present method is highlighted, and its parameters hold what is in force.
+        ("tab tab 7 enter", SwitchWish(None, ("method.hidden=7",))),
+        ("tab 0 full_stop 5 enter", SwitchWish(None, ("method.mu=0.5",))),
+        ("up enter", SwitchWish("fedgh", ())),
+        (
+            "up tab 3 tab r o u n d s equals_sign 9 9 enter",
+            SwitchWish("fedgh", ("method.server_epochs=3", "rounds=99")),
+        ),
+    ],
+)
+def test_a_switch_asks_for_what_was_changed_and_for_nothing_else(
+    keys: str, wish: SwitchWish, home: Path
+) -> None:
+    app, given = opened(home), list[SwitchWish]()
+    settings = Config.read({"method": {"name": "fedlora"}}).to_json()
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app.ask(SwitchDialog(settings, CHOICES, "…"), given.append)
+        await until(pilot, lambda: bool(app.screen.query("#parameters Input")))
+        await pilot.pause()
+        for key in keys.split():
+            await pilot.press(key)
+            await pilot.pause()
+        await until(pilot, lambda: bool(given))
+        assert given == [wish]
+
+    drive(app, script)
+
+
+def test_a_switch_that_cannot_be_is_refused_in_the_dialog(home: Path) -> None:
+    app = opened(home)
+    settings = Config.read({"method": {"name": "fedlora"}}).to_json()
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app.push_screen(SwitchDialog(settings, CHOICES, "…"))
+        await until(pilot, lambda: bool(app.screen.query("#parameters Input")))
+        await pilot.press("enter")
+        await until(pilot, lambda: "nothing would change" in fault(app))
+        fill(app, other="training.lr=fast")
+        await pilot.press("enter")
+        await until(pilot, lambda: "training.lr" in fault(app))
+
+    drive(app, script)
+
+
+def test_a_second_run_is_refused_while_one_is_under_way(home: Path) -> None:
+    app, done = opened(home), threading.Event()
+
+    def wait() -> None:
+        done.wait(20)
+        raise ConfigError("over")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        app.runs.start(home / "main", wait)  # type: ignore[arg-type]
+        app.runs._forked(home / "main")
+        await until(pilot, lambda: isinstance(app.screen, Choose))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "main runs here already" in notices(app))
+        assert app.runs.running
+        done.set()
+        await until(pilot, lambda: not app.runs.running)
+
+    drive(app, script)
+
+
 def test_arrows_choose_from_the_values_that_match_what_was_typed(home: Path) -> None:
     app = opened(home)
     known: Sequence[tuple[str, str]] = [("fedavg", "FedAvg"), ("fedgh", "FedGH"), ("moon", "MOON")]
@@ -230,7 +314,7 @@ def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> Non
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        row = status(View(app.view.run, round=3), ["pausing…"], 60).plain
+        row = status(View(app.view.run, round=3), ["pausing…"], 60, "braille").plain
         assert len(row) == 60
         assert row.startswith("main")
         assert " REPLAY round 3 " in row
@@ -273,7 +357,7 @@ def test_a_command_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        app._post("switch", {"method": None, "set": ["rounds=20"]})
+        app.control.post("switch", {"method": None, "set": ["rounds=20"]})
         await until(pilot, lambda: "switching…" in app.waiting)
         (command,) = checkpoints.pending(home / "main")
         assert command.arguments == {"method": None, "set": ["rounds=20"]}

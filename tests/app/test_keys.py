@@ -11,10 +11,11 @@ from textual.widgets import Input
 
 import checkpoints
 from checkpoints import Store
-from tests.app import sessions
+from tests import sessions
 from tests.app.frames import Blank, blanks, drive, until
 from tui.app import app as module
 from tui.app.app import HtflApp
+from tui.app.compatibility import MethodChoice
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.fork import ForkDialog
@@ -23,8 +24,7 @@ from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
-from tui.app.places import Places
-from tui.app.survey import Offer
+from tui.app.launch_options import LaunchOptions
 from tui.app.widgets import LineChart
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
@@ -35,7 +35,8 @@ ROUNDS = 12
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a session of twelve rounds; the working folder, too."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tui.app.survey.survey", lambda config: [Offer("fedlora", "FedLoRA", "…", None, ())])
+    fedlora = MethodChoice("fedlora", "FedLoRA", "…", None, ())
+    monkeypatch.setattr("tui.app.compatibility.method_choices", lambda config: [fedlora])
     sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4)
     return tmp_path
 
@@ -50,7 +51,7 @@ def live(home: Path) -> Iterator[Path]:
 
 
 def opened(home: Path) -> HtflApp:
-    return HtflApp(Places(home, home / "data"), home / "main", panels=blanks())
+    return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
 
 
 async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
@@ -65,7 +66,7 @@ def asked(home: Path) -> list[tuple[str, dict[str, object]]]:
 async def go_to(app: HtflApp, pilot: Pilot[str], key: Key) -> None:
     """The first panel in which the key works."""
     if key.where:
-        app.action_show_panel(key.where[0])
+        app.show_panel(key.where[0])
         await pilot.pause()
 
 
@@ -235,18 +236,19 @@ NEED_PARTS = ("zoom", "pan", "focus_next", "focus_previous", "maximise")
 @pytest.mark.parametrize(
     ("key", "pressed"),
     [(key, pressed) for key in KEYS for pressed in key.keys.split(",")],
-    ids=lambda each: str(each) if isinstance(each, str) else each.name,
+    ids=lambda each: str(each) if isinstance(each, str) else each.action,
 )
 def test_a_key_does_what_the_table_says(key: Key, pressed: str, home: Path) -> None:
-    app = HtflApp(Places(home, home / "data"), home / "main") if key.name in NEED_PARTS else opened(home)
-    argument = key.action.partition("(")[2].rstrip(")").strip("'")
+    app = (
+        HtflApp(LaunchOptions(home, home / "data"), home / "main") if key.name in NEED_PARTS else opened(home)
+    )
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
         await go_to(app, pilot, key)
         await pilot.press(pressed)
         await pilot.pause()
-        await EFFECTS[key.name](app, pilot, argument)
+        await EFFECTS[key.argument if key.name == "steer" else key.name](app, pilot, key.argument)
 
     drive(app, script)
 
@@ -293,7 +295,7 @@ def test_confirmations_do_nothing_when_the_first_line_is_taken(live: Path) -> No
 @pytest.mark.parametrize("name", WHILE_REPLAYING)
 def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, live: Path) -> None:
     app = opened(live)
-    key = next(key for key in KEYS if key.name == name)
+    key = next(key for key in KEYS if (key.name, key.argument) == ("steer", name))
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)

@@ -4,16 +4,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import presets
-from simulator import methods, models
+from simulator import methods
 from simulator.config import Config
+from simulator.nested import as_toml
 from tests.cli.conftest import Cli
-from tui.cli import literals
-from tui.cli.toml import as_toml
 
 
 def test_presets_are_listed_under_every_table_that_printed_them(cli: Cli) -> None:
@@ -108,18 +106,6 @@ def test_datasets_say_what_is_here(cli: Cli, tmp_path: Path) -> None:
 def test_checking_digits_finds_them_sound(cli: Cli) -> None:
     assert cli("data", "check", "digits", "--json").json() == {"name": "digits", "sound": True, "files": []}
     assert "sound" in cli("data", "fetch", "digits").out
-
-
-def test_names_read_from_the_source_are_the_registered_ones() -> None:
-    assert list(literals.methods()) == methods.names()
-    assert set(literals.models()) <= set(models.names())
-    assert literals.groups() == models.GROUPS
-
-
-@pytest.mark.parametrize("group", ["htm5", "cnn1", ["cnn2", "tiny_mlp"]])
-def test_a_clients_model_is_the_one_the_federation_deals_out(group: str | list[str]) -> None:
-    dealt = models.assign(tuple(group) if isinstance(group, list) else group, 7)
-    assert tuple(literals.assigned(group, client) for client in range(7)) == dealt
 
 
 def test_doctor_says_what_is_there_and_what_is_missing(cli: Cli, tmp_path: Path) -> None:

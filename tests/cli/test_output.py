@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from tests.cli.conftest import Cli, call
-from tui.cli import errors, main, output
+from tui.cli import main, output
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=90)
 
@@ -26,24 +26,6 @@ def test_in_a_pipe_a_table_keeps_every_cell_whole_and_every_row_on_its_line(
 ) -> None:
     lines = _captured(lambda: output.show(output.table(["a", ">b", "c"], rows)))
     assert [tuple(line.split()) for line in lines] == [("a", "b", "c"), *rows]
-
-
-@pytest.mark.parametrize(
-    "count, text", [(None, "–"), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_572_864, "1.5 MiB")]
-)
-def test_sizes_are_in_powers_of_1024(count: int | None, text: str) -> None:
-    assert output.size(count) == text
-
-
-def test_a_sparkline_rises_from_lowest_to_highest() -> None:
-    assert output.sparkline([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]) == "▁▂▃▄▅▆▇█"
-    assert output.sparkline([0.5, None, 0.6]) == "▁ █"
-    assert output.sparkline([]) == ""
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=500), st.integers(1, 60))
-def test_a_sparkline_is_never_wider_than_it_may_be(values: list[float], width: int) -> None:
-    assert len(output.sparkline(values, width)) == min(width, len(values))
 
 
 def test_an_error_nobody_foresaw_is_called_a_bug_and_debug_shows_where(
@@ -68,10 +50,6 @@ def test_ctrl_c_outside_a_run_exits_with_130(cli: Cli, monkeypatch: pytest.Monke
     monkeypatch.setattr("presets.groups", interrupted)
     result = cli("presets")
     assert result.code == 130 and "Traceback" not in result.err
-
-
-def test_an_error_cannot_steer_the_terminal() -> None:
-    assert errors.printable("a\x1b[2Jb\rc") == "a�[2Jb�c"
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:

@@ -38,8 +38,8 @@ def record(round: int, mean: float) -> dict[str, Any]:
 
 
 def test_a_line_has_the_round_the_accuracies_the_traffic_and_the_time() -> None:
-    said = progress.line(record(3, 0.8765), rounds=20)
-    assert said == "round 3/20  accuracy 0.8765 (best 0.9000)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"
+    said = progress.line(record(3, 0.8767), rounds=20)
+    assert said == "round 3/20  accuracy 87.7 % (best 90.0 %)  ↑ 2.0 KiB ↓ 1.5 MiB  1.2 s"
 
 
 def test_bars_show_the_round_its_clients_and_the_last_results(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,9 +55,9 @@ def test_bars_show_the_round_its_clients_and_the_last_results(monkeypatch: pytes
         shown(RoundFinished(record(5, 0.625)))
         after = frame(shown, screen)
     assert "4/20" in half_way and "round 5" in half_way and "2/3 clients" in half_way
-    assert "accuracy 0.5000 (best 0.9000)" in half_way
+    assert "accuracy 50.0 % (best 90.0 %)" in half_way
     assert "evaluating 10" in evaluating
-    assert "5/20" in after and "accuracy 0.6250" in after
+    assert "5/20" in after and "accuracy 62.5 %" in after
 
 
 def test_a_run_in_a_terminal_draws_bars_and_elsewhere_writes_lines() -> None:
@@ -78,7 +78,7 @@ def test_fetching_draws_the_bytes_that_came(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(name, value)
     with redirect_stderr(Terminal()) as screen, redirect_stdout(io.StringIO()):
         assert main(["data", "fetch", "digits"]) == 0
-    assert "20.5/41.0 MB" in screen.getvalue()
+    assert "19.6 MiB of 39.1 MiB" in screen.getvalue()
 
 
 def test_a_signal_is_acknowledged_once() -> None:

@@ -30,7 +30,7 @@ def test_in_a_pipe_every_round_is_one_line_on_stderr(cli: Cli) -> None:
     lines = [line for line in result.err.splitlines() if line.startswith("round ")]
     assert [line.split("  ")[0] for line in lines] == ["round 1/3", "round 2/3", "round 3/3"]
     assert re.fullmatch(
-        r"round 3/3  accuracy 0\.\d{4} \(best 0\.\d{4}\)  loss \d\.\d{4}  ↑ [\d.]+ KiB ↓ [\d.]+ KiB  [\d.]+ s",
+        r"round 3/3  accuracy [\d.]+ % \(best [\d.]+ %\)  loss \d\.\d{4}  ↑ [\d.]+ KiB ↓ [\d.]+ KiB  [\d.]+ s",
         lines[2],
     )
 
@@ -38,7 +38,7 @@ def test_in_a_pipe_every_round_is_one_line_on_stderr(cli: Cli) -> None:
 def test_the_end_tells_the_results_and_what_to_type_next(cli: Cli, sessions: Path) -> None:
     result = cli("run", *TINY, "--rounds=2", "--session=x")
     best = max(record["accuracy"]["mean"] for record in SessionReader(sessions / "x").records())
-    assert f"best      {best:.4f} in round" in result.err
+    assert f"best      {100 * best:.1f} % in round" in result.err
     assert "finished  round 2 of 2" in result.err
     assert "htfl-sim show x" in result.err
 

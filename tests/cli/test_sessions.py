@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import SessionReader
+from checkpoints import SessionReader, size_on_disk
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import flip, rewrite
-from tui.cli.summary import size_on_disk
 
 
 def test_sessions_lists_what_each_came_to(cli: Cli, done: Path) -> None:
@@ -112,7 +111,7 @@ def test_a_listing_reads_the_last_line_of_a_ledger_however_long_it_is(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cli("sessions", "--json").json()
-    monkeypatch.setattr("tui.cli.summary.TAIL", 5)
+    monkeypatch.setattr("checkpoints.listing.TAIL", 5)
     assert cli("sessions", "--json").json() == whole
 
 
@@ -152,8 +151,8 @@ def test_show_tells_settings_curve_clients_traffic_and_events(cli: Cli, done: Pa
     ):
         assert said in page.out
     for client, model in enumerate(["tiny_cnn", "tiny_mlp", "tiny_cnn", "tiny_mlp"]):
-        accuracy = f"{last['accuracy']['per_client'][client]:.4f}"
-        assert any(line.split()[:3] == [str(client), model, accuracy] for line in page.out.splitlines())
+        accuracy = f"{100 * last['accuracy']['per_client'][client]:.1f}"
+        assert any(line.split()[:4] == [str(client), model, accuracy, "%"] for line in page.out.splitlines())
 
 
 def test_show_of_a_round_gives_that_rounds_record(cli: Cli, done: Path) -> None:

@@ -53,7 +53,7 @@ def live(base: Path, told: Told) -> None:
 def go_on(base: Path, told: Told) -> None:
     """Do the rest of the life, whatever of it is there; nothing that was reported as done may be missing."""
     folder = base / "s"
-    if not (folder / "session.json").exists():
+    if not checkpoints.is_session(folder):
         assert not told.created, "a session that was made is gone"
         _run(Session.create(CONFIG, folder, base), _Operator(folder, told), told)
     else:

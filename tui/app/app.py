@@ -1,351 +1,371 @@
-"""The terminal app: the frame, and what its keys ask of the run shown, through the session's mailbox like anybody."""
+"""The terminal app: seven panels of one session, dialogs over them, and the keys that lead to either.
+
+What it shows is `view`; only the visible panel draws, when that changes. What its keys ask of the session shown goes
+through `control`, what runs in this process through `runs`.
+"""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
-import checkpoints
-from checkpoints import Command
-from tui.app import terminal
-from tui.app.dialogs.choose import Choose, confirm
-from tui.app.dialogs.fork import ForkDialog, ForkWish
-from tui.app.dialogs.new_run import NewRun, NewRunDialog
-from tui.app.dialogs.resume import ResumeDialog, ResumeWish
-from tui.app.dialogs.switch import SwitchDialog, SwitchWish
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.command import CommandPalette
+from textual.events import Resize
+from textual.widgets import ContentSwitcher, Static
+
+from simulator.analysis.run import Run
+from tui.app import messages, rows, terminal
+from tui.app.background import Background
+from tui.app.charts.glyphs import Glyphs
+from tui.app.compatibility import MethodChoices
+from tui.app.dialogs.attach import AttachDialog
+from tui.app.dialogs.base import Dialog
+from tui.app.dialogs.choose import Choose
+from tui.app.dialogs.help import Help
+from tui.app.dialogs.new_run import NewRun
+from tui.app.dialogs.small import SMALLEST, TooSmall
+from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import Tour
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Run
-from tui.app.frame import Frame
-from tui.app.keys import WHILE_REPLAYING
-from tui.app.launch import Launch, Opener
-from tui.app.messages import Answered, NewRunWanted, RunEnded, RunStarted
-from tui.app.places import Places
-from tui.app.status import WAITING
-from tui.app.survey import Offer
-from tui.cli.errors import explain
-from tui.cli.settings import Choices
+from tui.app.export import CHOICES, export
+from tui.app.host import Severity
+from tui.app.keys import KEYS, PANEL_TITLES, bindings
+from tui.app.launch_options import LaunchOptions
+from tui.app.local_runs import LocalRuns
+from tui.app.palette import Commands
+from tui.app.panels import PANELS
+from tui.app.remote_control import RemoteControl
+from tui.app.view import Panel, View
+from tui.app.watch import Watch
+from tui.app.widgets import LineChart
+from tui.app.widgets.filter import Filter
+from tui.common.errors import explain
+from tui.common.formatting import spelled
+from tui.common.settings import Choices
 
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""
+NOWHERE = Path()
+NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
+
+Given = TypeVar("Given")
 
 
-class HtflApp(Frame):
+class HtflApp(App[str]):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
+
+    CSS_PATH = "style.tcss"
+    TITLE = "htfl-sim"
+    AUTO_FOCUS = ""
+    ALLOW_IN_MAXIMIZED_VIEW = "#status, #tabs, #keys"
+    ENABLE_COMMAND_PALETTE = False  # ours is bound in keys.py, with the commands made from that table
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide"), (200, "-vast")]  # noqa: RUF012 - Textual declares it so
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (40, "-tall"), (60, "-towering")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
     def __init__(
         self,
-        places: Places,
+        options: LaunchOptions,
         start: Path | NewRun | Choices | None = None,
         *,
         glyphs: Glyphs = "braille",
         tour: bool = False,
-        **frame: Any,
+        panels: Sequence[Panel] | None = None,
     ) -> None:
-        super().__init__(places.sessions, glyphs=glyphs, **frame)
-        self.places = places
-        self.launch: Launch | None = None
+        super().__init__()
+        self.sessions_dir = options.sessions
+        self.glyphs = glyphs
+        self.animation_level = "none"
+        self.has_mouse = True
         self.ended_by: int | None = None
         """The signal that ended the app, if one did."""
-        self._start = start
-        self._tour = tour
-        self._asked: dict[str, Command] = {}
-        self._doing: dict[str, str] = {}
-        self._failures: dict[Path, dict[str, Any]] = {}
-        self._offers: dict[str, list[Offer]] = {}
+        self.view = View(Run(NOWHERE), sessions_dir=options.sessions)
+        self.files = Watch(self.post_message)
+        self._background = Background(self, self.draw, lambda fault: self.say(fault, "error"))
+        choices = MethodChoices(self._background)
+        self.control = RemoteControl(self, self._background, choices)
+        self.runs = LocalRuns(self, options, self._background, choices)
+        self._start, self._tour = start, tour
+        self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
+        self._drawn: tuple[str, View] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="status")
+        yield Static(id="tabs")
+        with ContentSwitcher(initial="live", id="panels"):
+            yield from self._panels
+        yield Filter()
+        yield Static(id="keys")
 
     def on_mount(self) -> None:
+        self.set_class(self.glyphs == "ascii", "-ascii")
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
+        self.files.start()
+        self.call_after_refresh(self.draw)
+        self.call_after_refresh(self._focus_panel)
         match self._start:
             case Path() as folder:
                 self.open_session(folder)
             case NewRun() as wish:
-                self._begin(wish)
+                self.runs.begin(wish)
             case Choices() as choices:
-                self.call_after_refresh(self.action_new_run, choices)
+                self.call_after_refresh(self.runs.new_run, choices)
             case None:
-                self.call_after_refresh(self.action_show_panel, "sessions")
+                self.call_after_refresh(self.show_panel, "sessions")
         if self._tour:
             self.call_after_refresh(self.push_screen, Tour())
 
-    @property
-    def running_here(self) -> bool:
-        return self.launch is not None and self.launch.is_alive()
+    def on_unmount(self) -> None:
+        self.files.end()
+
+    def on_resize(self, event: Resize) -> None:
+        width, height = event.size
+        small = width < SMALLEST[0] or height < SMALLEST[1]
+        if small and not isinstance(self.screen, TooSmall):
+            self.push_screen(TooSmall())
+        elif not small and isinstance(self.screen, TooSmall):
+            self.pop_screen()
+        self.call_after_refresh(self._draw_rows)
+
+    # What is shown
 
     @property
-    def rounds_here(self) -> int:
-        """How many rounds the run of this process is to have, as far as it was shown."""
-        shown = self.launch is not None and self.launch.folder == self.view.run.folder
-        return self.view.run.rounds if shown else 0
+    def main(self) -> Any:
+        """The screen under all dialogs."""
+        return self.screen_stack[0]
+
+    @property
+    def panel(self) -> Panel:
+        """The visible panel."""
+        shown = self.main.query_one("#panels", ContentSwitcher).visible_content
+        assert isinstance(shown, Panel)
+        return shown
 
     @property
     def waiting(self) -> list[str]:
-        kinds = [command.kind for command in (*self.view.run.pending, *self._asked.values())]
-        return [*dict.fromkeys(WAITING[kind] for kind in kinds if kind in WAITING), *self._doing.values()]
+        """What has been asked for and is not done yet, as the status row says it."""
+        return [*self.control.waiting, *self._background.doing]
 
-    def idle_keys(self) -> tuple[str, ...]:
-        if self.view.replaying:
-            return WHILE_REPLAYING
-        return () if self.view.run.live else ("checkpoint", "stop")
-
-    def with_failure(self, run: Run) -> Run:
-        """A run that failed here is 'failed', with the sentence in its log, until it is started again."""
-        failure = self._failures.get(run.folder)
-        return run if failure is None else replace(run, state="failed", events=(*run.events, failure))
-
-    # Steering
-
-    def action_pause(self) -> None:
-        if self._steerable("pause"):
-            if not self.view.run.live:
-                self._ask_resume()
-            else:
-                self._post("resume" if self.view.run.state in ("paused", "pausing") else "pause")
-
-    def action_stop(self) -> None:
-        if self._steerable("stop", live=True):
-            self._confirm(
-                f"Stop {self.view.run.name}?",
-                "The clients at work finish and are kept, then a checkpoint is written.",
-                "stop; space starts it again",
-                lambda: self._post("stop"),
-            )
-
-    def action_checkpoint(self) -> None:
-        if not self._steerable("a checkpoint", live=True):
-            return
-        choices = [
-            ("now", "now", "at the next client boundary, with the round's finished clients"),
-            ("cka", "with CKA", "at the end of the round, with how alike the models are"),
-        ]
-
-        def chosen(which: str | None) -> None:
-            if which:
-                self._post("checkpoint", {"cka": True} if which == "cka" else {})
-
-        self.push_screen(Choose("Write a checkpoint", "", choices), chosen)
-
-    def action_switch(self) -> None:
-        if self._steerable("a switch"):
-            self._with_offers(self._show_switch)
-
-    def _show_switch(self, offers: list[Offer]) -> None:
-        run = self.view.run
-        when = f"Takes hold at the end of the round; until then {run.method} goes on."
-        if not run.live:
-            when = "Nobody runs this session: the switch waits for its next start (space)."
-
-        def chosen(wish: SwitchWish | None) -> None:
-            if wish:
-                self._post("switch", {"method": wish.method, "set": list(wish.settings)})
-
-        self.push_screen(SwitchDialog(run.config, offers, when), chosen)
-
-    def action_fork(self) -> None:
-        if not self.view.run.document:
-            self.say("There is no session to fork: open one with a.")
-            return
-        self._with_offers(self._show_fork)
-
-    def _show_fork(self, offers: list[Offer]) -> None:
-        known = [(each.name, each.title) for each in offers if each.obstacle is None]
-        dialog = ForkDialog(self.view.run, self.view.shown, self.sessions_dir, known)
-        parent = self.view.run.folder
-        self.push_screen(dialog, lambda wish: self._fork(parent, wish) if wish else None)
-
-    def _fork(self, parent: Path, wish: ForkWish) -> None:
-        def work() -> None:
-            from simulator.progress import Event, RoundStarted
-            from simulator.sessions.forking import fork
-
-            def observe(event: Event) -> None:
-                if isinstance(event, RoundStarted):
-                    self.call_from_thread(
-                        self._do, "fork", f"forking: round {event.round} of {wish.round} again"
-                    )
-
-            fork(
-                parent,
-                wish.folder,
-                self.places.data,
-                wish.round,
-                method=wish.method,
-                assignments=wish.settings,
-                workers=self.places.workers,
-                device=self.places.device,
-                observe=observe,
-            )
-
-        self._on_thread("fork", "forking…", work, lambda _: self._forked(wish.folder))
-
-    def _forked(self, folder: Path) -> None:
-        choices = [
-            ("open", "open", "show the fork"),
-            ("run", "run", "show it and run it here"),
-            ("stay", "stay", "it waits in Sessions (s)"),
-        ]
-
-        def chosen(which: str | None) -> None:
-            if which in ("open", "run"):
-                self.open_session(folder)
-            if which == "run":
-                self._launch(folder, self.places.resumer(folder))
-
-        self.push_screen(Choose(f"Forked: {folder.name}", "", choices), chosen)
-
-    def _ask_resume(self) -> None:
-        run = self.view.run
-        if self.running_here:
-            self.say(
-                f"{self._running_name} runs here already; stop it first, or use `htfl-sim resume`.", "warning"
-            )
-        else:
-            self.push_screen(ResumeDialog(run), lambda wish: self._resume(run.folder, wish) if wish else None)
-
-    def _resume(self, folder: Path, wish: ResumeWish) -> None:
-        self._launch(folder, self.places.resumer(folder, wish.rounds, wish.allow_inexact))
-
-    # Runs of this process
-
-    def action_new_run(self, choices: Choices | None = None) -> None:
-        if self.running_here:
-            self.say(
-                f"{self._running_name} runs here already; stop it first, or use `htfl-sim run`.", "warning"
-            )
-            return
-        dialog = NewRunDialog(
-            self.sessions_dir, self.places.data, choices or Choices(), self.places.name or ""
-        )
-        self.push_screen(dialog, lambda wish: self._begin(wish) if wish else None)
-
-    def on_new_run_wanted(self, message: NewRunWanted) -> None:
-        self.action_new_run()
-
-    def _begin(self, wish: NewRun) -> None:
-        self._launch(wish.folder, self.places.creator(wish))
-        self.change(run=Run(wish.folder), round=None, pinned=frozenset(), filter="")
-        self.action_show_panel("live")
-
-    def _launch(self, folder: Path, open: Opener) -> None:
-        self._failures.pop(folder, None)
-        self._do("run", "starting…")
-        self.launch = Launch(folder, open, self.post_message)
-        self.launch.start()
-
-    def on_run_started(self, message: RunStarted) -> None:
-        self._do("run")
-        if self.view.run.folder == message.folder:
-            self.watch_files.follow(message.folder)
-
-    def on_run_ended(self, message: RunEnded) -> None:
-        self._do("run")
-        if message.failure is None:
-            self.say(f"{message.folder.name} has {message.state}.")
-            return
-        self.say(f"{message.folder.name} failed: {message.failure}", "error")
-        self._failures[message.folder] = {
-            "event": "failed",
-            "at": checkpoints.lock.now(),
-            "round": self.view.run.round,
-            "message": message.failure,
-        }
-        if self.view.run.folder == message.folder:
-            self.change(run=self.with_failure(self.view.run))
-
-    @property
-    def _running_name(self) -> str:
-        return self.launch.folder.name if self.launch else ""
-
-    # Commands and their answers
-
-    def _post(self, kind: str, arguments: dict[str, Any] | None = None) -> None:
-        """Leave a command in the session's mailbox, and say so until it is answered."""
-        folder = self.view.run.folder
-
-        def posted(command: Command) -> None:
-            self._asked[command.id] = command
-            self.watch_files.expect(folder, command)
-            self.draw()
-
-        self._on_thread("post", "", partial(checkpoints.post, folder, kind, arguments), posted)
-
-    def on_answered(self, message: Answered) -> None:
-        command, answer = message.command, message.answer
-        self._asked.pop(command.id, None)
-        if answer is None:
-            self.say(f"The {command.kind} was not answered: the run had ended.", "warning")
-        elif answer.outcome == "refused":
-            self.say(f"The {command.kind} was refused: {answer.message}", "warning")
-        else:
-            after = f" (after round {answer.round})" if answer.round is not None else ""
-            self.say(f"{command.kind}: {answer.message or 'done'}{after}")
+    def change(self, **changes: Any) -> None:
+        """Show another View."""
+        self.view = replace(self.view, **changes)
         self.draw()
 
-    def _steerable(self, what: str, live: bool = False) -> bool:
-        """Whether a session can be steered now; says why not."""
-        run, view = self.view.run, self.view
-        why = None
-        if not run.document:
-            why = f"There is no session for {what}: open one with a, or begin one with n."
-        elif view.replaying:
-            why = f"Round {view.shown} is a replay: L goes back to the newest round; f forks here."
-        elif live and not run.live:
-            why = f"{run.name} is {run.state}, so {what} makes no sense; space goes on with it."
-        elif run.state == "stopping":
-            why = f"{run.name} is stopping."
-        if why:
-            self.say(why)
-        return why is None
-
-    def _with_offers(self, show: Callable[[list[Offer]], None]) -> None:
-        """Call `show` with what each method needs of the session's models, once that is known."""
-        run = self.view.run
-        key = str(run.config.get("federation")) + str(run.config.get("data"))
-        if key in self._offers:
-            show(self._offers[key])
-            return
-
-        def known(offers: list[Offer]) -> None:
-            self._offers[key] = offers
-            show(offers)
-
-        def work() -> list[Offer]:
-            from tui.app.survey import survey
-
-            return survey(run.config)
-
-        self._on_thread("survey", "asking the methods…", work, known)
-
-    def _on_thread(
-        self, topic: str, doing: str, work: Callable[[], Any], then: Callable[[Any], None]
-    ) -> None:
-        """Do something slow; `then` gets what came out, a notice the sentence of what went wrong."""
-
-        def run() -> None:
+    def draw(self) -> None:
+        """Bring the rows and the visible panel up to date."""
+        self._draw_rows()
+        panel = self.panel
+        if self._drawn is None or self._drawn[0] != panel.id or not self.view.looks_like(self._drawn[1]):
+            self._drawn = (panel.id or "", self.view)
             try:
-                result = work()
-            except Exception as error:  # whatever it is, it is shown, and the app goes on
-                self.call_from_thread(self._do, topic)
-                self.call_from_thread(self.say, explain(error)[0], "error")
-            else:
-                self.call_from_thread(self._do, topic)
-                self.call_from_thread(then, result)
+                panel.show(self.view)
+            except Exception as fault:  # a fault in a picture must not end the app, and the run with it
+                self.say(explain(fault)[0], "error")
 
-        self._do(topic, doing)
-        self.run_worker(run, thread=True)
+    def _draw_rows(self) -> None:
+        if self.main.is_mounted:
+            rows.draw(self.main, self.view, self.panel.id or "", self.waiting, self.glyphs)
 
-    def _do(self, topic: str, doing: str = "") -> None:
-        """Say in the status row what this process is at; an empty word: no longer."""
-        self._doing.pop(topic, None)
-        if doing:
-            self._doing[topic] = doing
+    def say(self, message: str, severity: Severity = "information") -> None:
+        """A notice, in a sentence."""
+        seconds = NOTICE_SECONDS[severity]
+        self.notify(spelled(message, self.glyphs), severity=severity, timeout=seconds, markup=False)
+
+    def ask(self, dialog: Dialog[Given], then: Callable[[Given], None]) -> None:
+        """Show a dialog; `then` gets what it gives back, unless it is left without an answer."""
+        self.push_screen(dialog, lambda given: None if given is None else then(given))
+
+    def show_panel(self, panel: str) -> None:
+        """Show a panel, by its id."""
+        self.screen.minimize()
+        self.query_one("#panels", ContentSwitcher).current = panel
         self.draw()
+        self.call_after_refresh(self._focus_panel)
 
-    def _confirm(self, title: str, text: str, yes: str, then: Callable[[], None]) -> None:
-        self.push_screen(confirm(title, text, yes), lambda answer: then() if answer == "yes" else None)
+    def _focus_panel(self) -> None:
+        self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
+
+    def watch_theme(self) -> None:
+        if self.is_running and self.screen_stack:
+            self._drawn = None
+            self.call_after_refresh(self.draw)
+
+    # What is read, and what panels and runs tell
+
+    def open_session(self, folder: Path) -> None:
+        """Show this session, live."""
+        self.files.follow(folder)
+        self.change(run=Run(folder), round=None, pinned=frozenset(), filter="")
+
+    def on_session_opened(self, message: messages.SessionOpened) -> None:
+        self._go_to(message.folder)
+
+    def on_run_read(self, message: messages.RunRead) -> None:
+        run = self.runs.with_failure(message.run)
+        if run.folder != self.view.run.folder:
+            return
+        if run.error and run.error != self.view.run.error:
+            self.say(run.error, "error")
+        self.change(run=run)
+
+    def on_compared_read(self, message: messages.ComparedRead) -> None:
+        self.change(compared=message.runs)
+
+    def on_client_pinned(self, message: messages.ClientPinned) -> None:
+        self.change(pinned=self.view.pinned ^ {message.client})
+
+    def on_session_marked(self, message: messages.SessionMarked) -> None:
+        marked = self.view.marked
+        others = tuple(each for each in marked if each != message.folder)
+        self._mark(others if message.folder in marked else (*marked, message.folder))
+
+    def _mark(self, folders: tuple[Path, ...]) -> None:
+        compared = tuple(run for run in self.view.compared if run.folder in folders)
+        self.change(marked=folders, compared=compared)
+        self.files.compare(folders)
+
+    def on_new_run_wanted(self, message: messages.NewRunWanted) -> None:
+        self.runs.new_run()
+
+    def on_run_started(self, message: messages.RunStarted) -> None:
+        self.runs.started(message)
+
+    def on_run_ended(self, message: messages.RunEnded) -> None:
+        self.runs.ended(message)
+
+    def on_answered(self, message: messages.Answered) -> None:
+        self.control.answered(message)
+
+    # What keys do
+
+    def action_steer(self, what: str) -> None:
+        """Ask something of the session shown, or of this process's run."""
+        {
+            "pause": self._pause,
+            "stop": self.control.stop,
+            "checkpoint": self.control.checkpoint,
+            "switch": self.control.switch,
+            "fork": self.runs.fork,
+            "new_run": self.runs.new_run,
+        }[what]()
+
+    def _pause(self) -> None:
+        """Pause the run, or let it go on; start again one that nobody runs."""
+        if self.control.steerable("pause"):
+            (self.control.pause if self.view.run.live else self.runs.resume)()
+
+    def action_show_panel(self, panel: str) -> None:
+        self.show_panel(panel)
+
+    def action_panel(self, action: str) -> None:
+        """Let the visible panel do it, if it can; the table of keys says which can."""
+        key = next(key for key in KEYS if key.action == f"panel('{action}')")
+        do: Callable[[], None] | None = getattr(self.panel, f"action_{action}", None)
+        if do is not None and key.works_in(self.panel.id or ""):
+            do()
+        else:
+            places = ", ".join(PANEL_TITLES[each] for each in key.where)
+            self.say(f"{key.print} works in {places}: {key.about}")
+
+    def action_travel(self, rounds: int) -> None:
+        """Show an earlier or a later round; the newest is live."""
+        run = self.view.run
+        if not run.round:
+            self.say("No round is finished yet.")
+            return
+        target = max(1, self.view.shown + rounds)
+        self.change(round=None if target >= run.round else target)
+
+    def action_live(self) -> None:
+        self.change(round=None)
+
+    def action_chart_mode(self) -> None:
+        self.change(chart=(self.view.chart + 1) % 3)
+
+    def action_compare(self) -> None:
+        """The marked sessions beside the one shown."""
+        shown, marked = self.view.run.folder, self.view.marked
+        if shown != NOWHERE and shown not in marked:
+            self._mark((shown, *marked))
+        if len(self.view.marked) < 2:
+            self.say("Mark the sessions to compare with x in Sessions (s).")
+        self.show_panel("compare")
+
+    def action_filter(self) -> None:
+        self.query_one(Filter).ask(self.view.filter)
+
+    def on_filter_filtered(self, message: Filter.Filtered) -> None:
+        self.change(filter=message.words)
+        if message.done:
+            self._focus_panel()
+
+    def key_escape(self) -> None:
+        """Leave a maximised part."""
+        self.screen.minimize()
+
+    def action_maximise(self) -> None:
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif (part := self.focused or self._chart()) is not None:
+            self.screen.maximize(part, container=False)
+
+    def action_zoom(self, direction: int) -> None:
+        if (chart := self._chart()) is not None:
+            {1: chart.zoom_in, -1: chart.zoom_out, 0: chart.reset_view}[direction]()
+
+    def action_pan(self, share: float) -> None:
+        if (chart := self._chart()) is not None:
+            chart.pan(share)
+
+    def _chart(self) -> LineChart | None:
+        """The chart with the focus, else the panel's first visible one."""
+        if isinstance(self.focused, LineChart):
+            return self.focused
+        return next((chart for chart in self.panel.query(LineChart) if chart.is_on_screen), None)
+
+    def action_mouse(self) -> None:
+        """Hand the mouse to the terminal, whose own selection works then, or take it back."""
+        self.has_mouse = not self.has_mouse
+        terminal.give_mouse(self._driver, self.has_mouse)
+        terminals = "The terminal has the mouse: select text as usual."
+        self.say("The app has the mouse." if self.has_mouse else terminals)
+
+    def action_command_palette(self) -> None:
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
+            self.push_screen(CommandPalette(providers=[Commands], id="--command-palette"))
+
+    def action_help(self) -> None:
+        self.push_screen(Help(self.panel.id or ""))
+
+    def action_change_theme(self) -> None:
+        themes = [(name, name, "") for name in sorted(self.available_themes)]
+        self.ask(Choose("Theme", "", themes, self.theme), lambda name: setattr(self, "theme", name))
+
+    def action_attach(self) -> None:
+        self.ask(AttachDialog(self.sessions_dir), self._go_to)
+
+    def _go_to(self, folder: Path) -> None:
+        self.open_session(folder)
+        self.show_panel("live")
+
+    def action_export(self) -> None:
+        where = "Written into the folder the app was started in."
+        self.ask(Choose("Export", where, CHOICES), self._export)
+
+    def _export(self, what: str) -> None:
+        title = f"htfl-sim · {self.view.run.name}"
+        try:
+            path, text = export(what, self.view, self.panel, lambda: self.export_screenshot(title=title))
+        except Exception as error:  # shown, and the app goes on
+            self.say(explain(error)[0], "error")
+        else:
+            if text:
+                self.push_screen(Text(f"Written to {path}", text))
+            else:
+                self.say(f"Written: {path}")
 
     # Leaving
 
@@ -355,7 +375,7 @@ class HtflApp(Frame):
         self.exit(STOP)
 
     async def action_quit(self) -> None:
-        if not self.running_here:
+        if not self.runs.running:
             self.exit(LEAVE)
             return
         choices = [
@@ -364,8 +384,8 @@ class HtflApp(Frame):
             ("cancel", "stay", "in the app"),
         ]
 
-        def chosen(which: str | None) -> None:
+        def chosen(which: str) -> None:
             if which in (KEEP, STOP):
                 self.exit(which)
 
-        self.push_screen(Choose("Leave", f"{self._running_name} runs in this process.", choices), chosen)
+        self.ask(Choose("Leave", f"{self.runs.name} runs in this process.", choices), chosen)

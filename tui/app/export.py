@@ -1,15 +1,39 @@
-"""What is shown, as files: the panel's numbers as CSV, the screen as SVG, the session as a command line."""
+"""What is shown, as files in the working folder."""
 
 import csv
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import checkpoints
-import presets
-from simulator.config import Config
-from simulator.nested import Raw, with_method
-from tui.cli.toml import value
+from simulator.analysis.reproduction import command_lines
+from simulator.errors import ConfigError
+from tui.app.dialogs.choose import Choice
+from tui.app.view import Panel, View
+
+CHOICES: tuple[Choice, ...] = (
+    ("csv", "CSV", "the numbers of this panel"),
+    ("svg", "SVG", "a picture of the screen"),
+    ("command", "command line", "what to type to get this session again"),
+)
+
+
+def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> tuple[Path, str]:
+    """Write one of CHOICES; the file, and its text where that is to be read at once.
+
+    Raises OSError, or the project's errors for a session that cannot be read.
+    """
+    name = view.run.name
+    if what == "command":
+        if not name:
+            raise ConfigError("there is no session to get again: open one with a.")
+        path, text = free_path(Path(), f"{name}-again", "txt"), "\n\n".join(command_lines(view.run.folder))
+        path.write_text(text.replace("\n\n", "\n") + "\n", encoding="utf-8")
+        return path, text
+    path = free_path(Path(), f"{name or 'htfl-sim'}-{panel.id}", what)
+    if what == "csv":
+        write_csv(path, *panel.table(view))
+    else:
+        path.write_text(picture(), encoding="utf-8")
+    return path, ""
 
 
 def free_path(folder: Path, stem: str, ending: str) -> Path:
@@ -27,76 +51,3 @@ def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object
         writer.writerow(columns)
         for row in rows:
             writer.writerow("" if cell is None or cell != cell else cell for cell in row)
-
-
-def command_lines(folder: Path) -> list[str]:
-    """What to type for the same results: the run, and for every fork and switch since, a fork at its round.
-
-    Forks, because a switch takes hold whenever it arrives, and a fork at the round that is named. Raises
-    SessionUnreadable, DiskError or ConfigError for a session that cannot be read.
-    """
-    session = checkpoints.SessionReader(folder)
-    config, parent = session.document["config"], session.parent
-    history = session.manifest().history if session.rounds() else []
-    name = f"{folder.name}-again"
-    if parent is None:
-        lines = [_run(config, name)]
-        later: Sequence[Raw] = history[1:]
-    else:
-        common, later = _split(history, parent["round"], config)
-        origin = folder.parent / parent["name"]
-        before = checkpoints.SessionReader(origin).document["config"] if origin.is_dir() else config
-        start = before | ({"method": common["method"], **common["settings"]} if common else {})
-        lines = [_fork(parent["name"], parent["round"], name, start, config)]
-    present = config
-    for number, entry in enumerate(later, 2):
-        after = present | {"method": entry["method"], **entry["settings"]}
-        lines.append(_fork(name, entry["from_round"] - 1, f"{folder.name}-again-{number}", present, after))
-        name, present = f"{folder.name}-again-{number}", after
-    return lines
-
-
-def _split(history: Sequence[Raw], round: int, config: Raw) -> tuple[Raw | None, Sequence[Raw]]:
-    """What was in force where a session branched off, and what changed after it had begun with `config`."""
-    common = [entry for entry in history if entry["from_round"] <= max(round, 1)]
-    own = history[len(common) :]
-    if own and own[0]["method"] == config["method"]:
-        own = own[1:]
-    return (common[-1] if common else None), own
-
-
-def _run(config: Raw, name: str) -> str:
-    preset = config.get("preset")
-    base: Raw = presets.load(str(preset)).config if preset in presets.names() else {}
-    chosen = ["--preset", str(preset)] if base else []
-    return shlex.join(["htfl-sim", "run", "--session", name, *chosen, *_changes(base, config)])
-
-
-def _fork(parent: str, round: int, name: str, before: Raw, after: Raw) -> str:
-    where = ["--at-round", str(round), "--session", name, "--run"]
-    # The data stay the parent's: a fork with another seed writes the partition's into its settings by itself.
-    return shlex.join(
-        ["htfl-sim", "fork", parent, *where, *_changes(before, {**after, "data": before["data"]})]
-    )
-
-
-def _changes(before: Raw, after: Raw) -> list[str]:
-    """The options that make one configuration of another; where it runs is left out, and what is not set."""
-    method = str(after["method"]["name"])
-    usual = _flat(Config.read(with_method(before, method)).to_json())
-    words = ["--method", method] if before.get("method", {}).get("name") != method else []
-    wanted = _flat(after)
-    if wanted["seed"] != usual["seed"]:
-        words += ["--seed", str(wanted["seed"])]
-    for key, each in wanted.items():
-        fixed = key in ("preset", "seed", "method.name", "runtime.device", "runtime.workers")
-        if not fixed and each is not None and each != usual.get(key):
-            words += ["--set", f"{key}={value(each)}"]
-    return words
-
-
-def _flat(raw: Raw, prefix: str = "") -> Raw:
-    flat: Raw = {}
-    for key, each in raw.items():
-        flat |= _flat(each, f"{prefix}{key}.") if isinstance(each, dict) else {f"{prefix}{key}": each}
-    return flat

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from textual.binding import Binding
 
-SCREENS = {
+PANEL_TITLES = {
     "live": "Live",
     "clients": "Clients",
     "similarity": "Similarity",
@@ -25,19 +25,18 @@ class Key:
     """A key, or several that do the same, and what it does.
 
     keys: as Textual names them, comma-separated. action: of the app; `panel('pin')` is `action_pin` of the visible
-    panel. label: for the footer, one or two words. about: for help and palette, a short sentence. shown: how the key
-    is printed. where: the panels it works in; none means everywhere. weight: the higher, the sooner the footer has room
-    for it; 0: never.
+    panel. label: for the footer, one or two words. about: for help and palette, a short sentence. weight: the higher,
+    the sooner the footer has room for it; 0: never. where: the panels it works in; none means everywhere. shown: how
+    the key is printed.
     """
 
     keys: str
     action: str
     label: str
     about: str
-    group: str
-    shown: str = ""
-    where: tuple[str, ...] = ()
     weight: int = 0
+    where: tuple[str, ...] = ()
+    shown: str = ""
 
     @property
     def print(self) -> str:
@@ -46,174 +45,95 @@ class Key:
 
     @property
     def name(self) -> str:
-        """The action without its arguments."""
+        """The action without its argument."""
         return self.action.partition("(")[0]
+
+    @property
+    def argument(self) -> str:
+        """The action's argument; "" where it has none."""
+        return self.action.partition("(")[2].rstrip(")").strip("'")
 
     def works_in(self, panel: str) -> bool:
         return not self.where or panel in self.where
 
 
-_TABS = tuple(
-    Key(
-        "s" if panel == "sessions" else str(number),
-        f"show_panel('{panel}')",
-        title,
-        f"Go to {title}.",
-        "Screens",
-    )
-    for number, (panel, title) in enumerate(SCREENS.items(), 1)
-)
-CHARTS = ("live", "clients", "similarity", "communication", "compare")
+def _tab(number: int, panel: str, title: str) -> Key:
+    key = "s" if panel == "sessions" else str(number)
+    return Key(key, f"show_panel('{panel}')", title, f"Go to {title}.")
 
-KEYS: tuple[Key, ...] = (
-    *_TABS,
-    Key(
-        "space",
-        "pause",
-        "pause",
-        "Pause the run; let a paused one go on; restart one that has ended.",
-        "Run",
-        weight=90,
+
+CHARTS = ("live", "clients", "similarity", "communication", "compare")
+LAYERS = ("similarity", "compare")
+UNITS = ("communication", "compare")
+TABLES = ("live", "clients")
+SORTED = ("live", "clients", "similarity", "sessions")
+
+GROUPS: dict[str, tuple[Key, ...]] = {
+    "Panels": tuple(_tab(number, *panel) for number, panel in enumerate(PANEL_TITLES.items(), 1)),
+    "Run": (
+        Key(
+            "space", "steer('pause')", "pause",
+            "Pause the run; let a paused one go on; restart one that has ended.", 90,
+        ),
+        Key("c", "steer('checkpoint')", "checkpoint", "Write a checkpoint now, also with CKA.", 55),
+        Key("m", "steer('switch')", "method", "Switch to another method, or other settings.", 70),
+        Key("f", "steer('fork')", "fork", "Make a new session that goes on from the round shown.", 65),
+        Key("S", "steer('stop')", "stop", "Stop the run between two clients, with a checkpoint.", 30),
+        Key("n", "steer('new_run')", "new run", "Begin a new run.", 20),
     ),
-    Key("c", "checkpoint", "checkpoint", "Write a checkpoint now, also with CKA.", "Run", weight=55),
-    Key("m", "switch", "method", "Switch to another method, or other settings.", "Run", weight=70),
-    Key("f", "fork", "fork", "Make a new session that goes on from the round shown.", "Run", weight=65),
-    Key("S", "stop", "stop", "Stop the run between two clients, with a checkpoint.", "Run", weight=30),
-    Key("n", "new_run", "new run", "Begin a new run.", "Run", weight=20),
-    Key("left_square_bracket", "travel(-1)", "round back", "One round back.", "Time travel", "[", weight=50),
-    Key("right_square_bracket", "travel(1)", "round on", "One round on.", "Time travel", "]", weight=49),
-    Key("left_curly_bracket", "travel(-10)", "10 back", "Ten rounds back.", "Time travel", "{"),
-    Key("right_curly_bracket", "travel(10)", "10 on", "Ten rounds on.", "Time travel", "}"),
-    Key("L", "live", "live", "Back to the newest round.", "Time travel", weight=48),
-    Key("a", "attach", "attach", "Show another session.", "Sessions", weight=25),
-    Key(
-        "x",
-        "panel('mark')",
-        "mark",
-        "Mark the session under the cursor for comparison.",
-        "Sessions",
-        where=("sessions",),
-        weight=80,
+    "Time travel": (
+        Key("left_square_bracket", "travel(-1)", "round back", "One round back.", 50, shown="["),
+        Key("right_square_bracket", "travel(1)", "round on", "One round on.", 49, shown="]"),
+        Key("left_curly_bracket", "travel(-10)", "10 back", "Ten rounds back.", shown="{"),
+        Key("right_curly_bracket", "travel(10)", "10 on", "Ten rounds on.", shown="}"),
+        Key("L", "live", "live", "Back to the newest round.", 48),
     ),
-    Key("v", "compare", "compare", "Compare the marked sessions with the one shown.", "Sessions", weight=24),
-    Key("slash", "filter", "filter", "Show only what has these words.", "View", "/", weight=40),
-    Key(
-        "p",
-        "panel('pin')",
-        "pin",
-        "Pin the client under the cursor: its line is drawn on top and named.",
-        "View",
-        where=("live", "clients"),
-        weight=60,
+    "Sessions": (
+        Key("a", "attach", "attach", "Show another session.", 25),
+        Key("x", "panel('mark')", "mark", "Mark the session under the cursor for comparison.", 80, ("sessions",)),
+        Key("v", "compare", "compare", "Compare the marked sessions with the one shown.", 24),
     ),
-    Key(
-        "y",
-        "chart_mode",
-        "chart",
-        "Accuracy as band and mean, all lines, or clients × rounds.",
-        "View",
-        where=("live",),
-        weight=58,
+    "View": (
+        Key("slash", "filter", "filter", "Show only what has these words.", 40, shown="/"),
+        Key(
+            "p", "panel('pin')", "pin",
+            "Pin the client under the cursor: its line is drawn on top and named.", 60, TABLES,
+        ),
+        Key("y", "chart_mode", "chart", "Accuracy as band and mean, all lines, or clients × rounds.", 58, ("live",)),
+        Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
+        Key("comma", "panel('previous')", "previous", "The layer before; in Compare, a lower target.", 62, LAYERS, ","),
+        Key("full_stop", "panel('next')", "next", "The layer after; in Compare, a higher target.", 61, LAYERS, "."),
+        Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds.", 63, UNITS),
+        Key("z", "maximise", "maximise", "The focused part of the screen alone; again: all of it.", 35),
+        Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", 15, CHARTS, "+"),
+        Key("minus", "zoom(-1)", "zoom out", "Zoom out of the chart.", 14, CHARTS, "-"),
+        Key("shift+left", "pan(-0.25)", "pan left", "Earlier rounds of a zoomed chart.", where=CHARTS),
+        Key("shift+right", "pan(0.25)", "pan right", "Later rounds of a zoomed chart.", where=CHARTS),
+        Key("0", "zoom(0)", "whole chart", "All rounds of the chart.", where=CHARTS),
+        Key("tab", "focus_next", "next part", "The focus to the next part of the screen."),
+        Key("shift+tab", "focus_previous", "part before", "The focus to the part before."),
     ),
-    Key(
-        "o",
-        "panel('sort')",
-        "sort",
-        "Sort by the next column; cluster the similarity matrix.",
-        "View",
-        where=("live", "clients", "similarity", "sessions"),
-        weight=45,
+    "App": (
+        Key("w", "export", "export", "Write what is shown: CSV, SVG, or the command line.", 28),
+        Key("T", "change_theme", "theme", "Choose the colours."),
+        Key(
+            "percent_sign", "mouse", "mouse",
+            "Leave the mouse to the terminal, to select text; or take it.", shown="%",
+        ),
+        Key("ctrl+p,colon", "command_palette", "palette", "Every command by name.", shown="ctrl+p :"),
+        Key("question_mark,f1", "help", "help", "All keys.", 95, shown="?"),
+        Key("q", "quit", "quit", "Leave: keep training without the app, or stop.", 94),
     ),
-    Key(
-        "comma",
-        "panel('previous')",
-        "previous",
-        "The layer before; in Compare, a lower target.",
-        "View",
-        ",",
-        ("similarity", "compare"),
-        weight=62,
-    ),
-    Key(
-        "full_stop",
-        "panel('next')",
-        "next",
-        "The layer after; in Compare, a higher target.",
-        "View",
-        ".",
-        ("similarity", "compare"),
-        weight=61,
-    ),
-    Key(
-        "u",
-        "panel('unit')",
-        "x axis",
-        "Over rounds, bytes, operations or seconds.",
-        "View",
-        where=("communication", "compare"),
-        weight=63,
-    ),
-    Key(
-        "z",
-        "maximise",
-        "maximise",
-        "The focused part of the screen alone; again: all of it.",
-        "View",
-        weight=35,
-    ),
-    Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", "View", "+", CHARTS, weight=15),
-    Key("minus", "zoom(-1)", "zoom out", "Zoom out of the chart.", "View", "-", CHARTS, weight=14),
-    Key(
-        "shift+left",
-        "pan(-0.25)",
-        "pan left",
-        "Earlier rounds of a zoomed chart.",
-        "View",
-        "shift+left",
-        CHARTS,
-    ),
-    Key(
-        "shift+right",
-        "pan(0.25)",
-        "pan right",
-        "Later rounds of a zoomed chart.",
-        "View",
-        "shift+right",
-        CHARTS,
-    ),
-    Key("0", "zoom(0)", "whole chart", "All rounds of the chart.", "View", where=CHARTS),
-    Key("tab", "focus_next", "next part", "The focus to the next part of the screen.", "View"),
-    Key("shift+tab", "focus_previous", "part before", "The focus to the part before.", "View"),
-    Key("w", "export", "export", "Write what is shown: CSV, SVG, or the command line.", "App", weight=28),
-    Key("T", "change_theme", "theme", "Choose the colours.", "App"),
-    Key(
-        "percent_sign",
-        "mouse",
-        "mouse",
-        "Leave the mouse to the terminal, to select text; or take it.",
-        "App",
-        "%",
-    ),
-    Key("ctrl+p,colon", "command_palette", "palette", "Every command by name.", "App", "ctrl+p :"),
-    Key("question_mark,f1", "help", "help", "All keys.", "App", "?", weight=95),
-    Key("q", "quit", "quit", "Leave: keep training without the app, or stop.", "App", weight=94),
-)
+}  # fmt: skip
+KEYS = tuple(key for keys in GROUPS.values() for key in keys)
 
 WHILE_REPLAYING = ("pause", "checkpoint", "switch", "stop")
-"""Actions that steer the run, and so make no sense while an earlier round is shown."""
+"""What steers the run, and so makes no sense while an earlier round is shown."""
 
 
 def bindings() -> list[Binding]:
     """The table as Textual's bindings."""
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
-
-
-def groups() -> dict[str, list[Key]]:
-    """The table by group, in its order."""
-    found: dict[str, list[Key]] = {}
-    for key in KEYS:
-        found.setdefault(key.group, []).append(key)
-    return found
 
 
 def footer(panel: str, width: int) -> Iterator[Key]:

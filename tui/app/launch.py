@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from tui.app.messages import RunEnded, RunStarted
-from tui.cli.errors import explain
+from tui.common.errors import explain
 
 if TYPE_CHECKING:
     from simulator.progress import Event, Observer

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.message import Message
 
 from checkpoints import Answer, Command
-from tui.app.feed import Run
+from simulator.analysis.run import Run
 
 
 @dataclass

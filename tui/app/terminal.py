@@ -59,3 +59,11 @@ def silence() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
+
+
+def give_mouse(driver: object, to_app: bool) -> None:
+    """Have the terminal report the mouse to the app, or keep it for its own selection."""
+    # Textual has no public switch for it; its drivers for real terminals have this pair.
+    switch = getattr(driver, f"_{'enable' if to_app else 'disable'}_mouse_support", None)
+    if switch is not None:
+        switch()

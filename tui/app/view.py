@@ -1,14 +1,13 @@
 """What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual.containers import Container
 from textual.widget import Widget
 
-from tui.app.curves import Curves, Record
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Run
+from simulator.analysis.curves import Curves, Record
+from simulator.analysis.run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +23,10 @@ class View:
     """Words that a client's line must have."""
     chart: int = 0
     """The accuracy chart's mode: 0 band and mean, 1 all lines, 2 clients × rounds."""
-    sort: str = "id"
     marked: tuple[Path, ...] = ()
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[Run, ...] = ()
     """The marked sessions as they were last read."""
-    glyphs: Glyphs = "braille"
     sessions_dir: Path | None = None
     """The folder of sessions; None: the one that the run lies in."""
 
@@ -56,9 +53,6 @@ class View:
         """All rounds: while replaying, charts show the whole run with a cursor at the round shown."""
         return self.run.curves
 
-    def with_run(self, run: Run) -> "View":
-        return replace(self, run=run)
-
     def looks_like(self, other: "View") -> bool:
         """Whether panels would draw the same of both; how far a round has got is for the status row to say."""
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
@@ -75,8 +69,6 @@ def _is(mine: object, theirs: object) -> bool:
 
 class Panel(Container):
     """One of the app's screens. It draws what a View says, and asks for nothing itself."""
-
-    title: str = ""
 
     def first(self) -> Widget | None:
         """The part that has the focus when the panel comes up: the first in sight that takes keys."""

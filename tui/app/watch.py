@@ -10,7 +10,8 @@ from textual.message import Message
 
 import checkpoints
 from checkpoints import Command, DiskError, SessionUnreadable
-from tui.app.feed import LIVE, Feed
+from simulator.analysis.feed import Feed
+from simulator.analysis.run import LIVE
 from tui.app.messages import Answered, ComparedRead, RunRead
 
 POLL_SECONDS = 0.5

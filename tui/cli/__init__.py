@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import catalog, data, details, doctor, errors, fork, listing, resume, run, steer, tui, upkeep
+from tui.cli import catalog, data, details, doctor, fork, listing, resume, run, steer, tui, upkeep
+from tui.common import errors
 
 app = typer.Typer(
     name="htfl-sim",

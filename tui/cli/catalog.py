@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from simulator.nested import as_toml
 from tui.cli import completion, options, output
-from tui.cli.toml import as_toml
+from tui.common.formatting import size
 
 
 def presets(
@@ -97,13 +98,13 @@ def models(
     if as_json:
         output.emit({"groups": groups, "models": shown})
         return
-    columns = ["name", "what", ">parameters", ">MiB", ">features", "representations"]
+    columns = ["name", "what", ">parameters", ">size", ">features", "representations"]
     rows = [
         [
             each["name"],
             each["title"],
             f"{each['parameters']:,}",
-            f"{each['bytes'] / 2**20:.2f}",
+            size(each["bytes"]),
             each["features"],
             each["layers"],
         ]
@@ -133,10 +134,8 @@ def datasets(
       htfl-sim data fetch cifar10
       htfl-sim run --dataset ~/photos/by-species
     """
-    import simulator.data
     from simulator.data import datasets as room
 
-    assert simulator.data  # importing it registers the data sets
     folder = room.data_folder(data_dir)
     found = [_dataset_facts(room.get(each), folder) for each in ([name] if name else room.names())]
     if as_json:

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from tui.cli import literals
+from simulator.analysis import static_names
 
 Completer = Callable[[str], list[str]]
 
@@ -26,17 +26,15 @@ def _presets() -> list[str]:
 
 
 def _datasets() -> list[str]:
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     return datasets.names()
 
 
 def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """The sessions in the folder that the command line or the environment names."""
     import checkpoints
-    from tui.cli.options import sessions_dir
+    from tui.common.folders import sessions_dir
 
     folder = sessions_dir(ctx.params.get("sessions_dir"))
     return [path.name for path in checkpoints.sessions(folder) if path.name.startswith(incomplete)]
@@ -44,7 +42,9 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:
     """The built-in methods, those of installed packages, and those of the plugins the command line names."""
-    return [name for name in literals.methods(ctx.params.get("plugin") or ()) if name.startswith(incomplete)]
+    return [
+        name for name in static_names.methods(ctx.params.get("plugin") or ()) if name.startswith(incomplete)
+    ]
 
 
 def assignments(incomplete: str) -> list[str]:
@@ -68,5 +68,5 @@ def config_keys() -> list[str]:
 
 
 presets = of(_presets)
-models = of(lambda: [*literals.groups(), *literals.models()])
+models = of(lambda: [*static_names.groups(), *static_names.models()])
 datasets = of(_datasets)

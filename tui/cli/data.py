@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 from tui.cli import completion, options, output
+from tui.common.formatting import size
 
 if TYPE_CHECKING:
     from simulator.data.datasets import Dataset, Progress
@@ -58,10 +60,8 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
 
 def fetch_missing(name_or_path: str, folder: Path) -> None:
     """Download a data set that is not here yet, with a bar; a user's own data are left to the loader."""
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     if name_or_path in datasets.names() and not datasets.get(name_or_path).is_present(folder):
         output.say(f"{name_or_path} is not in {folder} yet; fetching it.")
         with _bar(name_or_path) as progress:
@@ -71,11 +71,19 @@ def fetch_missing(name_or_path: str, folder: Path) -> None:
 @contextmanager
 def _bar(name: str) -> Iterator["Progress"]:
     """A bar of bytes on stderr, in a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), _Downloaded(), TimeRemainingColumn())
     console = output.stderr()
-    with Bars(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bars:
+    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
         task = bars.add_task(name, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total or None)
+
+
+class _Downloaded(ProgressColumn):
+    """How much of how much, and how fast."""
+
+    def render(self, task: Task) -> Text:
+        whole = f" of {size(task.total)}" if task.total else ""
+        return Text(f"{size(task.completed)}{whole}, {size(task.speed)}/s")
 
 
 def _say_files(dataset: "Dataset", folder: Path, as_json: bool) -> None:
@@ -89,10 +97,8 @@ def _say_files(dataset: "Dataset", folder: Path, as_json: bool) -> None:
 
 
 def _dataset(name: str) -> "Dataset":
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     return datasets.get(name)
 
 

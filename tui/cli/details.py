@@ -9,11 +9,18 @@ import typer
 
 import checkpoints
 from checkpoints import Command, DiskError, SessionUnreadable, UnfinishedRound
-from tui.cli import lineage, literals, options, output, running, toml
+from simulator.analysis import static_names
+from simulator.analysis.summary import Summary
+from simulator.analysis.well_formed import well_formed
+from simulator.nested import toml_value
+from tui.cli import options, output, running
 from tui.cli.resume import described
-from tui.cli.summary import Summary, well_formed
+from tui.common import folders, formatting
+from tui.common.formatting import percent, size
+from tui.common.sparkline import sparkline
 
 EVENTS_SHOWN = 12
+WIDEST = 60  # characters of the course of accuracies
 
 
 def show(
@@ -35,7 +42,7 @@ def show(
       htfl-sim show mu07 --round 10
       htfl-sim show mu07 --json | jq .record.accuracy.per_client
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     page = Page.read(folder, round)
     with well_formed(folder):
         if as_json:
@@ -133,14 +140,14 @@ class Page:
         config, environment = self._in_force(), self.document["environment"]
         summary = self.summary
         return [
-            ("session", f"{summary.name}  ({summary.path}, {output.size(summary.bytes)})"),
+            ("session", f"{summary.name}  ({summary.path}, {size(summary.bytes)})"),
             ("state", f"{summary.state}, round {summary.round} of {summary.rounds}"),
             ("unfinished", self._unfinished()),
             ("created", summary.created),
             ("forked from", _place(summary.parent)),
             ("forks", ", ".join(f"{child['name']} at round {child['round']}" for child in self.children)),
             ("preset", config.get("preset")),
-            ("methods", lineage.course(summary) if len(summary.history) > 1 else None),
+            ("methods", formatting.course(summary.methods) if len(summary.history) > 1 else None),
             ("method", _settings(config["method"])),
             *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
             ("wire", _disturbed(config.get("wire", {}))),
@@ -193,7 +200,7 @@ class Page:
         return [
             {
                 "client": client,
-                "model": literals.assigned(group, client),
+                "model": static_names.assigned(group, client),
                 "accuracy": accuracy,
                 "loss": record["loss"]["per_client"][client],
                 "up": record["bytes"]["per_client_up"][client],
@@ -264,10 +271,10 @@ def _client_row(client: dict[str, Any]) -> list[object]:
     return [
         client["client"],
         client["model"],
-        output.share(client["accuracy"]),
+        percent(client["accuracy"]),
         None if loss is None else f"{loss:.4f}",
-        output.size(client["up"]),
-        output.size(client["down"]),
+        size(client["up"]),
+        size(client["down"]),
         _remark(client),
     ]
 
@@ -275,18 +282,18 @@ def _client_row(client: dict[str, Any]) -> list[object]:
 def _traffic(record: dict[str, Any]) -> list[tuple[str, object]]:
     traffic = record["bytes"]
     totals = [
-        (way, f"{output.size(traffic[way])}, {output.size(traffic[f'{way}_total'])} since round 1")
+        (way, f"{size(traffic[way])}, {size(traffic[f'{way}_total'])} since round 1")
         for way in ("up", "down")
     ]
-    return [*totals, *((name, output.size(count)) for name, count in traffic["by_tensor"].items())]
+    return [*totals, *((name, size(count)) for name, count in traffic["by_tensor"].items())]
 
 
 def _curve(means: list[float | None]) -> str | None:
     known = [mean for mean in means if mean is not None]
     if not known:
         return None
-    ends = f"{output.share(known[0])} → {output.share(known[-1])}, best {output.share(max(known))}"
-    return f"{output.sparkline(means)}  {ends}"
+    ends = f"{percent(known[0])} → {percent(known[-1])}, best {percent(max(known))}"
+    return f"{sparkline(means, min(len(means), WIDEST))}  {ends}"
 
 
 def _event(event: dict[str, Any]) -> list[object]:
@@ -315,6 +322,6 @@ def _settings(section: dict[str, Any]) -> str:
     """A section in one line: name first if it has one, values that are set."""
     pairs = {key: value for key, value in section.items() if value is not None and key != "name"}
     written = [
-        f"{key}={value if isinstance(value, str) else toml.value(value)}" for key, value in pairs.items()
+        f"{key}={value if isinstance(value, str) else toml_value(value)}" for key, value in pairs.items()
     ]
     return "  ".join([section["name"], *written] if "name" in section else written)

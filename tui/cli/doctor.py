@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from tui.cli import options, output
+from tui.common import folders
+from tui.common.formatting import size
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def _machine() -> Iterator[Finding]:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Finding("cores", "ok", f"{usable} usable, {platform.machine()}")
     memory = psutil.virtual_memory()
-    yield Finding("memory", "ok", f"{output.size(memory.available)} free of {output.size(memory.total)}")
+    yield Finding("memory", "ok", f"{size(memory.available)} free of {size(memory.total)}")
 
 
 def _cuda() -> Finding:
@@ -71,16 +73,12 @@ def _cuda() -> Finding:
     if not torch.cuda.is_available():
         return Finding("cuda", "missing", "no CUDA device; runs use the CPU")
     found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return Finding(
-        "cuda", "ok", ", ".join(f"{each.name} ({output.size(each.total_memory)})" for each in found)
-    )
+    return Finding("cuda", "ok", ", ".join(f"{each.name} ({size(each.total_memory)})" for each in found))
 
 
 def _data(option: str | None) -> Iterator[Finding]:
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     folder = datasets.data_folder(option)
     for name in datasets.names():
         dataset = datasets.get(name)
@@ -92,7 +90,7 @@ def _data(option: str | None) -> Iterator[Finding]:
 
 
 def _disk(option: Path | None) -> Iterator[Finding]:
-    folder = options.sessions_dir(option).absolute()
+    folder = folders.sessions_dir(option).absolute()
     there = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=there) as probe:
@@ -102,7 +100,7 @@ def _disk(option: Path | None) -> Iterator[Finding]:
         yield Finding("sessions folder", "fault", f"{folder} cannot be written: {error.strerror}")
     else:
         yield Finding("sessions folder", "ok", f"{folder} can be written")
-    yield Finding("disk", "ok", f"{output.size(shutil.disk_usage(there).free)} free for sessions")
+    yield Finding("disk", "ok", f"{size(shutil.disk_usage(there).free)} free for sessions")
 
 
 def _terminal() -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import typer
 
 from tui.cli import completion, options, output, running
 from tui.cli.options import SCALE, WHAT
+from tui.common import folders
 
 if TYPE_CHECKING:
     from simulator.progress import Event
@@ -93,9 +94,9 @@ def fork(
     from simulator.sessions.forking import fork as branch
     from simulator.sessions.session import Session
 
-    into = options.sessions_dir(sessions_dir)
-    parent = options.session_folder(session, into)
-    folder = into / options.checked_name(name)
+    into = folders.sessions_dir(sessions_dir)
+    parent = folders.session_folder(session, into)
+    folder = into / folders.checked_name(name)
     options.load_plugins(plugin)
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]

@@ -4,9 +4,11 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import lineage, options, output
-from tui.cli.lineage import Placed
-from tui.cli.summary import Summary, folders
+import checkpoints
+from simulator.analysis.lineage import Branch, tree
+from simulator.analysis.summary import Summary
+from tui.cli import options, output
+from tui.common import folders, formatting
 
 EXPENDABLE = ["created", "size", "best", "data", "forked at"]
 
@@ -26,8 +28,8 @@ def sessions(
       htfl-sim sessions --size --sessions-dir /mnt/big/sessions
       htfl-sim sessions --json | jq -r '.[] | select(.state=="stopped") | .name'
     """
-    folder = options.sessions_dir(sessions_dir)
-    found = lineage.tree([Summary.read(path, sized=size) for path in folders(folder)])
+    folder = folders.sessions_dir(sessions_dir)
+    found = tree([Summary.read(path, sized=size) for path in checkpoints.session_folders(folder)])
     if as_json:
         output.emit([each.summary.to_json() for each in found])
         return
@@ -37,7 +39,7 @@ def sessions(
     columns = ["name", "method", "data", ">round", ">accuracy", ">best", "state", "created"]
     if size:
         columns.append(">size")
-    if any(each.origin for each in found):
+    if any(each.summary.parent for each in found):
         columns.append("forked at")
     rows = (_row(each, size, "forked at" in columns) for each in found)
     named = {column.lstrip(">") for column in columns}
@@ -47,17 +49,23 @@ def sessions(
             output.say(f"{each.summary.name} is damaged: {each.summary.error}", "yellow")
 
 
-def _row(placed: Placed, size: bool, forks: bool) -> list[object]:
-    each = placed.summary
+def _row(branch: Branch, size: bool, forks: bool) -> list[object]:
+    each = branch.summary
     return [
-        placed.rule + each.name,
-        lineage.course(each),
+        formatting.branches(branch.last) + each.name,
+        formatting.course(each.methods),
         each.dataset,
         None if each.round is None else f"{each.round}/{each.rounds}",
-        output.share(each.accuracy),
-        output.share(each.best),
+        formatting.percent(each.accuracy),
+        formatting.percent(each.best),
         each.state,
         each.created[:16].replace("T", " ") if each.created else None,
-        *([output.size(each.bytes)] if size else []),
-        *([placed.origin] if forks else []),
+        *([formatting.size(each.bytes)] if size else []),
+        *([_origin(branch)] if forks else []),
     ]
+
+
+def _origin(branch: Branch) -> str:
+    """Where a session was forked, and whether its parent is still there."""
+    parent = branch.summary.parent
+    return f"{parent['name']}@{parent['round']}{' (gone)' * branch.orphan}" if parent else ""

@@ -1,7 +1,5 @@
 """Arguments and options that several commands share, and the folders they name."""
 
-import os
-import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -177,38 +175,3 @@ def load_plugins(files: Sequence[Path] | None) -> None:
 
         for file in files:
             plugins.load(file)
-
-
-def sessions_dir(option: Path | str | None) -> Path:
-    """`--sessions-dir`, else $HTFL_SESSIONS, else ./sessions."""
-    return Path(option or os.environ.get("HTFL_SESSIONS") or "sessions").expanduser()
-
-
-def session_folder(name: str, folder: Path) -> Path:
-    """The folder of a session that is there, by its name in the sessions folder or by path.
-
-    Raises SessionUnreadable, naming the nearest session, when there is none.
-    """
-    import checkpoints
-    from checkpoints import SessionUnreadable
-    from simulator.errors import nearest
-
-    for path in (folder / name, Path(name).expanduser()):
-        if path.is_dir() and path != folder and name not in ("", ".", ".."):
-            return path
-    known = [path.name for path in checkpoints.sessions(folder)]
-    raise SessionUnreadable(
-        f"no session '{name}' in {folder}.{nearest(name, known)} See `htfl-sim sessions`."
-    )
-
-
-def checked_name(name: str) -> str:
-    """A name for a new session. Raises ConfigError unless it is a plain file name."""
-    from simulator.errors import ConfigError
-
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise ConfigError(
-            f"'{name}' is no session name: use up to 100 letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit."
-        )
-    return name

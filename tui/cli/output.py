@@ -1,4 +1,4 @@
-"""Tables and JSON on stdout, messages on stderr, and how numbers are written."""
+"""Tables and JSON on stdout, messages on stderr."""
 
 import json
 import sys
@@ -10,7 +10,8 @@ from rich.console import Console, JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from tui.cli.errors import OutputClosed, printable
+from tui.common.errors import OutputClosed
+from tui.common.formatting import NONE, printable
 
 UNLIMITED = 10_000
 """Columns where no terminal sets a limit: in a pipe no cell may be cut."""
@@ -132,34 +133,5 @@ def heading(text: str) -> Text:
 def dash(value: object) -> str:
     """A value as a cell: nothing is a dash, several things are a list."""
     if value is None:
-        return "–"
+        return NONE
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def share(value: float | None) -> str:
-    """An accuracy, to four places, as the ledger and the papers have it."""
-    return "–" if value is None else f"{value:.4f}"
-
-
-def size(count: float | None) -> str:
-    """Bytes, in powers of 1,024."""
-    if count is None:
-        return "–"
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
-def sparkline(values: Sequence[float | None], width: int = 60) -> str:
-    """The course of values in [0, 1] as bars of eight heights, scaled to their range, of at most `width` characters."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return ""
-    low, span = min(known), (max(known) - min(known)) or 1.0
-    count = min(width, len(values))
-    chosen = [values[(2 * i + 1) * len(values) // (2 * count)] for i in range(count)]
-    return "".join(
-        " " if value is None else "▁▂▃▄▅▆▇█"[int((value - low) / span * 7.999)] for value in chosen
-    )

@@ -21,6 +21,7 @@ from simulator.progress import (
     Switched,
 )
 from tui.cli import output
+from tui.common.formatting import percent, size
 
 TRAINING = 0.9
 """The part of a round that the bar gives to training; the rest is evaluation and the checkpoint."""
@@ -178,10 +179,10 @@ def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], 
 def results_of(record: dict[str, Any]) -> list[str]:
     """A round's results, briefly."""
     accuracy, traffic = record["accuracy"], record["bytes"]
-    found = [f"accuracy {output.share(accuracy['mean'])} (best {output.share(accuracy['best_mean'])})"]
+    found = [f"accuracy {percent(accuracy['mean'])} (best {percent(accuracy['best_mean'])})"]
     if (loss := record["loss"]["mean"]) is not None:
         found.append(f"loss {loss:.4f}")
-    up, down = output.size(traffic["up_total"]), output.size(traffic["down_total"])
+    up, down = size(traffic["up_total"]), size(traffic["down_total"])
     return [*found, f"↑ {up} ↓ {down}", f"{record['timing']['seconds']:.1f} s"]
 
 

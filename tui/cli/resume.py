@@ -9,6 +9,7 @@ from checkpoints import Command, Locked
 from simulator.errors import ConfigError
 from tui.cli import mailbox, options, output, running, steer
 from tui.cli.options import HOW, SCALE
+from tui.common import folders
 
 
 def resume(
@@ -51,7 +52,7 @@ def resume(
       htfl-sim resume mu07 --rounds 200
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     reader = checkpoints.SessionReader(folder)
     if reader.alive() and not steal:
         given = {

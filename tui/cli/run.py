@@ -7,6 +7,7 @@ import typer
 
 from tui.cli import options, running
 from tui.cli.options import WHERE
+from tui.common import folders
 
 
 def run(
@@ -51,18 +52,18 @@ def run(
       htfl-sim run --config mine.toml --json > records.jsonl
       htfl-sim run --plugin my_method.py --method median_head
     """
-    name = options.checked_name(session) if session is not None else None
+    name = folders.checked_name(session) if session is not None else None
 
     from simulator.data.datasets import data_folder
     from simulator.sessions.session import Session
     from tui.cli.data import fetch_missing
-    from tui.cli.settings import Choices, new_name
+    from tui.common.settings import Choices, new_name
 
     options.load_plugins(plugin)
     settings = Choices(
         preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     ).read()
-    folder = options.sessions_dir(sessions_dir)
+    folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     data = data_folder(data_dir)
     fetch_missing(settings.data.dataset, data)

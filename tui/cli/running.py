@@ -9,7 +9,8 @@ import typer
 from checkpoints import SessionReader as Reader
 from checkpoints import UnfinishedRound
 from tui.cli import output
-from tui.cli.errors import OutputClosed
+from tui.common.errors import OutputClosed
+from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
     from simulator.progress import Observer
@@ -90,9 +91,9 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
         seconds = [record["timing"]["seconds"] for record in records[before:]]
         traffic = last["bytes"]
         pairs += [
-            ("accuracy", f"{output.share(last['accuracy']['mean'])} mean over clients"),
-            ("best", f"{output.share(best['accuracy']['mean'])} in round {best['round']}"),
-            ("traffic", f"↑ {output.size(traffic['up_total'])} ↓ {output.size(traffic['down_total'])}"),
+            ("accuracy", f"{percent(last['accuracy']['mean'])} mean over clients"),
+            ("best", f"{percent(best['accuracy']['mean'])} in round {best['round']}"),
+            ("traffic", f"↑ {size(traffic['up_total'])} ↓ {size(traffic['down_total'])}"),
             ("a round", f"{sum(seconds) / len(seconds):.2f} s" if seconds else None),
         ]
     return output.facts([*pairs, ("go on", resumes), ("look", mention(f"show {name}"))])

@@ -5,6 +5,7 @@ from typing import Any
 
 import checkpoints
 from tui.cli import output
+from tui.common.formatting import number
 
 
 def of_checkpoint(
@@ -36,9 +37,5 @@ def show(folder: Path, measured: dict[str, Any], as_json: bool) -> None:
         output.emit({"session": folder.name, **measured})
         return
     output.show(output.heading(f"CKA between clients of {folder.name} after round {measured['round']}"))
-    rows = ([name, _value(measured["layers"][name])] for name in measured["order"])
+    rows = ([name, number(measured["layers"][name])] for name in measured["order"])
     output.show(output.table(["layer", ">mean over pairs"], rows))
-
-
-def _value(mean: float | None) -> str | None:
-    return None if mean is None else f"{mean:.3f}"

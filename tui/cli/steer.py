@@ -10,6 +10,7 @@ import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.errors import ConfigError
 from tui.cli import completion, mailbox, options, output, similarity
+from tui.common import folders
 
 Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait until it has taken hold, or only ask for it.")
@@ -54,7 +55,7 @@ def pause(
       htfl-sim pause mu07
       htfl-sim pause mu07 --no-wait
     """
-    reader = _live(session, options.sessions_dir(sessions_dir), "pause")
+    reader = _live(session, folders.sessions_dir(sessions_dir), "pause")
     _report(reader, *_ask(reader, "pause", "pausing", wait, timeout), as_json)
 
 
@@ -74,7 +75,7 @@ def stop(
       htfl-sim stop mu07
       htfl-sim stop mu07 --timeout 60
     """
-    reader = _live(session, options.sessions_dir(sessions_dir), "stop")
+    reader = _live(session, folders.sessions_dir(sessions_dir), "stop")
     command, answer = _ask(reader, "stop", "stopping", wait, timeout)
     if answer:
         _let_go(reader)
@@ -110,7 +111,7 @@ def checkpoint(
       htfl-sim checkpoint mu07 --cka
       htfl-sim checkpoint mu07 --cka --round 40 --json > similarity.json
     """
-    reader = checkpoints.SessionReader(options.session_folder(session, options.sessions_dir(sessions_dir)))
+    reader = checkpoints.SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
     if round is not None and not cka:
         raise ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
     if cka and (round is not None or not reader.alive()):
@@ -157,7 +158,7 @@ def switch(
       htfl-sim switch mu07 fedlora --set method.mu=0.5 --set training.lr=0.005
       htfl-sim switch mu07 fedlora --set rounds=200
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     options.load_plugins(plugin)
     reader = checkpoints.SessionReader(folder)
     arguments = {"method": method, "set": list(assignments or ())}
@@ -181,7 +182,7 @@ def ask_to_go_on(reader: checkpoints.SessionReader, timeout: float | None = None
 
 def _live(name: str, folder: Any, what: str) -> checkpoints.SessionReader:
     """The session to steer; raises SessionError when nobody runs it."""
-    reader = checkpoints.SessionReader(options.session_folder(name, folder))
+    reader = checkpoints.SessionReader(folders.session_folder(name, folder))
     if not reader.alive():
         mailbox.refuse_idle(reader, what)
     return reader

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tui.cli import options
-from tui.cli.errors import OutputClosed
 from tui.cli.options import HOW, WHERE
+from tui.common import folders
+from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
     from simulator.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.launch import Launch
-    from tui.cli.settings import Choices
+    from tui.common.settings import Choices
 
 
 class Glyphs(StrEnum):
@@ -75,8 +76,8 @@ def tui(
     from tui.app import terminal
     from tui.app.app import HtflApp
     from tui.app.dialogs.tour import is_due
-    from tui.app.places import Places
-    from tui.cli.settings import Choices
+    from tui.app.launch_options import LaunchOptions
+    from tui.common.settings import Choices
 
     if not terminal.is_there():
         raise ConfigError("The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`.")
@@ -84,30 +85,35 @@ def tui(
     choices = Choices(
         preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     )
-    places = Places(options.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session)
+    launch_options = LaunchOptions(
+        folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session
+    )
     app = HtflApp(
-        places, _start(choices, session, places), glyphs=glyphs.value, tour=tour and is_due(_state_folder())
+        launch_options,
+        _start(choices, session, launch_options),
+        glyphs=glyphs.value,
+        tour=tour and is_due(_state_folder()),
     )
     _carry_out(app)
 
 
-def _start(choices: "Choices", session: str | None, places: Any) -> Any:
+def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
     """The session to show, the run to begin, the form to fill in, or None for the list of sessions."""
     from simulator.errors import ConfigError
     from tui.app.dialogs.new_run import NewRun, is_here, made_up
-    from tui.cli.settings import Choices
+    from tui.common.settings import Choices
 
     says_run = choices != Choices(device=choices.device, workers=choices.workers)
     if session is not None and not says_run:
-        return options.session_folder(session, places.sessions)
+        return folders.session_folder(session, launch_options.sessions)
     if not says_run:
         return None
-    folder = places.sessions / (
-        options.checked_name(session) if session else made_up(choices, places.sessions)
+    folder = launch_options.sessions / (
+        folders.checked_name(session) if session else made_up(choices, launch_options.sessions)
     )
     if folder.exists():
         raise ConfigError(f"{folder} exists already; show it with --session alone, or choose another name.")
-    return NewRun(choices, folder) if is_here(choices, places.data) else choices
+    return NewRun(choices, folder) if is_here(choices, launch_options.data) else choices
 
 
 def _carry_out(app: "HtflApp") -> None:
@@ -116,16 +122,16 @@ def _carry_out(app: "HtflApp") -> None:
     from tui.app.terminal import Hangup
 
     def stop() -> None:
-        if app.launch is not None and app.launch.is_alive():
-            app.launch.stop("SIGHUP")
-            app.launch.join()
+        if app.runs.launch is not None and app.runs.launch.is_alive():
+            app.runs.launch.stop("SIGHUP")
+            app.runs.launch.join()
 
     hangup = Hangup(stop)
     hangup.start()
     how = app.run()
     hangup.disarmed = how == KEEP
-    if app.launch is not None:
-        _see_out(app.launch, how == KEEP, app.ended_by, app.rounds_here)
+    if app.runs.launch is not None:
+        _see_out(app.runs.launch, how == KEEP, app.ended_by, app.runs.rounds)
     if app.ended_by:
         raise typer.Exit(128 + app.ended_by)
     if app.return_code:
@@ -144,7 +150,7 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) ->
     name = launch.folder.name
     if launch.is_alive():
         if keep:
-            launch.observe = _Unheard(Lines(rounds))
+            launch.observe = _UntilHangup(Lines(rounds))
             output.say(f"{name} trains on; Ctrl-C stops it. Look again: htfl-sim tui --session {name}")
         else:
             launch.stop(signal.Signals(ended_by).name if ended_by else "stop")
@@ -165,8 +171,8 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) ->
         raise launch.error
 
 
-class _Unheard:
-    """Lines for a terminal that may go away: then nobody hears them, and the run is none the worse."""
+class _UntilHangup:
+    """Passes events on while there is a terminal; when it has gone, the run goes on and nothing is written."""
 
     def __init__(self, tell: "Observer") -> None:
         self._tell = tell

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 import typer
 
 import checkpoints
+from simulator.analysis.well_formed import well_formed
 from tui.cli import options, output
-from tui.cli.summary import well_formed
+from tui.common import folders
+from tui.common.formatting import size
 
 DAMAGED = 4
 
@@ -25,7 +27,7 @@ def verify(
       htfl-sim verify mu07 --json
       for s in sessions/*/; do htfl-sim verify "$s" || echo "$s"; done
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     findings = checkpoints.verify(folder)
     damaged = [finding for finding in findings if finding.severity == "damage"]
     if as_json:
@@ -68,7 +70,7 @@ def prune(
       htfl-sim prune mu07 --keep-last 1 --dry-run
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
-    folder = options.session_folder(session, options.sessions_dir(sessions_dir))
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     document = checkpoints.SessionReader(folder).document
     with well_formed(folder):
         retention = _retention(document["config"]["checkpoint"], keep_last, keep_every, keep_best)
@@ -78,7 +80,7 @@ def prune(
         return
     rounds = ", ".join(map(str, pruned.rounds)) or "none"
     verb = "would go" if dry_run else "removed"
-    output.show(f"{folder.name}: checkpoints {verb}: {rounds}; {output.size(pruned.bytes)}.")
+    output.show(f"{folder.name}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
 
 
 def _retention(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from tests.app import sessions
+from tests import sessions
 
 
 @pytest.fixture(scope="session")

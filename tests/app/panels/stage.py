@@ -9,8 +9,9 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Feed, Run
+from simulator.analysis.feed import Feed
+from simulator.analysis.run import Run
+from tui.app.charts.glyphs import Glyphs
 from tui.app.messages import ClientPinned, SessionMarked, SessionOpened
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
@@ -30,9 +31,9 @@ def read(folder: Path) -> Run:
 class Stage(App[None]):
     """Shows one panel, and keeps the messages it posts."""
 
-    def __init__(self, panel: SizedPanel, view: View) -> None:
+    def __init__(self, panel: SizedPanel, view: View, glyphs: Glyphs) -> None:
         super().__init__()
-        self.panel, self.view = panel, view
+        self.panel, self.view, self.glyphs = panel, view, glyphs
         self.posted: list[Message] = []
 
     def compose(self) -> ComposeResult:
@@ -64,7 +65,7 @@ def on_stage(
     panel: str, view: View, act: Act | None = None, *, size: Size = (120, 40), glyphs: Glyphs = "braille"
 ) -> tuple[Stage, str]:
     """Show a panel on a screen of `size`, let `act` do something, and return the app and what was shown last."""
-    app = Stage(PANELS[panel](glyphs, id=panel), view)
+    app = Stage(PANELS[panel](panel), view, glyphs)
 
     async def run() -> str:
         async with app.run_test(size=(size[0], size[1] - FRAME_ROWS)) as pilot:

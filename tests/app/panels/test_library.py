@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.app import sessions
+from simulator.analysis.summary import Summary
+from tests import sessions
 from tests.app.panels.stage import on_stage, read
+from tui.app.charts.table import has_words
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels.library import Library
-from tui.app.panels.session_list import age, arranged, matches
+from tui.app.panels.session_list import age, arranged, words_of
 from tui.app.view import View
-from tui.cli.summary import Summary
 
 
 def test_a_session_that_has_ended_is_opened_once(library: Path) -> None:
@@ -54,8 +55,8 @@ def test_a_folder_that_is_not_there_holds_no_sessions(tmp_path: Path) -> None:
 
 def test_a_fork_stands_under_its_parent(library: Path) -> None:
     found = Library(lambda found: None).read(library / "sessions")
-    lines = [(line.rule, line.summary.name) for line in arranged(found, "tree")]
-    assert lines[lines.index(("", "main")) + 1] == ("└─ ", "main-fork")
+    lines = [(line.last, line.summary.name) for line in arranged(found, "tree")]
+    assert lines[lines.index(((), "main")) + 1] == ((True,), "main-fork")
 
 
 def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:
@@ -67,7 +68,7 @@ def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:
 
 def test_a_filter_finds_methods_that_were_switched_to(library: Path) -> None:
     found = Library(lambda found: None).read(library / "sessions")
-    assert [each.name for each in found if matches(each, "FEDSSA main")] == ["main"]
+    assert [each.name for each in found if has_words(words_of(each), "FEDSSA main")] == ["main"]
 
 
 def test_ages_are_said_in_their_own_units() -> None:
@@ -75,7 +76,7 @@ def test_ages_are_said_in_their_own_units() -> None:
     assert age("2026-01-02T11:59:20Z", now) == "40 s"
     assert age("2026-01-02T11:15:00Z", now) == "45 min"
     assert age("2026-01-02T12:00:01Z", now) == "0 s"  # clocks differ
-    assert age("yesterday", now) == "-"
+    assert age("yesterday", now) == "–"
 
 
 def test_enter_opens_the_session_under_the_cursor_and_marking_marks_it(at_home: Path) -> None:

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import numpy as np
 
-from tui.app.drawing.cells import Cells
+from tui.app.charts.canvas import Canvas
 
 
 def picture(text: str) -> list[str]:
@@ -12,14 +12,14 @@ def picture(text: str) -> list[str]:
     return [line.strip()[1:-1] for line in dedent(text).strip().splitlines()]
 
 
-def drawn(cells: Cells) -> list[str]:
+def drawn(canvas: Canvas) -> list[str]:
     """The lines of a drawing."""
-    return cells.text().split("\n")
+    return canvas.text().split("\n")
 
 
-def braille_dots(cells: Cells) -> np.ndarray:
+def braille_dots(canvas: Canvas) -> np.ndarray:
     """[4 × height, 2 × width] of bool: the dots of the braille characters in a drawing."""
     bits = np.array([[0, 3], [1, 4], [2, 5], [6, 7]])  # as Unicode numbers them
-    masks = np.where((cells.chars >= 0x2800) & (cells.chars < 0x2900), cells.chars - 0x2800, 0)
+    masks = np.where((canvas.chars >= 0x2800) & (canvas.chars < 0x2900), canvas.chars - 0x2800, 0)
     dots = (masks[:, :, None, None] >> bits[None, None]) & 1
-    return dots.transpose(0, 2, 1, 3).reshape(4 * cells.height, 2 * cells.width).astype(bool)
+    return dots.transpose(0, 2, 1, 3).reshape(4 * canvas.height, 2 * canvas.width).astype(bool)

@@ -10,15 +10,16 @@ from textual.message import Message
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from tui.app.widgets.drawn import Drawn
+from tui.app.charts.glyphs import Glyphs
+from tui.app.widgets.canvas_widget import CanvasWidget
 
 
 class Stage(App[None]):
     """Shows a widget, and keeps the messages it posts."""
 
-    def __init__(self, widget: Widget) -> None:
+    def __init__(self, widget: Widget, glyphs: Glyphs) -> None:
         super().__init__()
-        self.widget = widget
+        self.widget, self.glyphs = widget, glyphs
         self.posted: list[Message] = []
 
     def compose(self) -> ComposeResult:
@@ -27,18 +28,18 @@ class Stage(App[None]):
     def on_mount(self) -> None:
         self.widget.focus()
 
-    def on_client_table_cursor_moved(self, message: Message) -> None:
-        self.posted.append(message)
-
-    def on_heatmap_cursor_moved(self, message: Message) -> None:
+    def on_table_cursor_moved(self, message: Message) -> None:
         self.posted.append(message)
 
 
 def on_stage(
-    widget: Drawn, act: Callable[[Pilot[None]], Awaitable[None]], size: tuple[int, int] = (80, 24)
+    widget: CanvasWidget,
+    act: Callable[[Pilot[None]], Awaitable[None]],
+    size: tuple[int, int] = (80, 24),
+    glyphs: Glyphs = "braille",
 ) -> Stage:
     """Run an app of `widget` at `size`, with `act` at the keys."""
-    app = Stage(widget)
+    app = Stage(widget, glyphs)
 
     async def run() -> None:
         async with app.run_test(size=size) as pilot:
@@ -49,7 +50,7 @@ def on_stage(
     return app
 
 
-def lines(widget: Drawn) -> list[str]:
+def lines(widget: CanvasWidget) -> list[str]:
     """What the widget shows, line by line."""
     return [strip.text for strip in widget.render_lines(Region(0, 0, *widget.size))]
 
@@ -57,7 +58,7 @@ def lines(widget: Drawn) -> list[str]:
 class Refreshed:
     """The lines a widget asks to be sent again, noted from now on."""
 
-    def __init__(self, widget: Drawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, widget: CanvasWidget, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lines: list[int] = []
         asked = widget.refresh
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.app.drawing.axis import Axis, label, labels, nice_ticks, reach, reading, short
+from tui.app.charts.axis import Axis, label, labels, nice_ticks, reach, reading
 
 ends = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 
@@ -31,22 +31,6 @@ def test_a_range_has_at_least_two_ticks_when_it_may_have_five(low, width):
     assert len(nice_ticks(low, low + width, 5)) >= 2
 
 
-def test_a_log_axis_names_powers_of_ten():
-    assert Axis(0.02, 30, log=True).ticks(5) == pytest.approx([0.1, 1, 10])
-
-
-def test_a_log_axis_within_one_power_of_ten_names_round_numbers():
-    assert Axis(2, 7, log=True).ticks(3) == [2, 4, 6]
-
-
-def test_a_log_axis_puts_the_geometric_mean_half_way():
-    assert Axis(1, 100, log=True).fraction(10) == pytest.approx(0.5)
-
-
-def test_what_has_no_logarithm_has_no_place_on_a_log_axis():
-    assert np.isnan(Axis(1, 100, log=True).fractions(np.array([0.0, -1.0]))).all()
-
-
 def test_labels_have_the_decimals_that_tell_ticks_apart():
     assert labels([0.2, 0.4, 0.6]) == ["0.2", "0.4", "0.6"]
     assert labels([0.25, 0.3, 0.35]) == ["0.25", "0.30", "0.35"]
@@ -59,22 +43,7 @@ def test_large_and_small_numbers_are_written_short():
     assert label(1_500_000, 500_000) == "1.5M"
     assert label(0.00002) == "2e-5"
     assert reading(0.5) == "0.500"
-
-
-@pytest.mark.parametrize(
-    ("amount", "text"),
-    [(0, "0"), (512, "512"), (999.6, "1.0k"), (98_300, "98.3k"), (300_000, "300k"), (999_960, "1.0M")],
-)
-def test_amounts_are_at_most_six_characters(amount, text):
-    assert short(amount) == text
-
-
-@given(st.floats(-9.99e14, 9.99e14))
-def test_an_amount_keeps_its_size_to_three_digits(amount):
-    text = short(amount)
-    unit = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(text[-1], 1)
-    assert float(text.rstrip("kMGT")) * unit == pytest.approx(amount, rel=0.051, abs=0.51)
-    assert len(text) <= 6
+    assert reading(84.74, "%") == "84.7 %"
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
@@ -88,6 +57,11 @@ def test_an_automatic_range_holds_every_value(values):
 def test_accuracies_have_no_room_above_one():
     axis = reach(np.array([0.0, 1.0]))
     assert (axis.low, axis.high) == (0.0, 1.0)
+
+
+def test_percentages_have_no_room_above_a_hundred():
+    assert reach(np.array([50.0, 100.0]), ceiling=100.0).high == 100.0
+    assert reach(np.array([50.0, 100.0])).high > 100.0
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])

@@ -6,20 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.app.widgets.pictures import braille_dots, drawn, picture
-from tui.app.drawing.cells import DEFAULT
-from tui.app.drawing.chart import draw_chart, lines_of
-from tui.app.drawing.colours import OKABE_ITO, Theme, contrast
-from tui.app.drawing.figure import Band, Figure, Mark, Series
-from tui.app.drawing.glyphs import ASCII, BLOCK, BRAILLE, GLYPHS
+from tui.app.charts.canvas import DEFAULT
+from tui.app.charts.chart import draw_chart, lines_of
+from tui.app.charts.colours import OKABE_ITO, ColourScheme, contrast
+from tui.app.charts.figure import Band, Figure, Mark, Series
+from tui.app.charts.glyphs import ASCII, BLOCK, BRAILLE, GLYPHS
 
-NO_COLOUR = Theme(colour=False)
+NO_COLOUR = ColourScheme(coloured=False)
 rising = Series("up", np.array([0.0, 0.5, 1.0]))
 
 
 def test_a_small_ascii_chart_in_full():
     figure = Figure([rising, Series("flat", np.full(3, 0.5))], x_label="r", y_range=(0, 1))
     # 18 columns for rounds 1…3 and 5 rows for 0…1: the line rises by one row every 17 / 4 columns
-    assert drawn(draw_chart(figure, 22, 8, Theme(), ASCII)) == picture(
+    assert drawn(draw_chart(figure, 22, 8, ColourScheme(), ASCII)) == picture(
         """
         |    1 up 1.000        |
         |1.0+               111|
@@ -36,12 +36,12 @@ def test_a_small_ascii_chart_in_full():
 def test_braille_dots_are_a_quarter_of_a_row_and_half_a_column_apart():
     # two columns of cells, one row: dots 0–3 high, four columns; 0, 1, 2, 3 quarters of the way
     figure = Figure([Series("up", np.array([0.0, 1.0]))], y_range=(0, 1))
-    assert drawn(draw_chart(figure, 2, 1, Theme(), BRAILLE)) == ["⡠⠊"]
+    assert drawn(draw_chart(figure, 2, 1, ColourScheme(), BRAILLE)) == ["⡠⠊"]
 
 
 def test_block_dots_are_half_a_row_and_half_a_column_apart():
     figure = Figure([Series("up", np.array([0.0, 1.0]))], y_range=(0, 1))
-    assert drawn(draw_chart(figure, 2, 1, Theme(), BLOCK)) == ["▄▀"]
+    assert drawn(draw_chart(figure, 2, 1, ColourScheme(), BLOCK)) == ["▄▀"]
 
 
 @settings(max_examples=25)
@@ -49,18 +49,20 @@ def test_block_dots_are_half_a_row_and_half_a_column_apart():
 def test_a_spike_of_one_round_is_seen_in_the_top_row_of_the_plot(rounds, at, glyphs):
     y = np.full(rounds, 0.1)
     y[int(at * rounds)] = 1.0
-    top = drawn(draw_chart(Figure([Series("a", y)], y_range=(0, 1)), 40, 12, Theme(), GLYPHS[glyphs]))[1]
+    top = drawn(draw_chart(Figure([Series("a", y)], y_range=(0, 1)), 40, 12, ColourScheme(), GLYPHS[glyphs]))[
+        1
+    ]
     bare = drawn(
-        draw_chart(Figure([Series("a", y * 0 + 0.1)], y_range=(0, 1)), 40, 12, Theme(), GLYPHS[glyphs])
+        draw_chart(Figure([Series("a", y * 0 + 0.1)], y_range=(0, 1)), 40, 12, ColourScheme(), GLYPHS[glyphs])
     )[1]
     assert top != bare
 
 
 def test_a_gap_is_empty_columns():
     y = np.array([0.5, 0.5, np.nan, 0.5, 0.5])
-    dots = braille_dots(draw_chart(Figure([Series("a", y)], y_range=(0, 1)), 9, 3, Theme(), BRAILLE)).any(
-        axis=0
-    )
+    dots = braille_dots(
+        draw_chart(Figure([Series("a", y)], y_range=(0, 1)), 9, 3, ColourScheme(), BRAILLE)
+    ).any(axis=0)
     # 18 columns for rounds 1–5: round 2 in column 4, round 4 in column 13
     assert dots.tolist() == [True] * 5 + [False] * 8 + [True] * 5
 
@@ -75,12 +77,12 @@ def test_a_chart_has_the_size_asked_for_at_any_size(glyphs, size):
         "round",
         cursor=2,
     )
-    cells = draw_chart(figure, *size, Theme(), GLYPHS[glyphs])
-    assert (cells.width, cells.height) == size
+    canvas = draw_chart(figure, *size, ColourScheme(), GLYPHS[glyphs])
+    assert (canvas.width, canvas.height) == size
 
 
 def test_a_chart_without_data_shows_its_axes():
-    text = draw_chart(Figure(x_label="round"), 40, 10, Theme(), ASCII).text()
+    text = draw_chart(Figure(x_label="round"), 40, 10, ColourScheme(), ASCII).text()
     assert "1.0+" in text
     assert "round" in text
 
@@ -100,18 +102,18 @@ def test_ascii_glyphs_are_all_ascii():
 
 def test_the_legend_gives_the_values_at_the_cursor():
     figure = Figure([rising], cursor=2)
-    assert "1 up 0.500" in drawn(draw_chart(figure, 40, 10, Theme(), BRAILLE))[0]
+    assert "1 up 0.500" in drawn(draw_chart(figure, 40, 10, ColourScheme(), BRAILLE))[0]
 
 
 def test_the_cursor_is_a_line_over_its_round_named_below_the_axis():
-    rows = drawn(draw_chart(Figure([rising], cursor=2, y_range=(0, 1)), 34, 10, Theme(), ASCII))
+    rows = drawn(draw_chart(Figure([rising], cursor=2, y_range=(0, 1)), 34, 10, ColourScheme(), ASCII))
     column = rows[-2].index("^")
     assert rows[-1][column - 1 : column + 2] == " 2 "
     assert [row[column] for row in rows[1:-2]].count("|") == 6  # of seven rows one holds the line itself
 
 
 def test_marks_stand_under_their_labels():
-    rows = drawn(draw_chart(Figure([rising], marks=[Mark(2, "fedgh")]), 40, 12, Theme(), BRAILLE))
+    rows = drawn(draw_chart(Figure([rising], marks=[Mark(2, "fedgh")]), 40, 12, ColourScheme(), BRAILLE))
     column = rows[1].index("▼")
     assert rows[1][column:].startswith("▼fedgh")
     assert [row[column] for row in rows[2:10]].count("┊") == 7  # of eight rows one holds the line itself
@@ -120,7 +122,7 @@ def test_marks_stand_under_their_labels():
 def test_labels_of_marks_never_run_into_one_another():
     marks = [Mark(place, f"mark{place}") for place in (10, 11, 12, 40, 43, 99)]
     figure = Figure([Series("a", np.arange(100.0))], marks=marks)
-    row = drawn(draw_chart(figure, 60, 16, Theme(), BRAILLE))[1]
+    row = drawn(draw_chart(figure, 60, 16, ColourScheme(), BRAILLE))[1]
     assert "mark99▼" in row
     words = [word.strip("▼") for word in row.split()]
     assert all(word in {mark.label for mark in marks} | {""} for word in words)
@@ -128,14 +130,14 @@ def test_labels_of_marks_never_run_into_one_another():
 
 def test_keys_of_lines_that_end_together_stand_in_rows_of_their_own():
     figure = Figure([Series(name, np.full(5, 0.5)) for name in "abc"], y_range=(0, 1))
-    ends = [row[-1] for row in drawn(draw_chart(figure, 40, 12, Theme(), BRAILLE))]
+    ends = [row[-1] for row in drawn(draw_chart(figure, 40, 12, ColourScheme(), BRAILLE))]
     assert sorted("".join(ends).strip().replace(" ", "")) == ["1", "2", "3"]
 
 
 def test_up_to_eight_lines_have_keys_and_more_are_a_crowd():
     def keys(count):
         figure = Figure([Series(str(place), np.ones(3)) for place in range(count)])
-        return sorted(line.key for line in lines_of(figure, Theme()))
+        return sorted(line.key for line in lines_of(figure, ColourScheme()))
 
     assert keys(8) == list("12345678")
     assert keys(9) == [""] * 9
@@ -143,17 +145,17 @@ def test_up_to_eight_lines_have_keys_and_more_are_a_crowd():
 
 def test_a_crowd_is_counted_in_the_legend():
     figure = Figure([Series(str(place), np.ones(3)) for place in range(9)], crowd="clients")
-    assert drawn(draw_chart(figure, 40, 10, Theme(), BRAILLE))[0].strip() == "9 clients"
+    assert drawn(draw_chart(figure, 40, 10, ColourScheme(), BRAILLE))[0].strip() == "9 clients"
 
 
 def test_pinned_lines_are_named_in_a_crowd_and_drawn_last():
     crowd = [Series(str(place), np.ones(3)) for place in range(20)]
-    lines = lines_of(Figure([Series("mean", np.ones(3), pinned=True, key="m"), *crowd]), Theme())
+    lines = lines_of(Figure([Series("mean", np.ones(3), pinned=True, key="m"), *crowd]), ColourScheme())
     assert [line.key for line in lines] == [""] * 20 + ["m"]
 
 
 def test_a_key_asked_for_is_not_given_to_another_line():
-    lines = lines_of(Figure([Series("a", np.ones(2)), Series("b", np.ones(2), key="1")]), Theme())
+    lines = lines_of(Figure([Series("a", np.ones(2)), Series("b", np.ones(2), key="1")]), ColourScheme())
     assert {line.series.name: line.key for line in lines} == {"a": "2", "b": "1"}
 
 
@@ -161,33 +163,26 @@ def test_without_colour_lines_carry_their_keys_and_no_colour_of_their_own():
     figure = Figure(
         [Series(name, np.full(60, level)) for name, level in (("a", 0.2), ("b", 0.8))], y_range=(0, 1)
     )
-    cells = draw_chart(figure, 80, 12, NO_COLOUR, BRAILLE)
-    plot = drawn(cells)[1:10]
+    canvas = draw_chart(figure, 80, 12, NO_COLOUR, BRAILLE)
+    plot = drawn(canvas)[1:10]
     assert sum(row[:-2].count("1") for row in plot) >= 3
     assert sum(row[:-2].count("2") for row in plot) >= 3
-    assert all(len({int(x >> 16 & 255), int(x >> 8 & 255), int(x & 255)}) == 1 for x in np.unique(cells.ink))
+    assert all(len({int(x >> 16 & 255), int(x >> 8 & 255), int(x & 255)}) == 1 for x in np.unique(canvas.fg))
 
 
 def test_on_a_terminals_own_background_no_colour_is_made_up_for_it():
     figure = Figure([rising], Band("band", np.zeros(3), np.ones(3)))
-    cells = draw_chart(figure, 40, 12, Theme(text=DEFAULT, background=DEFAULT), BRAILLE)
-    assert (cells.paper == DEFAULT).all()
-    assert "░" in cells.text()
+    canvas = draw_chart(figure, 40, 12, ColourScheme(text=DEFAULT, background=DEFAULT), BRAILLE)
+    assert (canvas.bg == DEFAULT).all()
+    assert "░" in canvas.text()
 
 
 def test_a_band_is_shaded_between_its_edges():
     figure = Figure([], Band("band", np.full(4, 0.25), np.full(4, 0.75)), y_range=(0, 1))
-    cells = draw_chart(figure, 20, 5, Theme(colour=False), ASCII)
+    canvas = draw_chart(figure, 20, 5, ColourScheme(coloured=False), ASCII)
     # a plot of 3 rows: 0 is the lowest, 1 the highest, so that 0.25 and 0.75 both round to the middle
     # three rows for 0, 0.5 and 1: 0.25 is half-way to the middle one and 0.75 half-way to the top, and both round up
-    assert [row[2:] for row in drawn(cells)[:3]] == ["." * 18, "." * 18, " " * 18]
-
-
-def test_a_log_axis_gives_each_power_of_ten_the_same_height():
-    figure = Figure([Series("loss", np.array([1.0, 10, 100]))], y_range=(1, 100), log_y=True)
-    rows = drawn(draw_chart(figure, 30, 10, Theme(), ASCII))
-    named = [place for place, row in enumerate(rows) if row[:3].strip() in {"1", "10", "100"}]
-    assert named[1] - named[0] == named[2] - named[1]
+    assert [row[2:] for row in drawn(canvas)[:3]] == ["." * 18, "." * 18, " " * 18]
 
 
 def test_series_over_places_of_their_own_share_one_axis():
@@ -211,23 +206,23 @@ def test_values_and_places_of_different_numbers_are_refused():
 
 
 @pytest.mark.parametrize(
-    "theme", [Theme(0xE0E0E0, 0x121212), Theme(0x222222, 0xFAFAFA), Theme(0xEBDBB2, 0x282828)]
+    "scheme",
+    [ColourScheme(0xE0E0E0, 0x121212), ColourScheme(0x222222, 0xFAFAFA), ColourScheme(0xEBDBB2, 0x282828)],
 )
 @pytest.mark.parametrize("place", range(len(OKABE_ITO)))
-def test_every_series_colour_reads_on_dark_and_on_light(theme, place):
-    assert contrast(theme.series(place), theme.background) >= 3
+def test_every_series_colour_reads_on_dark_and_on_light(scheme, place):
+    assert contrast(scheme.series(place), scheme.background) >= 3
 
 
 @settings(max_examples=60)
 @given(
     y=st.lists(st.floats(width=32), max_size=40),
     x=st.lists(st.floats(width=32), min_size=40, max_size=40),
-    log=st.booleans(),
     size=st.tuples(st.integers(0, 50), st.integers(0, 20)),
     cursor=st.none() | st.floats(width=32),
 )
-def test_a_diverging_run_is_drawn_like_any_other(y, x, log, size, cursor):
+def test_a_diverging_run_is_drawn_like_any_other(y, x, size, cursor):
     own = Series("own", np.array(y), np.array(x[: len(y)]))
-    figure = Figure([own, Series("loss", np.array(y))], marks=[Mark(x[0], "m")], log_y=log, cursor=cursor)
-    cells = draw_chart(figure, *size, Theme(), BRAILLE)
-    assert (cells.width, cells.height) == size
+    figure = Figure([own, Series("loss", np.array(y))], marks=[Mark(x[0], "m")], cursor=cursor)
+    canvas = draw_chart(figure, *size, ColourScheme(), BRAILLE)
+    assert (canvas.width, canvas.height) == size

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.app.widgets.pictures import drawn, picture
-from tui.app.drawing.bins import binned, edges
-from tui.app.drawing.cells import REVERSE
-from tui.app.drawing.colours import HEAT_LEVELS, VIRIDIS, Theme, contrast, luminance, text_on
-from tui.app.drawing.glyphs import ASCII, BRAILLE, GLYPHS
-from tui.app.drawing.heatmap import HeatFigure, cell_text, draw_heatmap, levels_of
-from tui.app.drawing.order import cluster_order
+from tui.app.charts.bins import binned, edges
+from tui.app.charts.canvas import REVERSE
+from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, contrast, luminance, text_on
+from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
+from tui.app.charts.heatmap import HeatFigure, cell_text, draw_heatmap, levels_of
+from tui.app.charts.order import cluster_order
 
-NO_COLOUR = Theme(colour=False)
+NO_COLOUR = ColourScheme(coloured=False)
 LOW, HIGH = int(VIRIDIS[0]), int(VIRIDIS[-1])
 matrices = st.tuples(st.integers(1, 30), st.integers(1, 30)).flatmap(
     lambda shape: arrays(float, shape, elements=st.floats(0, 1) | st.just(np.nan))
@@ -31,7 +31,7 @@ def figure(matrix, **options):
 
 def test_a_small_ascii_heatmap_in_full():
     # nine characters for 0…1: 0 is the first, 0.5 the fifth, 1 the ninth; an empty cell is empty
-    shown = draw_heatmap(figure([[1, 0.5], [0, np.nan]]), 12, 5, Theme(), ASCII)
+    shown = draw_heatmap(figure([[1, 0.5], [0, np.nan]]), 12, 5, ColourScheme(), ASCII)
     assert drawn(shown) == picture(
         """
         |@ 1 @@ .50 +|
@@ -44,24 +44,24 @@ def test_a_small_ascii_heatmap_in_full():
 
 
 def test_rows_that_do_not_fit_share_a_cell():
-    cells = draw_heatmap(figure([[0], [1], [1], [0]]), 2, 2, Theme(), BRAILLE)
-    assert drawn(cells) == ["▀▀", "▀▀"]
-    assert cells.ink[:, 0].tolist() == [LOW, HIGH]
-    assert cells.paper[:, 0].tolist() == [HIGH, LOW]
+    canvas = draw_heatmap(figure([[0], [1], [1], [0]]), 2, 2, ColourScheme(), BRAILLE)
+    assert drawn(canvas) == ["▀▀", "▀▀"]
+    assert canvas.fg[:, 0].tolist() == [LOW, HIGH]
+    assert canvas.bg[:, 0].tolist() == [HIGH, LOW]
 
 
 def test_an_odd_last_row_leaves_the_lower_half_of_its_cell_empty():
-    theme = Theme()
-    cells = draw_heatmap(figure([[0], [1], [1]]), 2, 2, theme, BRAILLE)
-    assert (int(cells.ink[1, 0]), int(cells.paper[1, 0])) == (HIGH, theme.background)
+    scheme = ColourScheme()
+    canvas = draw_heatmap(figure([[0], [1], [1]]), 2, 2, scheme, BRAILLE)
+    assert (int(canvas.fg[1, 0]), int(canvas.bg[1, 0])) == (HIGH, scheme.background)
 
 
 def test_more_rows_than_half_cells_are_averaged():
     # eight rows on two cells: four halves of two rows each, with means 0, 1, 0.5, 0.5
-    cells = draw_heatmap(figure([[0], [0], [1], [1], [0], [1], [1], [0]]), 2, 2, Theme(), BRAILLE)
+    canvas = draw_heatmap(figure([[0], [0], [1], [1], [0], [1], [1], [0]]), 2, 2, ColourScheme(), BRAILLE)
     middle = int(VIRIDIS[HEAT_LEVELS // 2])
-    assert [int(cells.ink[0, 0]), int(cells.paper[0, 0])] == [LOW, HIGH]
-    assert [int(cells.ink[1, 0]), int(cells.paper[1, 0])] == [middle, middle]
+    assert [int(canvas.fg[0, 0]), int(canvas.bg[0, 0])] == [LOW, HIGH]
+    assert [int(canvas.fg[1, 0]), int(canvas.bg[1, 0])] == [middle, middle]
 
 
 @given(matrices, st.data())
@@ -94,16 +94,16 @@ def test_every_value_has_a_level_and_those_outside_the_range_the_nearest(value):
 
 
 def test_an_empty_value_is_the_background():
-    theme = Theme()
-    cells = draw_heatmap(figure([[np.nan]]), 4, 1, theme, BRAILLE)
-    assert int(cells.paper[0, 0]) == theme.background
+    scheme = ColourScheme()
+    canvas = draw_heatmap(figure([[np.nan]]), 4, 1, scheme, BRAILLE)
+    assert int(canvas.bg[0, 0]) == scheme.background
 
 
 def test_values_are_written_where_they_fit_and_read_on_their_colours():
-    cells = draw_heatmap(figure([[0.83, 0.1], [0.5, 1]]), 40, 12, Theme(), BRAILLE)
-    assert all(text in cells.text() for text in (".83", ".10", ".50", " 1 "))
-    row, column = np.argwhere(cells.chars == ord("8"))[0]
-    assert contrast(int(cells.ink[row, column]), int(cells.paper[row, column])) >= 4.5
+    canvas = draw_heatmap(figure([[0.83, 0.1], [0.5, 1]]), 40, 12, ColourScheme(), BRAILLE)
+    assert all(text in canvas.text() for text in (".83", ".10", ".50", " 1 "))
+    row, column = np.argwhere(canvas.chars == ord("8"))[0]
+    assert contrast(int(canvas.fg[row, column]), int(canvas.bg[row, column])) >= 4.5
 
 
 @pytest.mark.parametrize("colour", VIRIDIS.tolist())
@@ -124,21 +124,21 @@ def test_a_cells_number_is_as_short_as_it_can_be(value, text):
 
 
 def test_without_colour_the_same_matrix_is_told_by_characters_alone():
-    cells = draw_heatmap(
+    canvas = draw_heatmap(
         figure(np.linspace(0, 1, 30).reshape(1, 30).repeat(30, axis=0)), 50, 20, NO_COLOUR, BRAILLE
     )
-    row = drawn(cells)[0]
+    row = drawn(canvas)[0]
     assert [character for character in "·░▒▓█" if character not in row] == []
-    assert len(np.unique(cells.paper)) == 1
+    assert len(np.unique(canvas.bg)) == 1
 
 
 def test_ascii_glyphs_are_all_ascii():
     shown = figure(np.random.default_rng(0).random((40, 40)), cursor=(3, 4), axes=("client", "client"))
-    assert draw_heatmap(shown, 80, 24, Theme(), ASCII).text().isascii()
+    assert draw_heatmap(shown, 80, 24, ColourScheme(), ASCII).text().isascii()
 
 
 def test_the_bar_names_both_ends_of_the_range():
-    rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, Theme(), BRAILLE))
+    rows = drawn(draw_heatmap(figure(np.eye(10), value_range=(-1, 3)), 60, 20, ColourScheme(), BRAILLE))
     assert rows[0].rstrip().endswith("3.00")
     assert any(row.rstrip().endswith("-1.00") for row in rows)
 
@@ -149,7 +149,9 @@ def test_an_automatic_range_is_that_of_the_values():
 
 def test_the_cursor_names_its_cell_and_its_value():
     rows = drawn(
-        draw_heatmap(figure(np.eye(4), cursor=(2, 1), axes=("client", "round")), 60, 16, Theme(), BRAILLE)
+        draw_heatmap(
+            figure(np.eye(4), cursor=(2, 1), axes=("client", "round")), 60, 16, ColourScheme(), BRAILLE
+        )
     )
     assert rows[-1].rstrip() == "client 2 × round 1: 0.000"
     assert sum(row.startswith(" 2▶") for row in rows) == 1
@@ -157,14 +159,14 @@ def test_the_cursor_names_its_cell_and_its_value():
 
 
 def test_the_cursor_on_a_shared_cell_shows_the_colour_of_its_own_value():
-    cells = draw_heatmap(figure([[0], [1], [1], [0]], cursor=(1, 0)), 2, 2, Theme(), BRAILLE)
-    assert drawn(cells)[0] == "++"
-    assert int(cells.paper[0, 0]) == HIGH
+    canvas = draw_heatmap(figure([[0], [1], [1], [0]], cursor=(1, 0)), 2, 2, ColourScheme(), BRAILLE)
+    assert drawn(canvas)[0] == "++"
+    assert int(canvas.bg[0, 0]) == HIGH
 
 
 def test_without_colour_the_cursor_on_a_small_cell_is_reversed():
-    cells = draw_heatmap(figure(np.zeros((4, 40)), cursor=(1, 5)), 60, 6, NO_COLOUR, BRAILLE)
-    assert np.argwhere(cells.flags & REVERSE).tolist() == [[1, 8]]  # five columns after the labels' three
+    canvas = draw_heatmap(figure(np.zeros((4, 40)), cursor=(1, 5)), 60, 6, NO_COLOUR, BRAILLE)
+    assert np.argwhere(canvas.flags & REVERSE).tolist() == [[1, 8]]  # five columns after the labels' three
 
 
 @pytest.mark.parametrize("glyphs", list(GLYPHS))
@@ -172,8 +174,8 @@ def test_without_colour_the_cursor_on_a_small_cell_is_reversed():
 @pytest.mark.parametrize("shape", [(0, 0), (1, 1), (3, 40), (100, 100), (7, 1)])
 def test_a_heatmap_has_the_size_asked_for_whatever_the_matrix(glyphs, size, shape):
     cursor = (shape[0] - 1, shape[1] - 1) if shape[0] else None
-    cells = draw_heatmap(figure(np.zeros(shape), cursor=cursor), *size, Theme(), GLYPHS[glyphs])
-    assert (cells.width, cells.height) == size
+    canvas = draw_heatmap(figure(np.zeros(shape), cursor=cursor), *size, ColourScheme(), GLYPHS[glyphs])
+    assert (canvas.width, canvas.height) == size
 
 
 def test_clustering_puts_groups_together():
@@ -190,5 +192,5 @@ def test_clustering_takes_missing_pairs_for_unlike():
 
 @given(arrays(float, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.floats(width=32)))
 def test_any_values_can_be_drawn(matrix):
-    cells = draw_heatmap(figure(matrix, value_range=None), 50, 10, Theme(), BRAILLE)
-    assert (cells.width, cells.height) == (50, 10)
+    canvas = draw_heatmap(figure(matrix, value_range=None), 50, 10, ColourScheme(), BRAILLE)
+    assert (canvas.width, canvas.height) == (50, 10)

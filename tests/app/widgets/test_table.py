@@ -1,80 +1,103 @@
-"""The client table as characters."""
+"""Tables as characters: which columns, how wide, in what order."""
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.app.widgets.pictures import drawn, picture
-from tui.app.drawing.colours import Theme
-from tui.app.drawing.glyphs import ASCII, BRAILLE
-from tui.app.drawing.table import SORTABLE, ClientRow, column_at, draw_table, layout, matches, sorted_rows
+from tui.app.charts.canvas import Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
+from tui.app.charts.table import (
+    Column,
+    Row,
+    draw_header,
+    draw_row,
+    fit,
+    has_words,
+    layout,
+    sorted_rows,
+    widths,
+)
+from tui.app.panels.client_rows import COLUMNS, client_row
 
+NAMES = [column.name or column.title for column in COLUMNS]
 ROWS = [
-    ClientRow(0, "cnn1", 0.812, 0.012, 1_200_000, 300_000, [0.1, 0.5, 0.8], pinned=True, key="2"),
-    ClientRow(11, "resnet18-narrow-long", None, None, 0, 0, [], marked=True),
+    client_row(0, "cnn1", 0.812, 0.012, 1_258_291, 307_200, (0.1, 0.5, 0.8), pinned="2"),
+    client_row(11, "resnet18-narrow-long", np.nan, np.nan, None, 0, ()),
 ]
 
 
-def shown(rows, width, glyphs=BRAILLE, cursor=None, order=("id", False)):
-    return drawn(draw_table(rows, layout(rows, width), len(rows) + 1, order, cursor, Theme(), glyphs))
+def places(rows, width, columns=COLUMNS):
+    return layout(columns, widths(columns, rows, None, BRAILLE), width, 1)
+
+
+def shown(rows, width, glyphs=BRAILLE, cursor=None):
+    columns = layout(COLUMNS, widths(COLUMNS, rows, (1, False), glyphs), width, 1)
+    canvas, scheme = Canvas.blank(width, len(rows) + 1), ColourScheme()
+    draw_header(canvas, COLUMNS, columns, (1, False), scheme, glyphs)
+    for line, row in enumerate(rows, 1):
+        draw_row(canvas.window(line, 0, 1, width), row, COLUMNS, columns, row.key == cursor, scheme, glyphs)
+    return drawn(canvas)
 
 
 def test_a_table_in_full():
-    assert shown(ROWS, 62, cursor=0) == picture(
+    assert shown(ROWS, 70, cursor=0) == picture(
         """
-        |    ▲id model             acc    +/-     up   down trend      |
-        |▶2    0 cnn1            81.2%   +1.2   1.2M   300k        ▁▅▇ |
-        |  ✓  11 resnet18-narr…      -      -      0      0            |
+        |   ▲id model             acc   +/-      up      down trend            |
+        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB               ▁▅▇|
+        |    11 resnet18-narr…      –     –       –       0 B                  |
         """
     )
 
 
 def test_ascii_rows_are_all_ascii():
-    assert "\n".join(shown(ROWS, 70, ASCII, cursor=0)).isascii()
-
-
-def test_no_minus_stands_before_a_zero():
-    assert "-0.0" not in shown([ClientRow(0, "a", 0.5, -0.0001)], 60)[1]
+    assert "\n".join(shown(ROWS, 80, ASCII, cursor=0)).isascii()
 
 
 @given(st.integers(1, 200))
 def test_columns_stay_apart_and_within_the_table_at_any_width(width):
-    places = sorted(layout(ROWS, width).places.values())
-    assert all(left + size < following for (left, size), (following, _) in pairwise(places))
-    assert all(left + size <= width for left, size in places)
+    found = places(ROWS, width)
+    assert all(one.left + one.width < other.left for one, other in pairwise(found))
+    assert all(one.left + one.width <= width for one in found)
 
 
 def test_a_narrow_table_keeps_what_tells_most():
-    assert set(layout(ROWS, 16).places) == {"flags", "id", "accuracy"}
+    assert [NAMES[each.column] for each in places(ROWS, 17)] == ["pinned", "id", "accuracy"]
 
 
-def test_the_header_is_found_by_the_cell_clicked():
-    columns = layout(ROWS, 100)
-    left, _ = columns.places["accuracy"]
-    assert column_at(columns, left) == "accuracy"
-    assert column_at(columns, columns.places["trend"][0] + 3) is None
+def test_the_columns_of_the_least_worth_go_first():
+    columns = [Column("name", worth=3), Column("about", worth=1), Column("size", numeric=True, worth=2)]
+    rows = [Row(1, ("abcdef", "something", "123"))]
+    assert [each.column for each in places(rows, 40, columns)] == [0, 1, 2]
+    assert [each.column for each in places(rows, 16, columns)] == [0, 2]
+    assert [each.column for each in places(rows, 6, columns)] == [0]
+
+
+def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
+    columns = [Column("a", stretch=True), Column("b")]
+    rows = [Row(1, ("x" * 30, "12345"))]
+    # The cursor's cell, the column, a space, five cells: 10 are the least for the first, 30 all it wants.
+    assert [(each.left, each.width) for each in places(rows, 17, columns)] == [(1, 10), (12, 5)]
+    assert [(each.left, each.width) for each in places(rows, 27, columns)] == [(1, 20), (22, 5)]
+    assert [(each.left, each.width) for each in places(rows, 99, columns)] == [(1, 30), (32, 5)]
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_clients_without_a_value_come_last_either_way(descending):
-    rows = [
-        ClientRow(0, "a", None),
-        ClientRow(1, "a", 0.2),
-        ClientRow(2, "a", float("nan")),
-        ClientRow(3, "a", 0.9),
-    ]
-    order = [row.id for row in sorted_rows(rows, "accuracy", descending)]
+def test_rows_without_a_value_come_last_either_way(descending):
+    values = [None, 0.2, float("nan"), 0.9]
+    rows = [Row(key, ("",), values=(value,)) for key, value in enumerate(values)]
+    order = [row.key for row in sorted_rows(rows, 0, descending)]
     assert order == ([3, 1, 0, 2] if descending else [1, 3, 0, 2])
 
 
-@pytest.mark.parametrize("column", SORTABLE)
 @pytest.mark.parametrize("descending", [False, True])
-def test_equal_clients_are_in_the_order_of_their_ids(column, descending):
-    rows = [ClientRow(place, "a", 0.5, 0.1, 1, 1) for place in (2, 0, 1)]
-    expected = [2, 1, 0] if column == "id" and descending else [0, 1, 2]
-    assert [row.id for row in sorted_rows(rows, column, descending)] == expected
+def test_rows_of_equal_values_stay_in_the_order_given(descending):
+    rows = [Row(key, ("",), values=("same",)) for key in (0, 1, 2)]
+    assert [row.key for row in sorted_rows(rows, 0, descending)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -82,4 +105,10 @@ def test_equal_clients_are_in_the_order_of_their_ids(column, descending):
     [("", True), ("CNN", True), ("cnn1 pinned", True), ("cnn1 marked", False), ("7", False)],
 )
 def test_a_filter_wants_every_word(query, found):
-    assert matches(ROWS[0], query) is found
+    assert has_words(ROWS[0].search, query) is found
+
+
+def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():
+    assert fit("abcdef", 4, False, GLYPHS["braille"]) == "abc…"
+    assert fit("abcdef", 4, False, GLYPHS["ascii"]).isascii()
+    assert fit("7", 3, True, GLYPHS["ascii"]) == "  7"

@@ -1,16 +1,15 @@
 """The widgets in a living app."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from tests.app.widgets.stage import Refreshed, lines, on_stage
-from tui.app.drawing.colours import contrast
-from tui.app.drawing.figure import Mark, Series
-from tui.app.widgets import ClientRow, ClientTable, Heatmap, LineChart
+from tui.app.charts.colours import contrast
+from tui.app.charts.figure import Mark, Series
+from tui.app.charts.table import Column, Row
+from tui.app.panels.client_rows import COLUMNS, client_row
+from tui.app.widgets import Heatmap, LineChart, Table
 
-ROWS = [ClientRow(client, f"cnn{client % 5 + 1}", client / 100, 0.01) for client in range(60)]
 wave = Series("wave", np.sin(np.arange(100) / 9) / 2 + 0.5)
 
 
@@ -71,7 +70,7 @@ def test_many_changes_at_once_are_drawn_once(monkeypatch):
         await pilot.pause()
         drawings.clear()
         chart.show([wave])
-        chart.log_y = True
+        chart.y_range = (0, 2)
         chart.cursor = 12
         chart.show([wave], marks=[Mark(3, "fork")])
         await pilot.pause()
@@ -176,28 +175,26 @@ def test_without_colour_no_text_has_the_colour_of_its_background(theme, monkeypa
 
 
 def legible(style):
-    """Whether ink differs from paper; grid lines are faint on purpose. The terminal's own colours are legible."""
-    ink, paper = style.color.triplet, style.bgcolor.triplet
-    return None in (ink, paper) or contrast(*(int(one.hex[1:], 16) for one in (ink, paper))) > 1.2
+    """Whether fg differs from bg; grid lines are faint on purpose. The terminal's own colours are legible."""
+    fg, bg = style.color.triplet, style.bgcolor.triplet
+    return None in (fg, bg) or contrast(*(int(one.hex[1:], 16) for one in (fg, bg))) > 1.2
 
 
 @pytest.mark.parametrize("glyphs", ["braille", "block", "ascii"])
-def test_glyphs_may_change_while_the_app_runs(glyphs):
+def test_a_widget_draws_with_the_glyphs_of_its_app(glyphs):
     chart = LineChart()
 
     async def act(pilot):
         chart.show([wave])
         await pilot.pause()
-        chart.glyphs = glyphs
-        await pilot.pause()
         text = "".join(lines(chart))
         assert text.isascii() is (glyphs == "ascii")
         assert any(0x2800 < ord(character) < 0x2900 for character in text) is (glyphs == "braille")
 
-    on_stage(chart, act)
+    on_stage(chart, act, glyphs=glyphs)
 
 
-def test_the_heatmaps_cursor_is_told_in_the_matrixs_own_order():
+def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
     group = np.arange(6) % 2
     matrix = np.where(group[:, None] == group, 0.9, 0.1) + np.arange(36).reshape(6, 6) / 1000
     heatmap = Heatmap(clustered=True, axes=("client", "client"))
@@ -207,14 +204,12 @@ def test_the_heatmaps_cursor_is_told_in_the_matrixs_own_order():
         heatmap.put_cursor(4, 1)
         await pilot.pause()
         assert heatmap.cursor == (4, 1)
-        assert heatmap.value == matrix[4, 1]
         assert lines(heatmap)[-1].startswith("client 4 × client 1: 0.125")
         heatmap.cluster()
         await pilot.pause()
         assert heatmap.cursor == (4, 1)
 
-    app = on_stage(heatmap, act)
-    assert [(message.row, message.column) for message in app.posted] == [(4, 1)]
+    on_stage(heatmap, act)
 
 
 def test_the_heatmaps_cursor_stops_at_the_edges():
@@ -222,13 +217,14 @@ def test_the_heatmaps_cursor_stops_at_the_edges():
 
     async def act(pilot):
         heatmap.show(np.eye(3))
-        heatmap.move(0, 0)
-        heatmap.move(-1, +9)
+        await pilot.press("up")  # the first key only shows it
+        assert heatmap.cursor == (0, 0)
+        await pilot.press("up", "right", "right", "right")
         assert heatmap.cursor == (0, 2)
-        heatmap.move(+9, -1)
+        await pilot.press("down", "down", "down", "left")
         assert heatmap.cursor == (2, 1)
-        heatmap.hide_cursor()
-        assert np.isnan(heatmap.value)
+        await pilot.press("escape")
+        assert heatmap.cursor is None
 
     on_stage(heatmap, act)
 
@@ -250,26 +246,41 @@ def test_labels_that_do_not_match_the_matrix_are_refused():
         Heatmap().show(np.eye(2), rows=["a"])
 
 
-def test_only_clients_that_changed_are_sent_again(monkeypatch):
-    table = ClientTable()
+def client(id, accuracy, model=None):
+    return client_row(id, model or f"cnn{id % 5 + 1}", accuracy, 0.01, 0, 0, ())
+
+
+ROWS = [client(id, id / 100) for id in range(60)]
+
+
+def clients():
+    return Table(COLUMNS, cursor=True, sort="id")
+
+
+def shown(table):
+    return [row.key for row in table.rows]
+
+
+def test_only_rows_that_changed_are_sent_again(monkeypatch):
+    table = clients()
 
     async def act(pilot):
         table.show(ROWS)
         await pilot.pause()
         refreshed = Refreshed(table, monkeypatch)
-        table.show([replace(row, accuracy=0.5) if row.id in (3, 7, 59) else row for row in ROWS])
+        table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
         await pilot.pause()
         assert refreshed.lines == [4, 8]  # below the header; client 59 is out of sight
         refreshed.lines.clear()
-        table.show([replace(row, accuracy=0.5) if row.id in (3, 7, 59) else row for row in ROWS])
+        table.show([client(row.key, 0.5) if row.key in (3, 7, 59) else row for row in ROWS])
         await pilot.pause()
         assert refreshed.lines == []
 
     on_stage(table, act)
 
 
-def test_the_header_stays_while_clients_scroll():
-    table = ClientTable()
+def test_the_header_stays_while_rows_scroll():
+    table = clients()
 
     async def act(pilot):
         table.show(ROWS)
@@ -277,9 +288,9 @@ def test_the_header_stays_while_clients_scroll():
         header = lines(table)[0]
         await pilot.press("end")
         await pilot.pause()
-        shown = lines(table)
-        assert shown[0] == header
-        assert shown[-1].split()[:2] == ["▶", "59"]
+        seen = lines(table)
+        assert seen[0] == header
+        assert seen[-1].split()[:2] == ["▶", "59"]
         await pilot.press("home", "down", "pagedown")
         await pilot.pause()
         assert table.selected == 23  # one line down, then a screen less a line: 22
@@ -288,48 +299,60 @@ def test_the_header_stays_while_clients_scroll():
     on_stage(table, act)
 
 
-def test_the_cursor_keeps_to_its_client_when_rows_change_places():
-    table = ClientTable()
+def test_the_cursor_keeps_to_its_row_when_rows_change_places():
+    table = clients()
 
     async def act(pilot):
         table.show(ROWS)
         table.put_cursor(5)
         table.sort_by("accuracy", descending=True)
-        assert table.shown[:2] == [59, 58]
+        assert shown(table)[:2] == [59, 58]
         assert table.selected == 5
 
     on_stage(table, act)
 
 
-def test_a_filter_that_hides_the_cursors_client_moves_it_to_one_that_is_shown():
-    table = ClientTable()
+def test_a_filter_that_hides_the_cursors_row_moves_it_to_one_that_is_shown():
+    table = clients()
 
     async def act(pilot):
         table.show(ROWS)
         table.put_cursor(5)
-        table.filter("cnn2")
-        assert table.shown == [client for client in range(60) if client % 5 == 1]
-        assert table.selected in table.shown
+        table.filter("CNN2")
+        assert shown(table) == [id for id in range(60) if id % 5 == 1]
+        assert table.selected in shown(table)
         table.filter("no such model")
         assert table.selected is None
         table.filter("")
-        assert len(table.shown) == 60
+        assert len(table.rows) == 60
 
     on_stage(table, act)
 
 
-def test_sorting_goes_round_all_columns():
-    table = ClientTable()
-    seen = [table.sort[0]]
-    for _ in range(6):
+def test_sorting_goes_round_all_columns_each_its_own_way():
+    table = clients()
+    seen = []
+    for _ in range(7):
         table.cycle_sort()
-        seen.append(table.sort[0])
-    assert sorted(seen) == ["accuracy", "change", "down", "flags", "id", "model", "up"]
-    assert table.sort == ("flags", True)
+        seen.append(table.sort)
+    assert seen == [
+        ("model", False),
+        ("accuracy", True),
+        ("change", True),
+        ("up", True),
+        ("down", True),
+        ("pinned", True),
+        ("id", False),
+    ]
 
 
-def test_a_click_chooses_a_client_and_on_the_header_an_order():
-    table = ClientTable()
+def test_a_column_that_is_not_sorted_by_is_refused_with_those_that_are():
+    with pytest.raises(ValueError, match="cannot be sorted by 'trend'; they can by pinned, id, model"):
+        clients().sort_by("trend")
+
+
+def test_a_click_chooses_a_row_and_on_the_header_an_order():
+    table = clients()
 
     async def act(pilot):
         table.show(ROWS)
@@ -342,12 +365,33 @@ def test_a_click_chooses_a_client_and_on_the_header_an_order():
         assert table.sort == ("accuracy", False)
 
     app = on_stage(table, act)
-    assert [message.client for message in app.posted] == [0, 3]
+    assert [message.key for message in app.posted] == [0, 3]
+
+
+def test_a_table_that_follows_keeps_showing_its_end_unless_it_was_scrolled_away():
+    table = Table([Column("")], follows=True)
+
+    async def act(pilot):
+        table.show([Row(line, (f"line {line}",)) for line in range(50)])
+        await pilot.pause()
+        await pilot.pause()
+        assert lines(table)[-1].strip() == "line 49"
+        table.show([Row(line, (f"line {line}",)) for line in range(60)])
+        await pilot.pause()
+        await pilot.pause()
+        assert lines(table)[-1].strip() == "line 59"
+        await pilot.press("up", "up")
+        table.show([Row(line, (f"line {line}",)) for line in range(70)])
+        await pilot.pause()
+        await pilot.pause()
+        assert lines(table)[-1].strip() == "line 57"
+
+    on_stage(table, act)
 
 
 def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
     class Faulty(LineChart):
-        def draw(self, width, height, theme, glyphs):
+        def draw(self, width, height, scheme, glyphs):
             raise ZeroDivisionError("a fault")
 
     chart = Faulty()

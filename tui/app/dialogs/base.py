@@ -10,8 +10,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.wording import spelled
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import spelled
 
 Result = TypeVar("Result")
 
@@ -26,13 +26,9 @@ class Dialog(ModalScreen[Result]):
         super().__init__(**about)
         self._title = title
 
-    @property
-    def glyphs(self) -> Glyphs:
-        found: Glyphs = getattr(self.app, "glyphs", "braille")
-        return found
-
     def spelled(self, text: object) -> str:
-        return spelled(text, self.glyphs)
+        """`text` in the app's glyphs."""
+        return spelled(text, glyphs_of(self))
 
     def body(self) -> Iterable[Widget]:
         """The widgets between title and hint."""
@@ -46,7 +42,7 @@ class Dialog(ModalScreen[Result]):
             yield Static(self.spelled(self.hint), classes="hint", markup=False)
 
     def on_mount(self) -> None:
-        self.set_class(self.glyphs == "ascii", "-ascii")
+        self.set_class(glyphs_of(self) == "ascii", "-ascii")
 
     def complain(self, fault: str) -> None:
         """Say what is wrong, in the dialog; an empty sentence takes it back."""

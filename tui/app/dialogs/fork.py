@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulator.analysis.run import Run
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
-from tui.app.feed import Run
+from tui.common.folders import checked_name, free_name
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class ForkDialog(Form[ForkWish]):
     def accept(self, values: dict[str, str]) -> ForkWish:
         from simulator import methods
         from simulator.errors import ConfigError
-        from tui.cli.options import checked_name
 
         folder = self._sessions / checked_name(values["name"])
         if folder.exists():
@@ -55,11 +55,3 @@ class ForkDialog(Form[ForkWish]):
             raise ConfigError(f"round {self._round} would be the fork's last; ask for more.")
         quick = [f"{key}={value}" for key, value in (("seed", seed), ("rounds", rounds)) if value is not None]
         return ForkWish(folder, self._round, values["method"] or None, (*quick, *assignments(values["set"])))
-
-
-def free_name(folder: Path, stem: str) -> str:
-    """`stem`, or with the first number that makes it new in `folder`."""
-    number = 1
-    while (folder / (name := stem if number == 1 else f"{stem}-{number}")).exists():
-        number += 1
-    return name

@@ -14,7 +14,7 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.app.dialogs.base import Dialog
-from tui.cli.errors import explain
+from tui.common.errors import explain
 
 Result = TypeVar("Result")
 Known = tuple[str, str]
@@ -61,7 +61,7 @@ class Form(Dialog[Result]):
 
     def body(self) -> Iterable[Widget]:
         width = max(len(field.label) for field in self._fields.values()) + 2
-        with Vertical(classes="fields") as rows:
+        with Vertical(classes="fields"):
             for field in self._fields.values():
                 label = Label(self.spelled(field.label), markup=False)
                 label.styles.width = width
@@ -73,14 +73,17 @@ class Form(Dialog[Result]):
                     select_on_focus=False,
                 )
                 yield Horizontal(label, entry, classes="field")
-        _ = rows
         yield OptionList(id="known", compact=True)
         yield Static("", id="remark", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#known", OptionList).can_focus = False
-        self.query(Input).first().focus()
+        self.begin()
         self._remark()
+
+    def begin(self) -> None:
+        """Give the focus to what is filled in first."""
+        self.query(Input).first().focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         self._typed = ""

@@ -8,7 +8,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.app.dialogs.base import Dialog
-from tui.app.keys import SCREENS, groups
+from tui.app.keys import GROUPS, PANEL_TITLES
 
 WIDEST = 12
 
@@ -30,10 +30,10 @@ class Help(Dialog[None]):
 
     def _text(self) -> Content:
         lines: list[Content] = []
-        for group, keys in groups().items():
+        for group, keys in GROUPS.items():
             lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
             for key in keys:
-                places = f" ({', '.join(SCREENS[each] for each in key.where)})" if key.where else ""
+                places = f" ({', '.join(PANEL_TITLES[each] for each in key.where)})" if key.where else ""
                 style = "" if key.works_in(self._panel) else "dim"
                 lines.append(
                     Content.assemble(

@@ -1,6 +1,5 @@
 """The form for a new run: what to run, what that comes to, and what is missing for it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,11 +10,12 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 import presets
-from tui.app.dialogs.fork import free_name
+from simulator.analysis import static_names
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
-from tui.cli import literals
-from tui.cli.errors import explain
-from tui.cli.settings import QUICKSTART, Choices
+from tui.common.errors import explain
+from tui.common.folders import checked_name, free_name, plain_name
+from tui.common.formatting import size
+from tui.common.settings import QUICKSTART, Choices, new_name
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,6 @@ class NewRunDialog(Form[NewRun]):
 
     def accept(self, values: dict[str, str]) -> NewRun:
         from simulator.errors import ConfigError, DataError
-        from tui.cli.options import checked_name
-        from tui.cli.settings import new_name
 
         choices = replace(
             self._choices,
@@ -113,10 +111,8 @@ class NewRunDialog(Form[NewRun]):
             self.run_worker(partial(self._fetch, self.values), thread=True)
 
     def _fetch(self, values: dict[str, str]) -> None:
-        import simulator.data
         from simulator.data import datasets
 
-        assert simulator.data
         raw = presets.load(values["preset"] or QUICKSTART).config
         name = values["dataset"] or str(raw.get("data", {}).get("dataset", "digits"))
         fault = ""
@@ -127,7 +123,7 @@ class NewRunDialog(Form[NewRun]):
         self.app.call_from_thread(self._fetch_ended, fault)
 
     def _fetched(self, name: str, done: int, total: int | None) -> None:
-        share = f"{done / total:.0%} of {total / 2**20:.0f} MiB" if total else f"{done / 2**20:.1f} MiB"
+        share = f"{done / total:.0%} of {size(total)}" if total else size(done)
         text = f"fetching {name}: {share}"
         if text != self._fetching:
             self._fetching = text
@@ -139,10 +135,8 @@ class NewRunDialog(Form[NewRun]):
         self.complain(fault)
 
     def _datasets(self) -> Sequence[Known]:
-        import simulator.data
         from simulator.data import datasets
 
-        assert simulator.data
         return [
             (name, ("here" if datasets.get(name).is_present(self._data) else "to fetch"))
             for name in datasets.names()
@@ -160,17 +154,14 @@ def is_here(choices: Choices, data: Path) -> bool:
 def made_up(choices: Choices, sessions: Path) -> str:
     """A name for a run of which only the options are known."""
     stem = choices.preset or (choices.file.stem if choices.file else QUICKSTART)
-    words = [stem, *(Path(word).stem for word in (choices.method, choices.dataset) if word)]
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip(".-_")[:70] or "run"
+    plain = plain_name([stem, *(Path(word).stem for word in (choices.method, choices.dataset) if word)])
     return free_name(sessions, f"{plain}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
 
 
 def _missing(dataset: str, data: Path) -> str:
     """What is not here of the data, in words; nothing where all is, or the loader has to say."""
-    import simulator.data
     from simulator.data import datasets
 
-    assert simulator.data
     if dataset in datasets.names():
         here = datasets.get(dataset).is_present(data)
         return "" if here else f"{dataset} is not in {data} yet"
@@ -182,7 +173,7 @@ def _presets() -> Sequence[Known]:
 
 
 def _methods() -> Sequence[Known]:
-    return [(name, "") for name in literals.methods()]
+    return [(name, "") for name in static_names.methods()]
 
 
 def _text(value: int | None) -> str:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from simulator.analysis.run import Run
 from tui.app.dialogs.form import Field, Form, number
-from tui.app.feed import Run
 
 
 @dataclass(frozen=True)

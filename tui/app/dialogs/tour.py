@@ -12,7 +12,7 @@ from tui.app.dialogs.base import Dialog
 
 PAGES = (
     "Clients with different models and different data learn together. The status row says which session is shown, "
-    "what it does and how far it is; the tabs below it are the screens, each with its digit, Sessions with s.",
+    "what it does and how far it is; the tabs below it are the panels, each with its digit, Sessions with s.",
     "Live is where to begin: accuracy over the rounds, the clients, the traffic, how alike the models have become. "
     "y changes the chart, p pins a client, z gives one part the whole screen.",
     "space pauses and goes on, c writes a checkpoint, m changes the method under way, S stops. What is asked for takes "

@@ -3,16 +3,19 @@
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from tui.app.drawing.colours import OKABE_ITO
-from tui.app.drawing.figure import Band, Series
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import history, who
-from tui.app.panels.base import Chart, Matrix
+from simulator.analysis.quantiles import quantiles
+from tui.app.charts.colours import OKABE_ITO
+from tui.app.charts.figure import Band, Series
+from tui.app.panels import client_rows
+from tui.app.panels.chart_parts import PERCENT, marks
 from tui.app.view import View
-from tui.app.wording import spelled
+from tui.app.widgets import Heatmap, LineChart
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import spelled
 
 MODES = ("band and mean", "all clients", "clients × rounds")
 MEAN = OKABE_ITO[0]
+BAND = (0.1, 0.9)
 
 
 class AccuracyChart(Container):
@@ -20,10 +23,10 @@ class AccuracyChart(Container):
 
     DEFAULT_CSS = "AccuracyChart { width: 1fr; height: 1fr; }"
 
-    def __init__(self, *, glyphs: Glyphs) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._lines = Chart(x_label="round", crowd="clients", glyphs=glyphs)
-        self._map = Matrix(value_range=(0.0, 1.0), axes=("client", "round"), glyphs=glyphs)
+        self._lines = LineChart(x_label="round", unit="%", crowd="clients")
+        self._map = Heatmap(value_range=(0.0, PERCENT), unit="%", axes=("client", "round"))
         self._map.display = False
         self._travelled = False
 
@@ -40,14 +43,15 @@ class AccuracyChart(Container):
             self._show_lines(view)
 
     def _show_lines(self, view: View) -> None:
-        curves, names = view.curves, who.keys(view.pinned)
-        rounds = history.evaluated(curves)
+        curves, names = view.curves, client_rows.keys(view.pinned)
+        rounds = curves.evaluated
+        mean, accuracy = curves.mean[rounds - 1] * PERCENT, curves.accuracy[rounds - 1] * PERCENT
         x = rounds.astype(float)
-        series = [Series("mean", curves.mean[rounds - 1], x, pinned=True, colour=MEAN, key="m")]
+        series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
         series += [
             Series(
                 f"client {client}",
-                curves.accuracy[rounds - 1, client],
+                accuracy[:, client],
                 x,
                 pinned=True,
                 key=names.get(client, ""),
@@ -57,21 +61,22 @@ class AccuracyChart(Container):
         ]
         band = None
         if view.chart == 0:
-            band = Band(spelled("10–90 %", self._lines.glyphs), *history.band(curves), x, colour=MEAN)
+            low, high = quantiles(accuracy, BAND)
+            band = Band(spelled("10–90 %", glyphs_of(self)), low, high, x, colour=MEAN)
         else:
             series += [
-                Series(f"client {client}", curves.accuracy[rounds - 1, client], x)
+                Series(f"client {client}", accuracy[:, client], x)
                 for client in range(curves.clients)
                 if client not in view.pinned
             ]
-        self._lines.show(series, band, history.marks(view.run))
+        self._lines.show(series, band, marks(view.run))
         self._lines.cursor = float(view.shown) if view.replaying else None
 
     def _show_map(self, view: View) -> None:
         curves = view.curves
-        rounds = history.evaluated(curves)
+        rounds = curves.evaluated
         self._map.show(
-            curves.accuracy[rounds - 1].T,
+            curves.accuracy[rounds - 1].T * PERCENT,
             [str(client) for client in range(curves.clients)],
             [str(round) for round in rounds],
         )
@@ -80,5 +85,5 @@ class AccuracyChart(Container):
             row = self._map.cursor[0] if self._map.cursor else min(view.pinned, default=0)
             self._map.put_cursor(row, max(column, 0))
         elif self._travelled:
-            self._map.hide_cursor()
+            self._map.action_hide_cursor()
         self._travelled = view.replaying

@@ -1,20 +1,18 @@
 """What all panels share: they know how much room they have, and draw a part again only when it shows something else."""
 
 from abc import abstractmethod
-from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.app.drawing.glyphs import GLYPHS, Glyphs
-from tui.app.panels.sheet import fit
+from tui.app.charts.glyphs import GLYPHS
+from tui.app.charts.table import fit
 from tui.app.view import Panel, View
-from tui.app.widgets import Heatmap, LineChart
-from tui.app.wording import spelled
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import spelled
 
 WIDE, FULL, TALL = 96, 170, 30
 """From so many cells on a panel is -wide, -full; from so many rows on, -tall."""
@@ -25,17 +23,18 @@ class SizedPanel(Panel):
 
     DEFAULT_CSS = """
     SizedPanel { layout: vertical; width: 1fr; height: 1fr; }
-    SizedPanel.-ascii Sheet, SizedPanel.-ascii ClientTable { scrollbar-size-vertical: 0; }
-    SizedPanel Part.-bare Sheet { scrollbar-size-vertical: 0; }
+    SizedPanel.-ascii Table, SizedPanel Part.-bare Table { scrollbar-size-vertical: 0; }
     SizedPanel.-ascii Part { border-top: ascii $foreground 30%; }
     SizedPanel.-ascii Part.-bare { border: none; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="-ascii" if glyphs == "ascii" else None)
-        self.glyphs: Glyphs = glyphs
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
         self._view: View | None = None
         self._drawn: dict[str, tuple[object, ...]] = {}
+
+    def on_mount(self) -> None:
+        self.set_class(glyphs_of(self) == "ascii", "-ascii")
 
     def show(self, view: View) -> None:
         self._view = view
@@ -45,11 +44,15 @@ class SizedPanel(Panel):
     def draw(self, view: View) -> None:
         """Bring every part up to date with the view."""
 
-    def redraw(self) -> None:
-        """Draw the present view again, all of it: something of the panel's own has changed."""
-        self._drawn.clear()
+    def update(self) -> None:
+        """Draw the present view again: something of the panel's own has changed."""
         if self._view is not None:
             self.draw(self._view)
+
+    def redraw(self) -> None:
+        """The same, with the parts that would be found unchanged."""
+        self._drawn.clear()
+        self.update()
 
     def differs(self, part: str, *about: object) -> bool:
         """Whether a part is to show anything else than it does; what is asked about is taken as shown from now on."""
@@ -66,22 +69,6 @@ class SizedPanel(Panel):
         self.call_after_refresh(self.redraw)  # once the parts have their new sizes
 
 
-class Chart(LineChart, can_focus=True):
-    """A line chart that keys can be meant for: zoom, maximise."""
-
-
-class Matrix(Heatmap, can_focus=True):
-    """A heatmap whose cursor the arrow keys move; escape hides it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1, 0)", "up", show=False),
-        Binding("down", "move(1, 0)", "down", show=False),
-        Binding("left", "move(0, -1)", "left", show=False),
-        Binding("right", "move(0, 1)", "right", show=False),
-        Binding("escape", "hide_cursor", "no cursor", show=False),
-    ]
-
-
 class Part(Container):
     """A titled part of a panel. Where there is nothing to show it says a sentence instead: `say`."""
 
@@ -94,15 +81,12 @@ class Part(Container):
     Part:focus-within { border-title-color: $text-accent; border-title-style: bold; }
     """
 
-    def __init__(
-        self, title: str, *content: Widget, glyphs: Glyphs, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, title: str, *content: Widget, classes: str = "") -> None:
+        super().__init__(classes=classes)
+        self._title = title
         self._content = content
-        self._glyphs: Glyphs = glyphs
         self._sentence = Static("", classes="sentence", markup=False)
         self._said: str | None = None
-        self.caption(title)
 
     def compose(self) -> ComposeResult:
         yield self._sentence
@@ -111,11 +95,15 @@ class Part(Container):
     def caption(self, title: str) -> None:
         """The title in the line above, cut to its length."""
         self._title = title
+        glyphs = glyphs_of(self)
         room = max(self.size.width - 3, 0) or len(title)
-        cut = fit(title, room, False, GLYPHS[self._glyphs]).rstrip()
-        text = spelled(cut, self._glyphs).replace("[", r"\[")
+        cut = fit(title, room, False, GLYPHS[glyphs]).rstrip()
+        text = spelled(cut, glyphs).replace("[", r"\[")
         if text != self.border_title:
             self.border_title = text
+
+    def on_mount(self) -> None:
+        self.caption(self._title)
 
     def on_resize(self) -> None:
         self.caption(self._title)
@@ -129,4 +117,4 @@ class Part(Container):
         for widget in self._content:
             widget.display = sentence is None
         if sentence is not None:
-            self._sentence.update(spelled(sentence, self._glyphs))
+            self._sentence.update(spelled(sentence, glyphs_of(self)))

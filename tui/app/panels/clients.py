@@ -1,26 +1,25 @@
-"""The Clients screen: all of them in a table, and the one under the cursor beside it."""
+"""The Clients panel: all of them in a table, and the one under the cursor beside it."""
 
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from tui.app.curves import Array
-from tui.app.drawing.figure import Series
-from tui.app.drawing.glyphs import Glyphs
+from simulator.analysis.clients import best
+from tui.app.charts.figure import Series
 from tui.app.messages import ClientPinned
-from tui.app.panels import history, who, words
-from tui.app.panels.base import Chart, Part, SizedPanel
-from tui.app.panels.sheet import Column, Row, Sheet
+from tui.app.panels import client_rows
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.facts import Facts
 from tui.app.view import View
-from tui.app.widgets import ClientTable
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import number, percent, size
 
 BEGINNING = "No round is finished yet. What each client learns will be drawn here."
 
 
 class ClientsPanel(SizedPanel):
     """Who is behind, and why."""
-
-    title = "Clients"
 
     DEFAULT_CSS = """
     ClientsPanel { layout: horizontal; }
@@ -33,17 +32,17 @@ class ClientsPanel(SizedPanel):
     ClientsPanel.-tall .facts { height: 13; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
-        self._table = ClientTable(glyphs=glyphs)
-        self._accuracy = Chart(y_range=(0.0, 1.0), glyphs=glyphs)
-        self._loss = Chart(glyphs=glyphs)
-        self._facts = Sheet([Column("", worth=2), Column("", stretch=True, worth=3)], glyphs=glyphs)
-        self._clients = Part("clients", self._table, glyphs=glyphs, classes="clients")
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
+        self._accuracy = LineChart(y_range=(0.0, PERCENT), unit="%")
+        self._loss = LineChart()
+        self._facts = Facts()
+        self._clients = Part("clients", self._table, classes="clients")
         self._parts = {
-            "accuracy": Part("accuracy", self._accuracy, glyphs=glyphs),
-            "loss": Part("loss", self._loss, glyphs=glyphs, classes="loss"),
-            "facts": Part("client", self._facts, glyphs=glyphs, classes="facts"),
+            "accuracy": Part("accuracy", self._accuracy),
+            "loss": Part("loss", self._loss, classes="loss"),
+            "facts": Part("client", self._facts, classes="facts"),
         }
 
     def compose(self) -> ComposeResult:
@@ -53,115 +52,82 @@ class ClientsPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         if self.differs("table", view.curves, view.run.config, view.pinned, view.shown):
-            self._table.show(who.rows(view))
+            self._table.show(client_rows.rows(view))
         self._table.filter(view.filter)
-        shown, count = len(self._table.shown), view.curves.clients or len(view.run.models)
+        shown, count = len(self._table.rows), view.curves.clients or len(view.run.models)
         column, descending = self._table.sort
         order = f"by {column}, {'falling' if descending else 'rising'}"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
         self._clients.caption(f"{some}, {order}")
         self._clients.say(None if shown or not count else "No client has all these words; / changes them.")
-        self._draw_client(view, self._table.selected)
+        self._draw_client(view)
 
-    def _draw_client(self, view: View, client: int | None) -> None:
+    def _draw_client(self, view: View) -> None:
+        """The curves and facts of the client under the cursor."""
+        client = self._table.selected
         facts = (view.curves, client, view.round, self._facts.size.width, view.run.config, view.run.error)
         if not self.differs("client", *facts):
             return
-        known = client is not None and bool(view.curves.rounds)
+        sentence = None
+        if not view.curves.rounds:
+            sentence = view.run.error or BEGINNING
+        elif not isinstance(client, int):
+            sentence = "No client is under the cursor."
         for part in self._parts.values():
-            part.say(
-                None
-                if known
-                else view.run.error or BEGINNING
-                if not view.curves.rounds
-                else "No client is under the cursor."
-            )
-        if not known or client is None:
+            part.say(sentence)
+        if sentence is not None or not isinstance(client, int):
             return
         curves, cursor = view.curves, float(view.shown) if view.replaying else None
-        rounds = history.evaluated(curves)
-        x = rounds.astype(float)
+        rounds = curves.evaluated
+        x, own = rounds.astype(float), curves.accuracy[rounds - 1, client] * PERCENT
         self._accuracy.show(
             [
-                Series(f"client {client}", curves.accuracy[rounds - 1, client], x, pinned=True, key="c"),
-                Series("mean of all", curves.mean[rounds - 1], x, key="m"),
+                Series(f"client {client}", own, x, pinned=True, key="c"),
+                Series("mean of all", curves.mean[rounds - 1] * PERCENT, x, key="m"),
             ],
-            marks=history.marks(view.run),
+            marks=marks(view.run),
         )
         trained = np.flatnonzero(np.isfinite(curves.loss[:, client]))
         self._loss.show([Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")])
         self._accuracy.cursor = self._loss.cursor = cursor
         self._parts["facts"].caption(f"client {client} after round {view.shown}")
-        width = max(self._facts.size.width - 10, 20)
-        self._facts.show(
-            [
-                Row(
-                    (name, line), (name if not line else "", text), "warning" if name == "remark" else "plain"
-                )
-                for name, value in facts_of(view, client)
-                for line, text in enumerate(words.wrapped(value, width))
-            ]
-        )
+        self._facts.tell(facts_of(view, client))
 
-    def on_client_table_cursor_moved(self, message: ClientTable.CursorMoved) -> None:
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self._view is not None:
-            self._draw_client(self._view, message.client)
+            self._draw_client(self._view)
 
     def action_pin(self) -> None:
         """Pin the client under the cursor."""
-        if self._table.selected is not None:
+        if isinstance(self._table.selected, int):
             self.post_message(ClientPinned(self._table.selected))
 
     def action_sort(self) -> None:
         """By the next column."""
         self._table.cycle_sort()
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a client, in the order shown."""
-        columns = [
-            "client",
-            "model",
-            "accuracy",
-            "best",
-            "loss",
-            "up",
-            "down",
-            "up_total",
-            "down_total",
-            "rounds",
-        ]
-        curves = view.curves.upto(view.shown)
-        if not curves.rounds:
-            return columns, []
-        took_part, models = who.participation(view), who.models_of(view)
+        columns = ["client", "model", "accuracy", "best", "loss"]
+        columns += ["up", "down", "up_total", "down_total", "rounds"]
+        curves, models = view.curves.upto(view.shown), view.run.models
+        shown = [row.key for row in self._table.rows if isinstance(row.key, int) and curves.rounds]
         return columns, [
             [
                 client,
                 models[client],
-                *(
-                    words.value(one)
-                    for one in (curves.accuracy[-1, client], best(curves.accuracy[:, client])[0])
-                ),
-                words.value(curves.loss[-1, client]),
+                curves.accuracy[-1, client],
+                best(curves.accuracy[:, client])[0],
+                curves.loss[-1, client],
                 int(curves.client_up[-1, client]),
                 int(curves.client_down[-1, client]),
                 int(curves.client_up[:, client].sum()),
                 int(curves.client_down[:, client].sum()),
-                int(took_part[:, client].sum()),
+                int(curves.participated[:, client].sum()),
             ]
-            for client in self._table.shown
-            if client < curves.clients
+            for client in shown
         ]
-
-
-def best(values: Array) -> tuple[float, int]:
-    """The highest of values [n] and its round, from 1; (NaN, 0) where there is none."""
-    if not np.isfinite(values).any():
-        return float("nan"), 0
-    place = int(np.nanargmax(values))
-    return float(values[place]), place + 1
 
 
 def facts_of(view: View, client: int) -> list[tuple[str, str]]:
@@ -169,13 +135,13 @@ def facts_of(view: View, client: int) -> list[tuple[str, str]]:
     curves = view.curves.upto(view.shown)
     top, when = best(curves.accuracy[:, client])
     up, down = curves.client_up[:, client], curves.client_down[:, client]
-    rounds = int(who.participation(view)[:, client].sum())
+    rounds = int(curves.participated[:, client].sum())
     facts = [
-        ("model", who.models_of(view)[client]),
-        ("accuracy", f"{words.percent(curves.accuracy[-1, client])}, best {words.percent(top)} (r{when})"),
-        ("loss", words.figure(curves.loss[-1, client])),
-        ("up", f"{words.amount(up[-1])} B, {words.amount(up.sum())} B in all"),
-        ("down", f"{words.amount(down[-1])} B, {words.amount(down.sum())} B in all"),
+        ("model", view.run.models[client]),
+        ("accuracy", f"{percent(curves.accuracy[-1, client])}, best {percent(top)} (r{when})"),
+        ("loss", number(curves.loss[-1, client])),
+        ("up", f"{size(up[-1])}, {size(up.sum())} in all"),
+        ("down", f"{size(down[-1])}, {size(down.sum())} in all"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
-    return facts + [("remark", remark) for remark in who.remarks(view, client)]
+    return facts + [("remark", remark) for remark in client_rows.remarks(view, client)]

@@ -1,33 +1,42 @@
-"""The Communication screen: what crossed the wire, for which tensors and clients, and what accuracy it bought."""
-
-from collections import Counter
-from collections.abc import Sequence
+"""The Communication panel: what crossed the wire, for which tensors and clients, and what accuracy it bought."""
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from tui.app.drawing.figure import Series
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import history, who, words
-from tui.app.panels.base import Chart, Part, SizedPanel
-from tui.app.panels.sheet import Column, Row, Sheet
+from simulator.analysis.costs import COSTS, costs
+from simulator.analysis.traffic import by_tensor
+from tui.app.charts.figure import Series
+from tui.app.charts.table import Column, Row
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import PERCENT, from_zero, sizes
+from tui.app.panels.facts import Facts
 from tui.app.view import View
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import amount, duration, percent, size
 
 BEGINNING = "No round is finished yet. What crosses the wire will be counted here, per tensor and per client."
-CHARTS = (
-    "bytes a round",
-    "bytes in total",
-    "accuracy over bytes",
-    "accuracy over FLOPs",
-    "accuracy over seconds",
-)
+CHARTS = ("bytes a round", "bytes in total", *(f"accuracy over {cost}" for cost in COSTS[1:]))
 OVER = 2  # from here on CHARTS are of accuracy
+
+TENSORS = (
+    Column("tensor", stretch=True, worth=9),
+    Column("way", worth=8),
+    Column("round", numeric=True, worth=7),
+    Column("share", numeric=True, worth=5),
+    Column("in all", numeric=True, worth=6),
+)
+CLIENTS = (
+    Column("client", numeric=True, worth=9),
+    Column("model", worth=2),
+    Column("up", numeric=True, worth=6),
+    Column("down", numeric=True, worth=5),
+    Column("up in all", numeric=True, worth=8),
+    Column("down in all", numeric=True, worth=7),
+)
 
 
 class CommunicationPanel(SizedPanel):
     """What it costs."""
-
-    title = "Communication"
 
     DEFAULT_CSS = """
     CommunicationPanel .upper { height: 1fr; }
@@ -40,38 +49,15 @@ class CommunicationPanel(SizedPanel):
     CommunicationPanel.-full .lower { height: 24; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
         self._chart = 0
-        self._charts = {name: Chart(glyphs=glyphs) for name in ("round", "total", "over")}
-        self._tensors = Sheet(
-            [
-                Column("tensor", stretch=True, worth=9),
-                Column("way", worth=8),
-                Column("round", numeric=True, worth=7),
-                Column("share", numeric=True, worth=5),
-                Column("in all", numeric=True, worth=6),
-            ],
-            glyphs=glyphs,
-        )
-        self._clients = Sheet(
-            [
-                Column("client", numeric=True, worth=9),
-                Column("model", worth=2),
-                Column("up", numeric=True, worth=6),
-                Column("down", numeric=True, worth=5),
-                Column("up in all", numeric=True, worth=8),
-                Column("down in all", numeric=True, worth=7),
-            ],
-            glyphs=glyphs,
-        )
-        self._facts = Sheet([Column("", worth=2), Column("", stretch=True, worth=3)], glyphs=glyphs)
-        self._parts = {
-            name: Part(CHARTS[0], chart, glyphs=glyphs, classes=name) for name, chart in self._charts.items()
-        }
-        self._parts["tensors"] = Part("by tensor", self._tensors, glyphs=glyphs)
-        self._parts["clients"] = Part("by client", self._clients, glyphs=glyphs, classes="clients")
-        self._parts["facts"] = Part("this round", self._facts, glyphs=glyphs, classes="facts")
+        self._charts = {name: LineChart() for name in ("round", "total", "over")}
+        self._tensors, self._clients, self._facts = Table(TENSORS), Table(CLIENTS), Facts()
+        self._parts = {name: Part(CHARTS[0], chart, classes=name) for name, chart in self._charts.items()}
+        self._parts["tensors"] = Part("by tensor", self._tensors)
+        self._parts["clients"] = Part("by client", self._clients, classes="clients")
+        self._parts["facts"] = Part("this round", self._facts, classes="facts")
 
     def compose(self) -> ComposeResult:
         parts = self._parts
@@ -82,9 +68,8 @@ class CommunicationPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         wide = self.has_class("-wide")
-        if not self.differs(
-            "all", view.curves, view.round, self._chart, wide, view.filter, view.run.config, view.run.error
-        ):
+        about = (view.curves, view.round, self._chart, wide, view.filter, view.run.config, view.run.error)
+        if not self.differs("all", *about):
             return
         for part in self._parts.values():
             part.say(None if view.record else view.run.error or BEGINNING)
@@ -98,122 +83,86 @@ class CommunicationPanel(SizedPanel):
         else:
             self._draw_chart(view, "round", self._chart)
         self._draw_tensors(view)
-        self._draw_facts(view)
+        self._parts["facts"].caption(f"round {view.shown}")
+        self._facts.tell(facts_of(view))
 
     def _draw_chart(self, view: View, name: str, chart: int) -> None:
         shown, curves = self._charts[name], view.curves
         cursor = float(view.shown) if view.replaying else None
         if chart < OVER:
-            up, down = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
+            bytes = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
+            (up, down), unit = sizes(*bytes)
             shown.x_label = "round"
-            shown.show([Series("up", up), Series("down", down)])
-            shown.y_range = history.from_zero(up, down)
+            shown.show([Series("up", up), Series("down", down)], unit=unit)
+            shown.y_range = from_zero(up, down)
         else:
-            unit = CHARTS[chart].rpartition(" ")[2]
-            rounds = history.evaluated(curves)
-            cost = history.costs(curves, unit)
-            shown.x_label = unit
-            shown.show(
-                [Series("mean accuracy", curves.mean[rounds - 1], cost[rounds - 1], pinned=True, key="m")]
-            )
+            cost, rounds = COSTS[1:][chart - OVER], curves.evaluated
+            over, mean = costs(curves, cost), curves.mean[rounds - 1] * PERCENT
+            shown.x_label = cost
+            if cost == "bytes":
+                (over,), shown.x_label = sizes(over)
+            shown.show([Series("mean accuracy", mean, over[rounds - 1], pinned=True, key="m")], unit="%")
             shown.y_range = None
-            cursor = float(cost[view.shown - 1]) if cursor else None
+            cursor = float(over[view.shown - 1]) if cursor else None
         shown.cursor = cursor
         self._parts[name].caption(CHARTS[chart])
 
     def _draw_tensors(self, view: View) -> None:
-        rows = tensors(view)
+        found = by_tensor(view.run.records[: view.shown])
         self._tensors.show(
             [
-                Row((name, way), (name, way, words.amount(now), words.percent(share), words.amount(total)))
-                for name, way, now, share, total in rows
+                Row(
+                    (each.name, way),
+                    (each.name, way, size(each.bytes), percent(each.share), size(each.total)),
+                )
+                for each in found
+                for way in [each.direction]
             ]
         )
-        self._parts["tensors"].say(None if rows else "Nothing crosses the wire with this method.")
+        self._parts["tensors"].say(None if found else "Nothing crosses the wire with this method.")
 
     def _draw_clients(self, view: View) -> None:
-        table = clients(view)
+        curves, models = view.curves.upto(view.shown), view.run.models
+        now = zip(curves.client_up[-1], curves.client_down[-1], strict=True)
+        total = zip(curves.client_up.sum(axis=0), curves.client_down.sum(axis=0), strict=True)
         self._clients.show(
             [
-                Row(client, (str(client), str(model), *(words.amount(one) for one in amounts)))
-                for client, model, *amounts in table
-                if all(word in f"{client} {model}".casefold() for word in view.filter.casefold().split())
+                Row(
+                    client,
+                    (str(client), models[client], *map(size, bytes), *map(size, in_all)),
+                    search=f"{client} {models[client]}",
+                )
+                for client, (bytes, in_all) in enumerate(zip(now, total, strict=True))
             ]
         )
-        self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(table)}")
-
-    def _draw_facts(self, view: View) -> None:
-        record, curves = view.record, view.curves.upto(view.shown)
-        assert record is not None
-        flops = record["flops"]
-        facts = [
-            (
-                "up",
-                f"{words.amount(record['bytes']['up'])} B, {words.amount(record['bytes']['up_total'])} B in all",
-            ),
-            (
-                "down",
-                f"{words.amount(record['bytes']['down'])} B, {words.amount(record['bytes']['down_total'])} B in all",
-            ),
-            (
-                "numbers",
-                f"{words.amount(record['params']['up'])} up, {words.amount(record['params']['down'])} down",
-            ),
-            ("FLOPs", f"{words.amount(flops['total'])}, {words.amount(curves.flops.sum())} in all"),
-            ("of these", f"clients {words.amount(flops['clients'])}, server {words.amount(flops['server'])}"),
-            (
-                "time",
-                f"{words.lasted(record['timing']['seconds'])}, {words.lasted(curves.seconds.sum())} in all",
-            ),
-            ("clients", f"{len(record['participants'])} took part"),
-        ]
-        self._parts["facts"].caption(f"round {view.shown}")
-        self._facts.show([Row(name, (name, value)) for name, value in facts])
+        self._clients.filter(view.filter)
+        self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {curves.clients}")
 
     def action_unit(self) -> None:
         """The next chart; where all fit side by side, accuracy over the next unit."""
         least = OVER if self.has_class("-wide") else 0
         following = max(self._chart, least) + 1
         self._chart = following if following < len(CHARTS) else least
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a tensor and direction: bytes of the round shown and since round 1."""
-        columns = ["tensor", "direction", "bytes", "share", "bytes_total"]
-        return columns, [list(row) for row in tensors(view)] if view.record else []
+        return ["tensor", "direction", "bytes", "share", "bytes_total"], [
+            [each.name, each.direction, each.bytes, each.share, each.total]
+            for each in by_tensor(view.run.records[: view.shown])
+        ]
 
 
-def tensors(view: View) -> list[tuple[str, str, int, float, int]]:
-    """Name, direction, bytes of the round shown, their share of it, bytes since round 1; the most in all first."""
-    record = view.record
-    if record is None:
-        return []
-    totals: Counter[str] = Counter()
-    for one in view.run.records[: view.shown]:
-        totals.update(one["bytes"]["by_tensor"])
-    now = record["bytes"]["by_tensor"]
-    whole = sum(now.values())
-    rows = []
-    for key, total in totals.items():
-        way, _, name = key.partition("/")
-        count = now.get(key, 0)
-        rows.append((name, way, count, count / whole if whole else 0.0, total))
-    return sorted((row for row in rows if row[4]), key=lambda row: (-row[4], row[0], row[1]))
-
-
-def clients(view: View) -> Sequence[tuple[int, str, float, float, float, float]]:
-    """Client, model, bytes up and down in the round shown and since round 1."""
-    curves, models = view.curves.upto(view.shown), who.models_of(view)
-    up_total, down_total = curves.client_up.sum(axis=0), curves.client_down.sum(axis=0)
+def facts_of(view: View) -> list[tuple[str, str]]:
+    """What the round shown cost, and all up to it."""
+    record, curves = view.run.records[view.shown - 1], view.curves.upto(view.shown)
+    traffic, parameters, flops = record["bytes"], record["params"], record["flops"]
     return [
-        (
-            client,
-            models[client],
-            float(curves.client_up[-1, client]),
-            float(curves.client_down[-1, client]),
-            float(up_total[client]),
-            float(down_total[client]),
-        )
-        for client in range(curves.clients)
+        ("up", f"{size(traffic['up'])}, {size(traffic['up_total'])} in all"),
+        ("down", f"{size(traffic['down'])}, {size(traffic['down_total'])} in all"),
+        ("numbers", f"{amount(parameters['up'])} up, {amount(parameters['down'])} down"),
+        ("FLOPs", f"{amount(flops['total'])}, {amount(curves.flops.sum())} in all"),
+        ("of these", f"clients {amount(flops['clients'])}, server {amount(flops['server'])}"),
+        ("time", f"{duration(record['timing']['seconds'])}, {duration(curves.seconds.sum())} in all"),
+        ("clients", f"{len(record['participants'])} took part"),
     ]

@@ -1,22 +1,21 @@
-"""The Compare screen: the marked sessions side by side: accuracy over what it cost, and what a target took."""
+"""The Compare panel: the marked sessions side by side: accuracy over what it cost, and what a target took."""
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from tui.app.drawing.figure import KEYS, Series
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.feed import Run
-from tui.app.panels import history, words
-from tui.app.panels.base import Chart, Part, SizedPanel
-from tui.app.panels.sheet import Column, Row, Sheet
+from simulator.analysis.comparison import common_target, differences, standing
+from simulator.analysis.costs import COSTS, costs
+from simulator.analysis.run import Run
+from tui.app.charts.figure import KEYS, Series
+from tui.app.charts.table import Column, Row
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import PERCENT, sizes
 from tui.app.view import View
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import NONE, amount, course, duration, percent, size
 
-UNITS = ("rounds", "bytes", "FLOPs", "seconds")
 UNMARKED = (
     "No session is marked. Go to Sessions (s), mark those to compare with x, and press v.\n\n"
     "Their accuracies are then drawn together, over rounds, bytes, FLOPs or seconds (u), with what each took to reach "
@@ -28,8 +27,6 @@ STEP = 0.01  # of the target
 class ComparePanel(SizedPanel):
     """Which is better, and at what cost."""
 
-    title = "Compare"
-
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
     ComparePanel > .table { height: 8; }
@@ -40,16 +37,15 @@ class ComparePanel(SizedPanel):
     ComparePanel.-empty > .table, ComparePanel.-empty .differences { display: none; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
-        self._unit = UNITS[0]
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._unit = COSTS[0]
         self._target: float | None = None  # None: what all have reached
-        self._chart = Chart(crowd="sessions", glyphs=glyphs)
-        self._table = Sheet((), glyphs=glyphs)
-        self._settings = Sheet((), glyphs=glyphs)
-        self._accuracy = Part("accuracy", self._chart, glyphs=glyphs)
-        self._sessions = Part("target", self._table, glyphs=glyphs, classes="table")
-        self._differences = Part("settings that differ", self._settings, glyphs=glyphs, classes="differences")
+        self._chart = LineChart(unit="%", crowd="sessions")
+        self._table, self._settings = Table(STANDINGS), Table(())
+        self._accuracy = Part("accuracy", self._chart)
+        self._sessions = Part("target", self._table, classes="table")
+        self._differences = Part("settings that differ", self._settings, classes="differences")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="upper"):
@@ -70,8 +66,8 @@ class ComparePanel(SizedPanel):
             self._draw_chart(view, runs)
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
-            self._sessions.caption(f"target {words.percent(target)} (, lower, . higher)")
-            self._table.show([Row(row[0], row) for row in standings(runs, target)], STANDINGS)
+            self._sessions.caption(f"target {percent(target)} (, lower, . higher)")
+            self._table.show([standing_row(place, run, target) for place, run in enumerate(runs)])
         if self.differs("settings", tuple(run.config for run in runs)):
             self._draw_settings(runs)
 
@@ -80,21 +76,21 @@ class ComparePanel(SizedPanel):
         return common_target(runs) if self._target is None else self._target
 
     def _draw_chart(self, view: View, runs: Sequence[Run]) -> None:
+        over, unit = [costs(run.curves, self._unit) for run in runs], str(self._unit)
+        if self._unit == "bytes":
+            over, unit = sizes(*over)
         series = []
-        for place, run in enumerate(runs):
-            rounds = history.evaluated(run.curves)
-            over = history.costs(run.curves, self._unit)
-            key = KEYS[place] if place < len(KEYS) else ""
-            series.append(
-                Series(run.name, run.curves.mean[rounds - 1], over[rounds - 1], pinned=True, key=key)
-            )
-        self._chart.x_label = self._unit
+        for place, (run, spent) in enumerate(zip(runs, over, strict=True)):
+            rounds = run.curves.evaluated
+            mean = run.curves.mean[rounds - 1] * PERCENT
+            series.append(Series(run.name, mean, spent[rounds - 1], pinned=True, key=_key(place)))
+        self._chart.x_label = unit
         self._chart.show(series)
         self._chart.cursor = float(view.shown) if view.replaying and self._unit == "rounds" else None
         self._accuracy.caption(f"mean accuracy over {self._unit}")
 
     def _draw_settings(self, runs: Sequence[Run]) -> None:
-        rows = differences(runs)
+        rows = [(name, *map(_said, values)) for name, values in differences(runs)]
         columns = [Column("setting", stretch=True, worth=99)]
         columns += [Column(_key(place), stretch=True, worth=90 - place) for place in range(len(runs))]
         self._settings.show([Row(row[0], row) for row in rows], columns)
@@ -102,10 +98,9 @@ class ComparePanel(SizedPanel):
 
     def action_unit(self) -> None:
         """Over rounds, bytes, FLOPs or seconds."""
-        self._unit = UNITS[(UNITS.index(self._unit) + 1) % len(UNITS)]
+        self._unit = COSTS[(COSTS.index(self._unit) + 1) % len(COSTS)]
         self._chart.reset_view()
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def action_previous(self) -> None:
         """A lower target."""
@@ -127,9 +122,11 @@ class ComparePanel(SizedPanel):
         rows: list[list[object]] = []
         target = self.target(view.compared) if view.compared else 0.0
         for run in view.compared:
-            took = history.reached(run.curves, target)
+            stands = standing(run, target)
+            took = stands.reached
             cost = [took.round, took.bytes, took.flops, took.seconds] if took else [None] * 4
-            rows.append([run.name, course(run), run.state, run.round, *_accuracies(run), target, *cost])
+            about = [run.name, course(run.methods), run.state, run.round]
+            rows.append([*about, stands.best, stands.last, target, *cost])
         return columns, rows
 
 
@@ -148,58 +145,16 @@ STANDINGS = (
 )
 
 
-def standings(runs: Sequence[Run], target: float) -> list[tuple[str, ...]]:
-    """A row a session: key, name, methods, state, rounds, accuracies, and what it took to reach the target."""
-    rows: list[tuple[str, ...]] = []
-    for place, run in enumerate(runs):
-        took = history.reached(run.curves, target)
-        cost = (
-            (str(took.round), words.amount(took.bytes), words.amount(took.flops), words.lasted(took.seconds))
-            if took
-            else ("not yet" if run.live else "never", words.NONE, words.NONE, words.NONE)
-        )
-        best, last = _accuracies(run)
-        state = "unreadable" if run.error else run.state
-        about = (_key(place), run.name, course(run), state, f"{run.round}/{run.rounds}")
-        rows.append((*about, words.percent(best), words.percent(last), *cost))
-    return rows
-
-
-def course(run: Run) -> str:
-    """The methods in order: 'fedlora → fedssa@12' is fedssa from round 12 on."""
-    first, *rest = history.methods(run)
-    return " → ".join([first[1], *(f"{name}@{round}" for round, name in rest)])
-
-
-def common_target(runs: Sequence[Run]) -> float:
-    """The highest multiple of 0.05 that every run's best accuracy reaches; 0 where one has none."""
-    best = min((_accuracies(run)[0] or 0.0 for run in runs), default=0.0)
-    return math.floor(best * 20 + 1e-9) / 20
-
-
-def differences(runs: Sequence[Run]) -> list[tuple[str, ...]]:
-    """The settings that not all runs have alike, with each run's value; names of settings are dotted."""
-    flat = [flattened(run.config) for run in runs]
-    names = dict.fromkeys(name for one in flat for name in one)
-    rows = [(name, *(_said(one.get(name)) for one in flat)) for name in names]
-    return [row for row in rows if len(set(row[1:])) > 1]
-
-
-def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings under dotted names."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            flat |= flattened(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
-
-
-def _accuracies(run: Run) -> tuple[float | None, float | None]:
-    """The best mean accuracy and the last one measured."""
-    measured = run.curves.mean[np.isfinite(run.curves.mean)]
-    return (float(measured.max()), float(measured[-1])) if measured.size else (None, None)
+def standing_row(place: int, run: Run, target: float) -> Row:
+    """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and what the target took."""
+    stands = standing(run, target)
+    took = stands.reached
+    cost = ("not yet" if run.live else "never", NONE, NONE, NONE)
+    if took:
+        cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
+    state = "unreadable" if run.error else run.state
+    about = (_key(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
+    return Row(run.folder, (*about, percent(stands.best), percent(stands.last), *cost))
 
 
 def _key(place: int) -> str:
@@ -207,4 +162,4 @@ def _key(place: int) -> str:
 
 
 def _said(value: object) -> str:
-    return words.NONE if value is None else str(value)
+    return NONE if value is None else str(value)

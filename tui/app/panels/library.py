@@ -1,17 +1,15 @@
 """The sessions of a folder, read again and again off the UI thread, and only those that changed."""
 
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from checkpoints import DiskError
-from tui.cli.summary import Summary, folders
+import checkpoints
+from checkpoints import DiskError, Stamp
+from simulator.analysis.summary import Summary
 
-WATCHED = ("session.json", "ledger.jsonl", "owner.json", "events.jsonl")
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")
-Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Library:
@@ -21,7 +19,7 @@ class Library:
         """`every`: seconds between two readings."""
         self._tell, self._every = tell, every
         self._folder: Path | None = None
-        self._known: dict[Path, tuple[Stamp, Summary]] = {}
+        self._known: dict[Path, tuple[tuple[Stamp, ...], Summary]] = {}
         self._wake, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -40,10 +38,10 @@ class Library:
 
     def read(self, folder: Path) -> tuple[Summary, ...]:
         """Every session of the folder; one whose files are as they were is not opened again."""
-        known: dict[Path, tuple[Stamp, Summary]] = {}
+        known: dict[Path, tuple[tuple[Stamp, ...], Summary]] = {}
         with suppress(OSError, DiskError):
-            for path in folders(folder):
-                stamp, before = stamp_of(path), self._known.get(path)
+            for path in checkpoints.session_folders(folder):
+                stamp, before = checkpoints.changed_stamp(path), self._known.get(path)
                 # Whether an owner still lives is not in the files: one that is said to run is looked at again.
                 if before is not None and before[0] == stamp and before[1].state in ENDED:
                     known[path] = before
@@ -62,16 +60,3 @@ class Library:
                     self._tell(found)
                     told = folder, found
             self._wake.wait(self._every)
-
-
-def stamp_of(folder: Path) -> Stamp:
-    """Sizes and times of the files that say how a session stands."""
-    return tuple(_stamp(folder / name) for name in WATCHED)
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - called every few seconds for four files of each session
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns

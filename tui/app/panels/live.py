@@ -1,19 +1,20 @@
-"""The Live screen: is it learning, who is behind, what does it cost, how alike have the models become."""
+"""The Live panel: is it learning, who is behind, what does it cost, how alike have the models become."""
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from tui.app.drawing.figure import Series
-from tui.app.drawing.glyphs import Glyphs
+from simulator.analysis.similarity import last_measured
+from tui.app.charts.figure import Series
 from tui.app.messages import ClientPinned, SessionOpened
-from tui.app.panels import history, log_lines, who, words
+from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
-from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import from_zero, sizes
 from tui.app.panels.session_list import SessionList
-from tui.app.panels.sheet import Sheet
 from tui.app.view import View, in_sight
-from tui.app.widgets import ClientTable
+from tui.app.widgets import Heatmap, LineChart, Table
+from tui.common.formatting import number, percent, size
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
@@ -22,8 +23,6 @@ CROWD = 40  # from so many clients on the matrix wants the height of the screen 
 
 class LivePanel(SizedPanel):
     """Accuracy and the log; where there is room also the clients, the bytes, the likeness and the other sessions."""
-
-    title = "Live"
 
     DEFAULT_CSS = """
     LivePanel { layout: horizontal; }
@@ -51,24 +50,22 @@ class LivePanel(SizedPanel):
     LivePanel.-full.-crowd .log { margin-left: 0; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
-        self._accuracy = AccuracyChart(glyphs=glyphs)
-        self._table = ClientTable(glyphs=glyphs)
-        self._bytes = Chart(x_label="round", glyphs=glyphs)
-        self._maps = [
-            Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs) for _ in range(2)
-        ]
-        self._log = Sheet(log_lines.COLUMNS, follows=True, glyphs=glyphs)
-        self._sessions = SessionList(brief=True, glyphs=glyphs)
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._accuracy = AccuracyChart()
+        self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
+        self._bytes = LineChart(x_label="round")
+        self._maps = [Heatmap(value_range=(0.0, 1.0), axes=("client", "client")) for _ in range(2)]
+        self._log = Table(log_lines.COLUMNS, follows=True)
+        self._sessions = SessionList(brief=True)
         self._parts = {
-            "accuracy": Part("accuracy", self._accuracy, glyphs=glyphs, classes="accuracy"),
-            "clients": Part("clients", self._table, glyphs=glyphs, classes="clients"),
-            "bytes": Part("bytes a round", self._bytes, glyphs=glyphs, classes="bytes"),
-            "likeness": Part("CKA", self._maps[0], glyphs=glyphs, classes="likeness"),
-            "matrix": Part("CKA", self._maps[1], glyphs=glyphs, classes="matrix"),
-            "log": Part("log", self._log, glyphs=glyphs, classes="log -bare"),
-            "sessions": Part("sessions", self._sessions, glyphs=glyphs, classes="sessions"),
+            "accuracy": Part("accuracy", self._accuracy, classes="accuracy"),
+            "clients": Part("clients", self._table, classes="clients"),
+            "bytes": Part("bytes a round", self._bytes, classes="bytes"),
+            "likeness": Part("CKA", self._maps[0], classes="likeness"),
+            "matrix": Part("CKA", self._maps[1], classes="matrix"),
+            "log": Part("log", self._log, classes="log -bare"),
+            "sessions": Part("sessions", self._sessions, classes="sessions"),
         }
 
     def compose(self) -> ComposeResult:
@@ -119,16 +116,16 @@ class LivePanel(SizedPanel):
         if record is not None:
             about = record["accuracy"]
             part.caption(
-                f"accuracy after round {view.shown}: mean {words.percent(about['mean'])}, "
-                f"best {words.percent(about['best_mean'])} ({MODES[view.chart]})"
+                f"accuracy after round {view.shown}: {percent(about['mean'])}, "
+                f"best {percent(about['best_mean'])} ({MODES[view.chart]})"
             )
             self._accuracy.show(view)
 
     def _draw_clients(self, view: View) -> None:
         if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
-            self._table.show(who.rows(view))
+            self._table.show(client_rows.rows(view))
         self._table.filter(view.filter)
-        count, shown = view.curves.clients or len(view.run.models), len(self._table.shown)
+        count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
         self._parts["clients"].caption(
             f"{shown} of {count} clients" if shown != count else f"{count} clients"
         )
@@ -142,15 +139,15 @@ class LivePanel(SizedPanel):
         self._parts["bytes"].say(None if curves.rounds else BEGINNING)
         if record is not None:
             about = record["bytes"]
-            self._parts["bytes"].caption(
-                f"bytes: {words.amount(about['up_total'])} up, {words.amount(about['down_total'])} down so far"
-            )
-            self._bytes.show([Series("up", curves.up), Series("down", curves.down)])
-            self._bytes.y_range = history.from_zero(curves.up, curves.down)
+            so_far = f"{size(about['up_total'])} up, {size(about['down_total'])} down so far"
+            self._parts["bytes"].caption(so_far)
+            (up, down), unit = sizes(curves.up, curves.down)
+            self._bytes.show([Series("up", up), Series("down", down)], unit=unit)
+            self._bytes.y_range = from_zero(up, down)
             self._bytes.cursor = float(view.shown) if view.replaying else None
 
     def _draw_likeness(self, view: View, name: str) -> None:
-        found = history.last_measured(view.run, view.shown)
+        found = last_measured(view.run.ledger.measured, view.shown)
         if not self.differs(name, found):
             return
         part = self._parts[name]
@@ -158,7 +155,7 @@ class LivePanel(SizedPanel):
         part.caption("CKA")
         if found is not None:
             layer = found.layers[-1]
-            part.caption(f"CKA of {layer}, round {found.round}: {words.figure(found.mean(layer))}")
+            part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}")
             heatmap = self._maps[name == "matrix"]
             heatmap.clustered = name == "matrix"
             heatmap.show(found.matrix(layer))
@@ -169,8 +166,8 @@ class LivePanel(SizedPanel):
         if self.differs("log", view.run.events, width, view.shown):
             self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
 
-    def on_sheet_chosen(self, message: Sheet.Chosen) -> None:
-        if message.sheet is self._sessions and self._sessions.folder is not None:
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        if message.table is self._sessions and self._sessions.folder is not None:
             self.post_message(SessionOpened(self._sessions.folder))
 
     def on_session_list_listed(self) -> None:
@@ -182,7 +179,7 @@ class LivePanel(SizedPanel):
 
     def action_pin(self) -> None:
         """Pin the client under the table's cursor."""
-        if self._table.selected is not None:
+        if isinstance(self._table.selected, int):
             self.post_message(ClientPinned(self._table.selected))
 
     def action_sort(self) -> None:

@@ -1,12 +1,11 @@
-"""The Log screen: what happened, newest at the bottom."""
+"""The Log panel: what happened, newest at the bottom."""
 
 from textual.app import ComposeResult
 
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import log_lines, words
+from tui.app.panels import log_lines
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.sheet import Sheet
 from tui.app.view import View
+from tui.app.widgets import Table
 
 MARGIN = 16  # what time and round take of a line
 
@@ -14,12 +13,10 @@ MARGIN = 16  # what time and round take of a line
 class LogPanel(SizedPanel):
     """Events and warnings, up to the round shown."""
 
-    title = "Log"
-
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
-        self._lines = Sheet(log_lines.COLUMNS, follows=True, glyphs=glyphs)
-        self._part = Part("log", self._lines, glyphs=glyphs)
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._lines = Table(log_lines.COLUMNS, follows=True)
+        self._part = Part("log", self._lines)
 
     def compose(self) -> ComposeResult:
         yield self._part
@@ -30,7 +27,7 @@ class LogPanel(SizedPanel):
             return
         events = log_lines.upto(view)
         rows = log_lines.lines(events, width, view.filter)
-        warnings = sum(words.alarming(event) for event in events)
+        warnings = sum(log_lines.alarming(event) for event in events)
         told = f"{len(events)} events" + (f", {warnings} warnings" if warnings else "")
         self._part.caption(told + (f", those with '{view.filter}'" if view.filter else "") + ", times in UTC")
         self._lines.show(rows)
@@ -40,7 +37,7 @@ class LogPanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row an event."""
         return ["at", "round", "event", "text"], [
-            [event.get("at"), event.get("round"), event.get("event"), words.said(event)]
+            [event.get("at"), event.get("round"), event.get("event"), log_lines.said(event)]
             for event in log_lines.upto(view)
             if log_lines.matches(event, view.filter)
         ]

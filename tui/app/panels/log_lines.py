@@ -1,11 +1,11 @@
-"""Events as lines of a sheet, newest last."""
+"""Events as lines of a table, newest last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.app.panels import words
-from tui.app.panels.sheet import Column, Row, Tone
+from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
+from tui.common.formatting import wrapped
 
 COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
 LINES = 2000  # of the newest events; the file has them all
@@ -20,10 +20,9 @@ def upto(view: View) -> Sequence[Mapping[str, Any]]:
 
 def matches(event: Mapping[str, Any], query: str) -> bool:
     """Whether every word is in what the event tells."""
-    if not query.strip():
-        return True
-    text = f"{event.get('event')} {words.said(event)} round {event.get('round', '')}".casefold()
-    return all(word in text for word in query.casefold().split())
+    return not query.strip() or has_words(
+        f"{event.get('event')} {said(event)} round {event.get('round', '')}", query
+    )
 
 
 def lines(
@@ -41,10 +40,49 @@ def lines(
     ]
     for number, event in chosen[-LINES:]:
         tone: Tone = (
-            "warning" if words.alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
+            "warning" if alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
         )
         round = f"r{event['round']}" if "round" in event else ""
-        for part, text in enumerate(words.wrapped(words.said(event), max(width, 20))):
-            cells = (words.clock(event), round, text) if not part else ("", "", text)
+        for part, text in enumerate(wrapped(said(event), max(width, 20))):
+            cells = (clock(event), round, text) if not part else ("", "", text)
             rows.append(Row((number, part), cells, tone))
     return rows
+
+
+def clock(event: Mapping[str, Any]) -> str:
+    """The time of day of an event, as its session wrote it (UTC)."""
+    return str(event.get("at", ""))[11:19]
+
+
+def said(event: Mapping[str, Any]) -> str:
+    """What an event tells, in a few words; the time and the round are shown beside it."""
+    match event.get("event"):
+        case "started" | "resumed" as kind:
+            inexact = "; not bit-identical: " + ", ".join(event["inexact"]) if event.get("inexact") else ""
+            return f"{kind} with {event.get('method')}{inexact}"
+        case "switched":
+            return "switched: " + (", ".join(event.get("changes", ())) or str(event.get("method")))
+        case "forked":
+            changes = ", ".join(event.get("changes", ()))
+            return f"forked from {event.get('name')} at round {event.get('round')}" + (
+                f": {changes}" if changes else ""
+            )
+        case "stopped":
+            return f"stopped: {event.get('reason')}"
+        case "warning":
+            whose = f"client {event['client']}: " if "client" in event else ""
+            return f"warning: {whose}{event.get('message')}"
+        case "refused":
+            return f"refused {event.get('command')}: {event.get('reason')}"
+        case "checkpoint":
+            return "checkpoint"
+        case kind:
+            rest = {
+                key: value for key, value in event.items() if key not in ("at", "event", "round", "sha256")
+            }
+            return " ".join([str(kind), *(f"{key}={value}" for key, value in rest.items())])
+
+
+def alarming(event: Mapping[str, Any]) -> bool:
+    """Whether an event asks for attention."""
+    return event.get("event") in ("warning", "refused")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from textual.message import Message
 
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import words
+from simulator.analysis.lineage import Branch, tree
+from simulator.analysis.summary import Summary
+from tui.app.charts.table import Column, Row, Tone
 from tui.app.panels.library import Library
-from tui.app.panels.sheet import Column, Row, Sheet, Tone
 from tui.app.view import View
-from tui.cli.lineage import Placed, course, tree
-from tui.cli.summary import Summary
+from tui.app.widgets import Table
+from tui.common.formatting import NONE, branches, course, duration, percent
 
 FULL = (
     Column("", worth=9),
@@ -36,8 +36,8 @@ BRIEF = (
 ORDERS = ("tree", "newest", "best", "name")
 
 
-class SessionList(Sheet):
-    """The sessions of the view's folder. Enter on one is `Sheet.Chosen` with its folder."""
+class SessionList(Table):
+    """The sessions of the view's folder. Enter on one is `Table.Chosen` with its folder."""
 
     @dataclass
     class Listed(Message):
@@ -50,8 +50,8 @@ class SessionList(Sheet):
         def control(self) -> "SessionList":
             return self.sessions
 
-    def __init__(self, *, brief: bool = False, glyphs: Glyphs = "braille", id: str | None = None) -> None:
-        super().__init__(BRIEF if brief else FULL, cursor=True, glyphs=glyphs, id=id)
+    def __init__(self, *, brief: bool = False) -> None:
+        super().__init__(BRIEF if brief else FULL, cursor=True)
         self._brief = brief
         self._found: tuple[Summary, ...] | None = None
         self._view: View | None = None
@@ -73,17 +73,17 @@ class SessionList(Sheet):
         self._view = view
         if self.is_running:
             self._library.follow(view.library)
-        self._arrange()
+        self._list_anew()
 
     def cycle_order(self) -> None:
         """The next of ORDERS."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
-        self._arrange()
+        self._list_anew()
 
     def on_session_list_listed(self, message: "SessionList.Listed") -> None:
         first = self._found is None
         self._found = message.found
-        self._arrange()
+        self._list_anew()
         if first and self._view is not None:
             self.put_cursor(self._view.run.folder)
 
@@ -93,15 +93,23 @@ class SessionList(Sheet):
     def _tell(self, found: tuple[Summary, ...]) -> None:
         self.post_message(self.Listed(self, found))
 
-    def _arrange(self) -> None:
+    def _list_anew(self) -> None:
         if self._found is None or self._view is None:
             return
         view, now = self._view, present()
-        lines = [line for line in arranged(self._found, self.order) if matches(line.summary, view.filter)]
         cells = _brief_cells if self._brief else _cells
         self.show(
-            [Row(Path(line.summary.path), cells(line, view, now), _tone(line.summary)) for line in lines]
+            [
+                Row(
+                    Path(line.summary.path),
+                    cells(line, view, now),
+                    _tone(line.summary),
+                    search=words_of(line.summary),
+                )
+                for line in arranged(self._found, self.order)
+            ]
         )
+        self.filter(view.filter)
 
 
 def present() -> datetime:
@@ -109,7 +117,7 @@ def present() -> datetime:
     return datetime.now(UTC)
 
 
-def arranged(sessions: Sequence[Summary], order: str) -> list[Placed]:
+def arranged(sessions: Sequence[Summary], order: str) -> list[Branch]:
     """The sessions in one of ORDERS; rules show the tree."""
     if order == "tree":
         return tree(sessions)
@@ -118,46 +126,45 @@ def arranged(sessions: Sequence[Summary], order: str) -> list[Placed]:
         found.sort(key=lambda each: each.created or "", reverse=True)
     if order == "best":
         found.sort(key=lambda each: -1.0 if each.best is None else each.best, reverse=True)
-    return [Placed(each) for each in found]
+    return [Branch(each) for each in found]
 
 
-def matches(session: Summary, query: str) -> bool:
-    """Whether every word is in the session's name, state, methods or data."""
-    text = f"{session.name} {session.state} {session.dataset} {course(session)}".casefold()
-    return all(word in text for word in query.casefold().split())
+def words_of(session: Summary) -> str:
+    """What a filter looks for its words in."""
+    return f"{session.name} {session.state} {session.dataset} {course(session.methods)}"
 
 
 def age(created: str | None, now: datetime) -> str:
     """How long ago a session was made."""
     try:
-        return words.lasted(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
+        return duration(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
     except (ValueError, TypeError):
-        return words.NONE
+        return NONE
 
 
-def _cells(line: Placed, view: View, now: datetime) -> tuple[str, ...]:
+def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     session = line.summary
     return (
         _flags(session, view),
-        line.rule + session.name,
+        branches(line.last) + session.name,
         session.state,
-        course(session) or words.NONE,
-        session.dataset or words.NONE,
+        course(session.methods) or NONE,
+        session.dataset or NONE,
         _rounds(session),
-        words.percent(session.accuracy),
-        words.percent(session.best),
+        percent(session.accuracy),
+        percent(session.best),
         age(session.created, now),
     )
 
 
-def _brief_cells(line: Placed, view: View, now: datetime) -> tuple[str, ...]:
+def _brief_cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     session = line.summary
     return (
         _flags(session, view),
-        line.rule + session.name,
+        branches(line.last) + session.name,
         session.state,
         _rounds(session),
-        words.percent(session.accuracy),
+        percent(session.accuracy),
     )
 
 
@@ -168,7 +175,7 @@ def _flags(session: Summary, view: View) -> str:
 
 
 def _rounds(session: Summary) -> str:
-    return words.NONE if session.round is None else f"{session.round}/{session.rounds}"
+    return NONE if session.round is None else f"{session.round}/{session.rounds}"
 
 
 def _tone(session: Summary) -> Tone:

@@ -1,36 +1,33 @@
-"""The Sessions screen: every session of the folder, forks under the sessions they were forked from."""
+"""The Sessions panel: every session of the folder, forks under the sessions they were forked from."""
 
 from pathlib import Path
 
 from textual.app import ComposeResult
 
-from tui.app.drawing.glyphs import Glyphs
+from simulator.analysis.summary import Summary
 from tui.app.messages import SessionMarked, SessionOpened
-from tui.app.panels import words
 from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.facts import Facts
 from tui.app.panels.session_list import SessionList
-from tui.app.panels.sheet import Column, Row, Sheet
 from tui.app.view import View, in_sight
-from tui.cli.lineage import course
-from tui.cli.summary import Summary
+from tui.app.widgets import Table
+from tui.common.formatting import NONE, course
 
 
 class SessionsPanel(SizedPanel):
     """What has been run: open one, mark some to compare."""
-
-    title = "Sessions"
 
     DEFAULT_CSS = """
     SessionsPanel > .about { height: 5; }
     SessionsPanel.-tall > .about { height: 9; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
-        self._list = SessionList(glyphs=glyphs)
-        self._about = Sheet([Column("", worth=2), Column("", stretch=True, worth=3)], glyphs=glyphs)
-        self._sessions = Part("sessions", self._list, glyphs=glyphs)
-        self._session = Part("session", self._about, glyphs=glyphs, classes="about")
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._list = SessionList()
+        self._about = Facts()
+        self._sessions = Part("sessions", self._list)
+        self._session = Part("session", self._about, classes="about")
 
     def compose(self) -> ComposeResult:
         yield self._sessions
@@ -60,26 +57,18 @@ class SessionsPanel(SizedPanel):
         if session is None:
             return
         self._session.caption(session.name)
-        width = max(self._about.size.width - 10, 20)
-        self._about.show(
-            [
-                Row((name, place), (name * (not place), line), "warning" if name == "damaged" else "plain")
-                for name, value in facts(session)
-                for place, line in enumerate(words.wrapped(value, width))
-            ]
-        )
+        self._about.tell(facts(session))
 
     def on_session_list_listed(self) -> None:
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
         if self.screen.focused is None and in_sight(self._list):
             self._list.focus()  # there was nothing to focus while the sessions were being read
 
-    def on_sheet_cursor_moved(self, message: Sheet.CursorMoved) -> None:
-        if message.sheet is self._list:
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        if message.table is self._list:
             self._draw_about()
 
-    def on_sheet_chosen(self, message: Sheet.Chosen) -> None:
+    def on_table_chosen(self, message: Table.Chosen) -> None:
         if isinstance(message.key, Path):
             self.post_message(SessionOpened(message.key))
 
@@ -91,30 +80,19 @@ class SessionsPanel(SizedPanel):
     def action_sort(self) -> None:
         """As a tree, by age, by best accuracy, by name."""
         self._list.cycle_order()
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a session, in the order shown."""
-        columns = [
-            "session",
-            "state",
-            "methods",
-            "dataset",
-            "round",
-            "rounds",
-            "accuracy",
-            "best",
-            "created",
-            "parent",
-        ]
+        columns = ["session", "state", "methods", "dataset", "round", "rounds"]
+        columns += ["accuracy", "best", "created", "parent"]
         found = {Path(each.path): each for each in self._list.found or ()}
         shown = [found[row.key] for row in self._list.rows if isinstance(row.key, Path) and row.key in found]
         return columns, [
             [
                 each.name,
                 each.state,
-                course(each),
+                course(each.methods),
                 each.dataset,
                 each.round,
                 each.rounds,
@@ -131,7 +109,7 @@ def facts(session: Summary) -> list[tuple[str, str]]:
     """What the list has no room for."""
     if session.error:
         return [("damaged", session.error)]
-    found = [("methods", course(session) or words.NONE)]
+    found = [("methods", course(session.methods) or NONE)]
     if session.parent:
         found.append(("fork of", f"{session.parent['name']} at round {session.parent['round']}"))
     found.append(("made", str(session.created)[:19].replace("T", " ")))

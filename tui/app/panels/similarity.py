@@ -1,16 +1,17 @@
-"""The Similarity screen: CKA between all pairs of clients, layer by layer (InCo's Figures 1, 10, 12)."""
+"""The Similarity panel: CKA between all pairs of clients, layer by layer (InCo's Figures 1, 10, 12)."""
 
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from tui.app.drawing.figure import Series
-from tui.app.drawing.glyphs import Glyphs
-from tui.app.panels import history, words
-from tui.app.panels.base import Chart, Matrix, Part, SizedPanel
-from tui.app.panels.history import Measured
-from tui.app.panels.sheet import Column, Row, Sheet
+from simulator.analysis.similarity import Measured, last_measured
+from tui.app.charts.figure import Series
+from tui.app.charts.table import Column, Row
+from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View
+from tui.app.widgets import Heatmap, LineChart, Table
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import number
 
 UNMEASURED = (
     "How alike the clients' models are has not been measured yet.\n\n"
@@ -22,8 +23,6 @@ BAR = 12
 
 class SimilarityPanel(SizedPanel):
     """How alike the models have become, at which depth, and how that developed."""
-
-    title = "Similarity"
 
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
@@ -37,23 +36,23 @@ class SimilarityPanel(SizedPanel):
     SimilarityPanel.-empty > Vertical { display: none; }
     """
 
-    def __init__(self, glyphs: Glyphs = "braille", *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
         self._layer: str | None = None  # None: the deepest
-        self._map = Matrix(value_range=(0.0, 1.0), axes=("client", "client"), glyphs=glyphs)
+        self._map = Heatmap(value_range=(0.0, 1.0), axes=("client", "client"))
         columns = [
             Column("layer", worth=3, stretch=True),
             Column("CKA", numeric=True, worth=2),
             Column("", worth=1),
         ]
-        self._layers = Sheet(columns, cursor=True, glyphs=glyphs)
-        self._depth = Chart(x_label="layer", y_range=(0.0, 1.0), glyphs=glyphs)
-        self._rounds = Chart(x_label="round", y_range=(0.0, 1.0), crowd="layers", glyphs=glyphs)
-        self._matrix = Part("CKA", self._map, glyphs=glyphs)
+        self._layers = Table(columns, cursor=True)
+        self._depth = LineChart(x_label="layer", y_range=(0.0, 1.0))
+        self._rounds = LineChart(x_label="round", y_range=(0.0, 1.0), crowd="layers")
+        self._matrix = Part("CKA", self._map)
         self._parts = {
-            "layers": Part("layers, shallow to deep", self._layers, glyphs=glyphs, classes="layers"),
-            "depth": Part("by depth", self._depth, glyphs=glyphs, classes="depth"),
-            "rounds": Part("over rounds", self._rounds, glyphs=glyphs),
+            "layers": Part("layers, shallow to deep", self._layers, classes="layers"),
+            "depth": Part("by depth", self._depth, classes="depth"),
+            "rounds": Part("over rounds", self._rounds),
         }
 
     def compose(self) -> ComposeResult:
@@ -62,7 +61,7 @@ class SimilarityPanel(SizedPanel):
             yield from self._parts.values()
 
     def draw(self, view: View) -> None:
-        found = history.last_measured(view.run, view.shown)
+        found = last_measured(view.run.ledger.measured, view.shown)
         self.set_class(found is None, "-empty")
         self._matrix.say(_unmeasured(view) if found is None else None)
         if found is None:
@@ -71,7 +70,7 @@ class SimilarityPanel(SizedPanel):
         layer = self.chosen(found)
         if self.differs("matrix", found, layer, self._map.clustered):
             order = ", like beside like" if self._map.clustered else ""
-            mean = words.figure(found.mean(layer))
+            mean = number(found.mean(layer))
             self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean} over pairs{order}")
             self._map.show(found.matrix(layer))
         if self.differs("layers", found):
@@ -89,13 +88,13 @@ class SimilarityPanel(SizedPanel):
 
     def _row(self, found: Measured, layer: str) -> Row:
         mean = found.mean(layer)
-        full = "#" if self.glyphs == "ascii" else "━"
+        full = "#" if glyphs_of(self) == "ascii" else "━"
         filled = 0 if np.isnan(mean) else round(BAR * min(max(mean, 0.0), 1.0))
-        return Row(layer, (layer, words.figure(mean), (full * filled).ljust(BAR)))
+        return Row(layer, (layer, number(mean), (full * filled).ljust(BAR)))
 
     def _draw_depth(self, view: View, found: Measured) -> None:
         """The mean over pairs by depth, now and when it was first measured."""
-        first = history.measurements(view.run)[0]
+        first = view.run.ledger.measured[0]
         depths = np.arange(1.0, len(found.layers) + 1)
         series = [
             Series(
@@ -110,16 +109,16 @@ class SimilarityPanel(SizedPanel):
         self._parts["depth"].caption(f"by depth: 1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}")
 
     def _draw_rounds(self, view: View, found: Measured) -> None:
-        measured = history.measurements(view.run)
+        measured = view.run.ledger.measured
         rounds = np.array([one.round for one in measured], float)
         self._rounds.show(
             [Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers]
         )
         self._rounds.cursor = float(found.round) if view.replaying else None
 
-    def on_sheet_cursor_moved(self, message: Sheet.CursorMoved) -> None:
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         # An older message may tell of a cursor that `draw` has moved on since.
-        now = message.sheet is self._layers and message.key == self._layers.selected
+        now = message.table is self._layers and message.key == self._layers.selected
         if now and isinstance(message.key, str) and self._view is not None:
             self._layer = message.key
             self.draw(self._view)
@@ -135,11 +134,10 @@ class SimilarityPanel(SizedPanel):
     def action_sort(self) -> None:
         """Clients in their own order, or like beside like."""
         self._map.cluster()
-        if self._view is not None:
-            self.draw(self._view)
+        self.update()
 
     def _step(self, layers: int) -> None:
-        found = history.last_measured(self._view.run, self._view.shown) if self._view else None
+        found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None
         if found is not None and self._view is not None:
             place = found.layers.index(self.chosen(found)) + layers
             self._layer = found.layers[min(max(place, 0), len(found.layers) - 1)]
@@ -147,20 +145,20 @@ class SimilarityPanel(SizedPanel):
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a pair of clients, a column a layer, as last measured."""
-        found = history.last_measured(view.run, view.shown)
+        found = last_measured(view.run.ledger.measured, view.shown)
         if found is None:
             return ["round", "client", "other"], []
         matrices = [found.matrix(layer) for layer in found.layers]
         clients = len(matrices[0])
         return ["round", "client", "other", *found.layers], [
-            [found.round, one, other, *(words.value(matrix[one, other]) for matrix in matrices)]
+            [found.round, one, other, *(matrix[one, other] for matrix in matrices)]
             for one in range(clients)
             for other in range(one + 1, clients)
         ]
 
 
 def _unmeasured(view: View) -> str:
-    later = history.measurements(view.run)
+    later = view.run.ledger.measured
     if later:
         return f"CKA was first measured after round {later[0].round}. Go there with ] or L."
     return UNMEASURED

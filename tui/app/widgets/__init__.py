@@ -1,7 +1,7 @@
-"""The app's own widgets: LineChart, Heatmap and ClientTable, all drawn cell by cell with Textual's line API."""
+"""The app's own widgets: LineChart, Heatmap and Table, all drawn cell by cell with Textual's line API."""
 
-from tui.app.widgets.client_table import ClientRow, ClientTable
 from tui.app.widgets.heatmap import Heatmap
 from tui.app.widgets.line_chart import LineChart
+from tui.app.widgets.table import Table
 
-__all__ = ["ClientRow", "ClientTable", "Heatmap", "LineChart"]
+__all__ = ["Heatmap", "LineChart", "Table"]

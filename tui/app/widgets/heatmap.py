@@ -1,53 +1,47 @@
 """A heatmap in the terminal.
 
-    heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"), glyphs="braille")
+    heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"))
     heatmap.show(matrix)                                # [n, m], NaN = empty; rows and columns are named 0…n−1, 0…m−1
     heatmap.show(matrix, rows=names, columns=names)     # or by these names
     heatmap.value_range = None                          # follow the data
     heatmap.clustered = True   # like beside like (average linkage on 1 − value; square only)
-    heatmap.move(+1, 0); heatmap.put_cursor(row, column); heatmap.hide_cursor()
+    heatmap.put_cursor(row, column); heatmap.cluster()
     heatmap.cursor                                      # (row, column) of the matrix as given, whatever the order shown
-    heatmap.value                                       # there
 
 Viridis, with a colour bar. Where a matrix has more rows than the space, two share a cell (half blocks); where it has
 still more rows or columns, neighbours are averaged; where there is room, cells hold their numbers. With ASCII glyphs or
 under NO_COLOR a ramp of characters takes the colours' place. The bottom row names the cell under the cursor and its
-value; without a cursor, the range and the mean. Bind keys to the actions `move(rows, columns)`, `hide_cursor` and
-`cluster`. Posts `Heatmap.CursorMoved` when the cursor moves.
+value; without a cursor, the range and the mean. The arrow keys move the cursor and escape hides it, where the heatmap
+has the focus.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from textual.message import Message
+from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 
-from tui.app.drawing.cells import Array, Cells
-from tui.app.drawing.colours import Theme
-from tui.app.drawing.glyphs import Glyphs, GlyphSet
-from tui.app.drawing.heatmap import HeatFigure, draw_heatmap
-from tui.app.drawing.order import cluster_order
-from tui.app.widgets.drawn import Drawn
+from tui.app.charts.canvas import Array, Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.heatmap import HeatFigure, draw_heatmap
+from tui.app.charts.order import cluster_order
+from tui.app.widgets.canvas_widget import CanvasWidget
 
 
-class Heatmap(Drawn):
+class Heatmap(CanvasWidget, can_focus=True):
     """A matrix as colours, with a colour bar, labels and a cursor."""
 
     DEFAULT_CSS = "Heatmap { width: 1fr; height: 1fr; }"
 
-    @dataclass
-    class CursorMoved(Message):
-        """The cursor is at (row, column) of the matrix as given, where `value` is (NaN: empty)."""
-
-        heatmap: "Heatmap"
-        row: int
-        column: int
-        value: float
-
-        @property
-        def control(self) -> "Heatmap":
-            return self.heatmap
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1, 0)", "up", show=False),
+        Binding("down", "move(1, 0)", "down", show=False),
+        Binding("left", "move(0, -1)", "left", show=False),
+        Binding("right", "move(0, 1)", "right", show=False),
+        Binding("escape", "hide_cursor", "no cursor", show=False),
+    ]
 
     value_range: reactive[tuple[float, float] | None] = reactive(None)
     clustered: reactive[bool] = reactive(False)
@@ -57,19 +51,16 @@ class Heatmap(Drawn):
         *,
         value_range: tuple[float, float] | None = None,
         axes: tuple[str, str] = ("", ""),
+        unit: str = "",
         clustered: bool = False,
-        glyphs: Glyphs = "braille",
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
     ) -> None:
         """`axes` says what rows and columns are, ("client", "round"): it goes before their names in the bottom row."""
-        super().__init__(glyphs=glyphs, name=name, id=id, classes=classes)
+        super().__init__()
         self._matrix: Array = np.empty((0, 0))
         self._rows: tuple[str, ...] = ()
         self._columns: tuple[str, ...] = ()
         self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
-        self._axes = axes
+        self._axes, self._unit = axes, unit
         self._at: tuple[int, int] | None = None  # in the order shown
         self.set_reactive(Heatmap.value_range, value_range)
         self.set_reactive(Heatmap.clustered, clustered)
@@ -97,11 +88,6 @@ class Heatmap(Drawn):
         by_row, by_column = self._orders
         return int(by_row[self._at[0]]), int(by_column[self._at[1]])
 
-    @property
-    def value(self) -> float:
-        """The value under the cursor; NaN without a cursor."""
-        return float(self._matrix[self.cursor]) if self.cursor is not None else float("nan")
-
     def put_cursor(self, row: int, column: int) -> None:
         """Set the cursor on (row, column) of the matrix as given, or on the nearest one there is."""
         if self._matrix.size:
@@ -113,7 +99,7 @@ class Heatmap(Drawn):
             ]
             self._set_cursor((found[0], found[1]))
 
-    def move(self, rows: int, columns: int) -> None:
+    def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor down and right, as the matrix is shown, up to the edges; the first move only shows it."""
         if not self._matrix.size:
             return
@@ -124,7 +110,7 @@ class Heatmap(Drawn):
         row, column = self._at
         self._set_cursor((min(max(row + rows, 0), last_row), min(max(column + columns, 0), last_column)))
 
-    def hide_cursor(self) -> None:
+    def action_hide_cursor(self) -> None:
         """Show no cursor."""
         self._set_cursor(None)
 
@@ -132,15 +118,11 @@ class Heatmap(Drawn):
         """Show the rows and columns by likeness, or in their own order again."""
         self.clustered = not self.clustered
 
-    action_move, action_hide_cursor, action_cluster = move, hide_cursor, cluster
-
     def _set_cursor(self, at: tuple[int, int] | None) -> None:
         if at == self._at:
             return
         self._at = at
         self.changed()
-        if self.cursor is not None:
-            self.post_message(self.CursorMoved(self, *self.cursor, self.value))
 
     def _arrange(self, kept: tuple[int, int] | None) -> None:
         """Take up the order asked for, with the cursor still on the cell `kept` of the matrix."""
@@ -163,7 +145,7 @@ class Heatmap(Drawn):
     def watch_clustered(self) -> None:
         self._arrange(self.cursor)
 
-    def draw(self, width: int, height: int, theme: Theme, glyphs: GlyphSet) -> Cells:
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
         by_row, by_column = self._orders
         figure = HeatFigure(
             matrix=self._matrix[np.ix_(by_row, by_column)],
@@ -172,5 +154,6 @@ class Heatmap(Drawn):
             value_range=self.value_range,
             cursor=self._at,
             axes=self._axes,
+            unit=self._unit,
         )
-        return draw_heatmap(figure, width, height, theme, glyphs)
+        return draw_heatmap(figure, width, height, scheme, glyphs)

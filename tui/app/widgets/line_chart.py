@@ -1,21 +1,20 @@
 """A line chart in the terminal.
 
-    chart = LineChart(x_label="round", y_range=(0, 1), crowd="clients", glyphs="braille")
+    chart = LineChart(x_label="round", y_range=(0, 100), unit="%", crowd="clients")
     chart.show(
         [Series("mean", mean, pinned=True), Series("client 3", y)],
         band=Band("10–90 %", low, high),
         marks=[Mark(40, "fedgh")],
     )
     chart.cursor = 120                      # a vertical line; the legend then gives the values there; None: none
-    chart.log_y = True; chart.y_range = None; chart.x_label = "MB"          # None: follow the data
+    chart.y_range = None; chart.x_label = "seconds"                         # None: follow the data
     chart.zoom_in(); chart.zoom_out(); chart.pan(+0.25); chart.reset_view() # the x range shown
     chart.x_range                           # (first, last) x shown
 
-Series, Band and Mark are in tui.app.drawing.figure. Up to eight plain series each have a colour and a key (1…9, a…z) at
+Series, Band and Mark are in tui.app.charts.figure. Up to eight plain series each have a colour and a key (1…9, a…z) at
 the line's end and in the legend; more are a crowd in one muted colour. Pinned series are always named and drawn on top.
 NaN is a gap. Every column shows the lowest and the highest value of each line there, so spikes survive.
-While the view reaches the newest round it follows the run; panned back, it stays where it is. Bind keys to the actions
-`zoom_in`, `zoom_out`, `pan(share)` and `reset_view`.
+While the view reaches the newest round it follows the run; panned back, it stays where it is.
 """
 
 from collections.abc import Sequence
@@ -23,24 +22,23 @@ from dataclasses import replace
 
 from textual.reactive import reactive
 
-from tui.app.drawing.cells import Cells
-from tui.app.drawing.chart import draw_chart
-from tui.app.drawing.colours import Theme
-from tui.app.drawing.figure import Band, Figure, Mark, Series
-from tui.app.drawing.glyphs import Glyphs, GlyphSet
-from tui.app.widgets.drawn import Drawn
+from tui.app.charts.canvas import Canvas
+from tui.app.charts.chart import draw_chart
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.figure import Band, Figure, Mark, Series
+from tui.app.charts.glyphs import GlyphSet
+from tui.app.widgets.canvas_widget import CanvasWidget
 
 NARROWEST = 4.0  # steps of x that can be zoomed to, so that there is still a line to see
 
 
-class LineChart(Drawn):
+class LineChart(CanvasWidget, can_focus=True):
     """Lines over rounds (or bytes, or seconds) with axes, a legend, a band, marks and a cursor."""
 
     DEFAULT_CSS = "LineChart { width: 1fr; height: 1fr; }"
 
     x_label: reactive[str] = reactive("")
     y_range: reactive[tuple[float, float] | None] = reactive(None)
-    log_y: reactive[bool] = reactive(False)
     cursor: reactive[float | None] = reactive(None)
 
     def __init__(
@@ -48,25 +46,32 @@ class LineChart(Drawn):
         *,
         x_label: str = "round",
         y_range: tuple[float, float] | None = None,
-        log_y: bool = False,
+        unit: str = "",
         crowd: str = "others",
-        glyphs: Glyphs = "braille",
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(glyphs=glyphs, name=name, id=id, classes=classes)
-        self._figure = Figure(crowd=crowd)
+        super().__init__()
+        self._figure = Figure(unit=unit, crowd=crowd)
         self._view: tuple[float, float] | None = None  # None: all there is
         self.set_reactive(LineChart.x_label, x_label)
         self.set_reactive(LineChart.y_range, y_range)
-        self.set_reactive(LineChart.log_y, log_y)
 
-    def show(self, series: Sequence[Series], band: Band | None = None, marks: Sequence[Mark] = ()) -> None:
-        """Show these data in place of what was shown; zoom, cursor and ranges stay."""
+    def show(
+        self,
+        series: Sequence[Series],
+        band: Band | None = None,
+        marks: Sequence[Mark] = (),
+        unit: str | None = None,
+    ) -> None:
+        """Show these data in place of what was shown, in the same unit if none is given; zoom, cursor, ranges stay."""
         last = self._figure.x_extent()[1]
         follows = self._view is not None and self._view[1] >= last
-        self._figure = replace(self._figure, series=tuple(series), band=band, marks=tuple(marks))
+        self._figure = replace(
+            self._figure,
+            series=tuple(series),
+            band=band,
+            marks=tuple(marks),
+            unit=self._figure.unit if unit is None else unit,
+        )
         if follows and self._view is not None:
             ahead = self._figure.x_extent()[1] - self._view[1]
             self._view = (self._view[0] + ahead, self._view[1] + ahead)
@@ -99,8 +104,6 @@ class LineChart(Drawn):
         """Show all x again."""
         self._set_view(None)
 
-    action_zoom_in, action_zoom_out, action_pan, action_reset_view = zoom_in, zoom_out, pan, reset_view
-
     def _look(self, low: float, high: float, width: float) -> None:
         """Show `width` of x: around the cursor if it is in sight, else up to the same end as now."""
         first, last = self._figure.x_extent()
@@ -124,19 +127,15 @@ class LineChart(Drawn):
     def watch_y_range(self) -> None:
         self.changed()
 
-    def watch_log_y(self) -> None:
-        self.changed()
-
     def watch_cursor(self) -> None:
         self.changed()
 
-    def draw(self, width: int, height: int, theme: Theme, glyphs: GlyphSet) -> Cells:
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
         figure = replace(
             self._figure,
             x_label=self.x_label,
             x_range=self._view,
             y_range=self.y_range,
-            log_y=self.log_y,
             cursor=self.cursor,
         )
-        return draw_chart(figure, width, height, theme, glyphs)
+        return draw_chart(figure, width, height, scheme, glyphs)

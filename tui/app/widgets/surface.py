@@ -1,21 +1,28 @@
-"""The surface a widget draws on: its theme's colours, as the drawings want them."""
+"""The surface a widget draws on: the colours of the app's theme, as charts want them, and the app's glyphs."""
 
 from textual.color import Color, ColorParseError
 from textual.widget import Widget
 
-from tui.app.drawing.cells import DEFAULT
-from tui.app.drawing.colours import Theme
+from tui.app.charts.canvas import DEFAULT
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import Glyphs
 
 
-def theme_of(widget: Widget) -> Theme:
+def scheme_of(widget: Widget) -> ColourScheme:
     """The text, background and accent of `widget` under the app's present theme, and whether colour may be used."""
     app = widget.app
     dark, colour = app.current_theme.dark, not app.no_color
     accent = _packed(_parsed(app.theme_variables.get("accent", ""), dark))
     if app.native_ansi_color:
-        return Theme(DEFAULT, DEFAULT, accent, dark, colour)
+        return ColourScheme(DEFAULT, DEFAULT, accent, dark, colour)
     _, _, background, text = widget.colors
-    return Theme(_packed(background + text), _packed(background), accent, dark, colour)
+    return ColourScheme(_packed(background + text), _packed(background), accent, dark, colour)
+
+
+def glyphs_of(widget: Widget) -> Glyphs:
+    """The set of characters that the app of `widget` draws with."""
+    chosen: Glyphs = getattr(widget.app, "glyphs", "braille")
+    return chosen
 
 
 def _parsed(name: str, dark: bool) -> Color:

@@ -1,0 +1,41 @@
+"""Single clients: how they change, when they were best, what went wrong with them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.analysis.curves import Array, Curves, Record
+
+
+def change(curves: Curves) -> Array:
+    """[N] each client's accuracy after the last round less the one before it; NaN without either."""
+    if curves.rounds < 2:
+        return np.full(curves.clients, np.nan)
+    return np.asarray(curves.accuracy[-1] - curves.accuracy[-2])
+
+
+def best(values: Array) -> tuple[float, int]:
+    """The highest of values [n] and its round, from 1; (NaN, 0) where there is none."""
+    if not np.isfinite(values).any():
+        return float("nan"), 0
+    place = int(np.nanargmax(values))
+    return float(values[place]), place + 1
+
+
+@dataclass(frozen=True)
+class Incidents:
+    """The rounds, ascending, in which a client's loss was not finite, its uplink was lost, or it took no part."""
+
+    diverged: tuple[int, ...]
+    dropped: tuple[int, ...]
+    absent: tuple[int, ...]
+
+
+def incidents(records: Sequence[Record], client: int) -> Incidents:
+    """What happened to a client in these rounds."""
+    return Incidents(
+        diverged=tuple(record["round"] for record in records if client in record.get("diverged", ())),
+        dropped=tuple(record["round"] for record in records if client in record.get("dropped", ())),
+        absent=tuple(record["round"] for record in records if client not in record["participants"]),
+    )

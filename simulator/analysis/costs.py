@@ -1,0 +1,49 @@
+"""What rounds cost, and what a target accuracy took."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from simulator.analysis.curves import Array, Curves
+
+Cost = Literal["rounds", "bytes", "FLOPs", "seconds"]
+COSTS: tuple[Cost, ...] = ("rounds", "bytes", "FLOPs", "seconds")
+
+
+def costs(curves: Curves, cost: Cost) -> Array:
+    """[n] what the run had cost after each round; bytes are those sent up and down."""
+    match cost:
+        case "rounds":
+            return np.arange(1.0, curves.rounds + 1)
+        case "bytes":
+            return np.asarray(curves.up_total + curves.down_total)
+        case "FLOPs":
+            return np.cumsum(curves.flops)
+        case "seconds":
+            return np.cumsum(curves.seconds)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What it took to reach a target accuracy: rounds, and bytes, operations, seconds since round 1."""
+
+    round: int
+    bytes: float
+    flops: float
+    seconds: float
+
+
+def reached(curves: Curves, target: float) -> Reached | None:
+    """What the mean accuracy took to first reach `target` (0…1); None if it has not."""
+    round = first_at(curves.mean, target)
+    if round is None:
+        return None
+    spent = (float(costs(curves, cost)[round - 1]) for cost in COSTS[1:])
+    return Reached(round, *spent)
+
+
+def first_at(values: Array, target: float) -> int | None:
+    """The first round, from 1, at which `values` [n] reach the target; None if they never do."""
+    there = np.flatnonzero(values >= target)
+    return int(there[0]) + 1 if there.size else None

@@ -1,0 +1,57 @@
+"""The finished rounds of a session: its records, and what takes a pass over all of them to know."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.analysis.curves import Curves, CurvesBuilder, Record
+from simulator.analysis.similarity import Measured
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """The rounds up to one moment. It never changes."""
+
+    records: tuple[Record, ...]
+    """records[i] is round i + 1."""
+    curves: Curves
+    methods: tuple[tuple[int, str], ...]
+    """The methods in order, each with the round from which on it was in force."""
+    measured: tuple[Measured, ...]
+    """CKA where it was measured, in order of round."""
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "Ledger":
+        """Of the records of rounds 1, 2, …; raises like `LedgerBuilder.extend`."""
+        builder = LedgerBuilder()
+        builder.extend(records)
+        return builder.ledger()
+
+
+class LedgerBuilder:
+    """Takes in round after round; what was built earlier does not change."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+        self._curves = CurvesBuilder()
+        self._methods: list[tuple[int, str]] = []
+        self._measured: list[Measured] = []
+
+    def extend(self, records: Sequence[Record]) -> None:
+        """Take in more rounds.
+
+        Raises KeyError, TypeError or ValueError for records that htfl-sim did not write, or when a round is missing.
+        """
+        self._curves.extend(records)
+        for record in records:
+            self._records.append(record)
+            if record["round"] != len(self._records):
+                raise ValueError(f"round {len(self._records)} is missing in the ledger")
+            if not self._methods or self._methods[-1][1] != record["method"]:
+                self._methods.append((record["round"], record["method"]))
+            if measured := Measured.of(record):
+                self._measured.append(measured)
+
+    def ledger(self) -> Ledger:
+        return Ledger(
+            tuple(self._records), self._curves.curves(), tuple(self._methods), tuple(self._measured)
+        )

@@ -1,0 +1,39 @@
+"""Sessions as a family tree: forks under the session they were forked from."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from simulator.analysis.summary import Summary
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A session's place in the tree."""
+
+    summary: Summary
+    last: tuple[bool, ...] = ()
+    """From the root's children down to itself: whether each is the last of its siblings; () for a root."""
+    orphan: bool = False
+    """Whether the session it was forked from is not among them."""
+
+
+def tree(sessions: Sequence[Summary]) -> list[Branch]:
+    """The sessions, oldest first, each followed by its forks. A fork whose parent is not among them is a root."""
+    ordered = sorted(sessions, key=lambda each: (each.created or "", each.name))
+    ids = {each.id for each in ordered if each.id}
+    forks: dict[str, list[Summary]] = {}
+    for each in ordered:
+        if each.parent and each.parent["id"] in ids and each.parent["id"] != each.id:
+            forks.setdefault(each.parent["id"], []).append(each)
+    under = {each.path for siblings in forks.values() for each in siblings}
+    found = [branch for each in ordered if each.path not in under for branch in _branches(each, forks, ())]
+    # What no root leads to says it descends from itself: files made by hand. It is listed all the same.
+    reached = {branch.summary.path for branch in found}
+    return found + [Branch(each) for each in ordered if each.path not in reached]
+
+
+def _branches(session: Summary, forks: dict[str, list[Summary]], last: tuple[bool, ...]) -> Iterator[Branch]:
+    yield Branch(session, last, orphan=session.parent is not None and not last)
+    children = forks.pop(session.id, []) if session.id else []  # a copied session has its original's id
+    for child in children:
+        yield from _branches(child, forks, (*last, child is children[-1]))

@@ -1,0 +1,37 @@
+"""Where in a run something changed: switches, the fork it began with, checkpoints that are kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from simulator.analysis.run import Run
+
+FEW = 10
+"""More lasting checkpoints than this are a routine, and none of them a milestone."""
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """At `round`, half-way to the next for what happened between two; `method`: of a switch to another one."""
+
+    round: float
+    kind: Literal["switch", "fork", "checkpoint"]
+    method: str | None = None
+
+
+def milestones(run: Run) -> list[Milestone]:
+    """In order of round: switches (without a method: of settings), the fork, checkpoints that outlast the newest."""
+    found = [each for event in run.events if (each := _milestone(event)) is not None]
+    lasting = run.checkpoints[: -int(run.config.get("checkpoint", {}).get("keep_last") or 1)]
+    kept = [Milestone(round, "checkpoint") for round in lasting if round > 0]
+    return sorted(found + (kept if len(kept) <= FEW else []), key=lambda each: each.round)
+
+
+def _milestone(event: Mapping[str, Any]) -> Milestone | None:
+    match event.get("event"):
+        case "switched":
+            replaced = event.get("before") != event.get("method")
+            return Milestone(event["round"] + 0.5, "switch", str(event["method"]) if replaced else None)
+        case "forked" if event.get("round", 0) > 0:
+            return Milestone(event["round"] + 0.5, "fork")
+    return None

@@ -1,0 +1,70 @@
+"""Names of methods, model groups and models, read from the source text: importing them would import torch."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def methods(plugins: Iterable[Path] = ()) -> tuple[str, ...]:
+    """The names in `@register("…")` of simulator/methods and of the plugin files, and what installed packages offer."""
+    offered = [point.name for point in entry_points(group="htfl_sim.methods")]
+    own = [name for path in plugins for name in _of_plugin(path)]
+    return tuple(sorted({*_built_in(), *offered, *own}))
+
+
+@cache
+def _built_in() -> tuple[str, ...]:
+    return tuple(
+        name for path in (_simulator() / "methods").glob("*.py") for name in _registered(_parse(path))
+    )
+
+
+@cache
+def groups() -> dict[str, tuple[str, ...]]:
+    """The model groups, by name."""
+    for node in _parse(_simulator() / "models" / "groups.py").body:
+        match node:
+            case ast.AnnAssign(target=ast.Name("GROUPS"), value=ast.Dict() as value):
+                return dict(ast.literal_eval(value))
+    return {}
+
+
+def models() -> list[str]:
+    """The models that are in a group."""
+    return list(dict.fromkeys(model for members in groups().values() for model in members))
+
+
+def assigned(group: object, client: int) -> str | None:
+    """The model of a client (i mod X) of a group as a configuration names it; None for an unknown group."""
+    known = groups().get(group, (group,)) if isinstance(group, str) else group
+    if not isinstance(known, list | tuple) or not known:
+        return None
+    return str(known[client % len(known)])
+
+
+def _of_plugin(path: Path) -> list[str]:
+    """What a plugin registers; nothing where it cannot be read: running it will say why."""
+    try:
+        return list(_registered(_parse(Path(path).expanduser())))
+    except (OSError, ValueError, SyntaxError):
+        return []
+
+
+def _registered(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        match node:
+            case ast.Call(func=ast.Name("register"), args=[ast.Constant(str(name)), *_]):
+                yield name
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _simulator() -> Path:
+    spec = find_spec("simulator")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent

@@ -1,0 +1,40 @@
+"""Comparing sessions: targets, standings, settings that differ."""
+
+from pathlib import Path
+
+import pytest
+
+from simulator.analysis.comparison import common_target, differences, standing
+from simulator.analysis.costs import Reached
+from simulator.analysis.run import Run
+from tests.analysis.rounds import ledger
+
+
+def run_of(*means: float | None, **config: object) -> Run:
+    return Run(Path("s"), config=config, ledger=ledger(*means))
+
+
+def test_the_target_begins_at_the_multiple_of_five_per_cent_that_all_have_been_at() -> None:
+    assert common_target([run_of(0.2, 0.62, 0.3), run_of(0.9)]) == 0.6
+    assert common_target([run_of(0.65)]) == 0.65  # not 0.6, which 0.65 · 20 = 13.000…02 or 12.999…98 decides
+    assert common_target([run_of(0.9), run_of(None)]) == 0.0
+    assert common_target([]) == 0.0
+
+
+def test_a_standing_has_the_best_the_last_measured_and_what_the_target_took() -> None:
+    stands = standing(run_of(0.2, 0.6, 0.5, None), 0.5)
+    assert (stands.best, stands.last) == (0.6, 0.5)
+    assert stands.reached == Reached(round=2, bytes=300.0, flops=14.0, seconds=4.0)
+
+
+@pytest.mark.parametrize("means", [(), (None,)])
+def test_a_session_that_was_never_evaluated_has_no_accuracy(means: tuple[None, ...]) -> None:
+    stands = standing(run_of(*means), 0.1)
+    assert (stands.best, stands.last, stands.reached) == (None, None, None)
+
+
+def test_only_settings_that_differ_are_listed_by_their_dotted_names() -> None:
+    one = run_of(seed=1, training={"lr": 0.1, "epochs": 5}, data={"limit": None})
+    other = run_of(seed=1, training={"lr": 0.2, "epochs": 5}, wire={"drop": [1]})
+    assert differences([one, other]) == [("training.lr", (0.1, 0.2)), ("wire.drop", (None, [1]))]
+    assert differences([one]) == differences([]) == []

@@ -1,0 +1,29 @@
+"""CKA as the ledger has it."""
+
+from pathlib import Path
+
+import numpy as np
+
+from simulator.analysis.feed import read
+from simulator.analysis.similarity import Measured, last_measured
+from tests import sessions
+
+
+def test_cka_is_that_of_the_last_round_measured(tmp_path: Path) -> None:
+    measured = read(sessions.make(tmp_path / "s", rounds=12, clients=3, cka_every=5)).ledger.measured
+    assert [one.round for one in measured] == [5, 10]
+    assert last_measured(measured, 4) is None
+    assert last_measured(measured, 9) is measured[0]
+    found = last_measured(measured, 12)
+    assert found is not None
+    assert (found.round, found.layers) == (10, sessions.LAYERS)
+    assert found.matrix("fc2").shape == (3, 3)
+
+
+def test_a_pair_without_cka_is_nan_and_a_layer_without_one_is_empty() -> None:
+    cka = {"order": ["a"], "layers": {"a": None}, "matrix": {"a": [[1.0, None], [None, 1.0]]}}
+    found = Measured.of({"round": 1, "cka": cka})
+    assert found is not None
+    np.testing.assert_array_equal(found.matrix("a"), [[1.0, np.nan], [np.nan, 1.0]])
+    assert np.isnan(found.mean("a"))
+    assert found.matrix("b").size == 0

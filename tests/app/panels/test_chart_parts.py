@@ -1,0 +1,32 @@
+"""What charts have beside their lines."""
+
+from pathlib import Path
+
+import numpy as np
+
+from simulator.analysis.run import Run
+from tui.app.charts.figure import Mark
+from tui.app.panels.chart_parts import from_zero, marks, sizes
+
+
+def test_milestones_are_marks_with_a_word_each() -> None:
+    events = (
+        {"event": "forked", "round": 4, "name": "parent", "method": "fedlora"},
+        {"event": "switched", "round": 12, "method": "fedssa", "before": "fedlora"},
+        {"event": "switched", "round": 15, "method": "fedssa", "before": "fedssa"},
+    )
+    run = Run(Path("x"), events=events, checkpoints=(10, 16))
+    assert marks(run) == [Mark(4.5, "fork"), Mark(10, "kept"), Mark(12.5, "fedssa"), Mark(15.5, "settings")]
+
+
+def test_an_axis_of_amounts_begins_at_nothing() -> None:
+    assert from_zero(np.array([np.nan, 2.0]), np.array([4.0])) == (0.0, 4.2)
+    assert from_zero(np.zeros(3)) == (0.0, 1.0)
+
+
+def test_sizes_share_the_unit_of_the_largest() -> None:
+    (up, down), unit = sizes(np.array([512.0, 2**21]), np.array([np.nan, 2**20]))
+    assert unit == "MiB"
+    np.testing.assert_array_equal(up, [512 / 2**20, 2.0])
+    np.testing.assert_array_equal(down, [np.nan, 1.0])
+    assert sizes(np.zeros(2))[1] == "KiB"

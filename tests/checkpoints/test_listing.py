@@ -1,0 +1,60 @@
+"""Listing many sessions: which there are, and what each came to last, without reading all of it."""
+
+from pathlib import Path
+
+import pytest
+
+from checkpoints import SessionReader, Store, is_session, last_record, session_folders, size_on_disk
+from checkpoints import listing as module
+from tests.checkpoints.helpers import KEEP_ALL, commit, make, record
+
+
+def test_a_session_that_lost_its_session_file_is_listed_and_other_folders_are_not(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        make(tmp_path / name, rounds=1)
+    (tmp_path / "a" / "session.json").unlink()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "file").touch()
+    assert session_folders(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    assert [is_session(tmp_path / name) for name in ("a", "b", "notes")] == [False, True, False]
+    assert session_folders(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize("tail", [5, 1 << 16])
+def test_the_last_record_is_read_from_the_end_however_long_it_is(
+    tail: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAIL", tail)
+    folder = make(tmp_path / "s", rounds=3)
+    assert last_record(folder, None) == record(3)
+
+
+def test_a_round_without_a_checkpoint_is_the_last_one_all_the_same(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
+        commit(store, 1)
+        store.append(record(2))
+        assert last_record(tmp_path / "s", store.session.manifest()) == record(2)
+
+
+@pytest.mark.parametrize("harm", [b"", b"torn", b"\xff\n"])
+def test_the_newest_checkpoint_makes_up_for_a_ledger_that_is_gone_torn_or_damaged(
+    harm: bytes, tmp_path: Path
+) -> None:
+    folder = make(tmp_path / "s", rounds=2)
+    (folder / "ledger.jsonl").write_bytes(harm)
+    assert last_record(folder, SessionReader(folder).manifest()) == record(2)
+    (folder / "ledger.jsonl").unlink()
+    assert last_record(folder, SessionReader(folder).manifest()) == record(2)
+
+
+def test_before_the_first_round_there_is_no_record(tmp_path: Path) -> None:
+    assert last_record(make(tmp_path / "s", rounds=0), None) is None
+
+
+def test_size_on_disk_counts_files_and_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "s" / "deep").mkdir(parents=True)
+    (tmp_path / "s" / "a").write_bytes(b"12345")
+    (tmp_path / "s" / "deep" / "b").write_bytes(b"123")
+    (tmp_path / "big").write_bytes(b"0" * 1000)
+    (tmp_path / "s" / "link").symlink_to(tmp_path / "big")
+    assert size_on_disk(tmp_path / "s") == 8

@@ -1,0 +1,95 @@
+"""How the command line's words become one configuration, and the names of new sessions."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tui.common.settings import Choices, new_name
+
+NOON = datetime(2026, 1, 2, 12, 0, 5, tzinfo=UTC)
+
+
+def test_nothing_said_is_the_quickstart() -> None:
+    config = Choices().read()
+    assert (config.preset, config.data.dataset, config.method.name) == ("quickstart", "digits", "fedlora")
+
+
+def test_quick_settings_come_over_the_preset() -> None:
+    config = Choices(
+        preset="fedgh_htm5_n50", dataset="fashion_mnist", rounds=7, clients=8, seed=3, workers=2
+    ).read()
+    assert (config.data.dataset, config.rounds, config.federation.clients) == ("fashion_mnist", 7, 8)
+    assert (config.seed, config.runtime.workers) == (3, 2)
+    assert config.federation.participation == 0.2  # the preset's
+
+
+def test_set_has_the_last_word_and_the_last_set_the_very_last() -> None:
+    config = Choices(rounds=7, assignments=["rounds=8", "rounds=9", "training.lr=0.5"]).read()
+    assert (config.rounds, config.training.lr) == (9, 0.5)
+
+
+def test_another_method_does_not_inherit_the_presets_hyper_parameters() -> None:
+    config = Choices(preset="fedlora_htm5", method="fedssa", assignments=["method.mu_0=0.4"]).read()
+    assert config.method.name == "fedssa"
+    assert config.method.model_dump()["mu_0"] == 0.4
+    assert "hidden" not in config.method.model_dump()
+
+
+def test_the_presets_own_method_keeps_its_hyper_parameters() -> None:
+    config = Choices(preset="fedlora_cnn1", method="fedlora").read()
+    assert config.method.model_dump()["structure"] == "direct"
+
+
+def test_a_file_takes_the_place_of_a_preset(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('rounds = 4\nmethod = { name = "fedavg" }\n')
+    config = Choices(file=tmp_path / "mine.toml", clients=3).read()
+    assert (config.preset, config.rounds, config.method.name, config.federation.clients) == (
+        None,
+        4,
+        "fedavg",
+        3,
+    )
+
+
+def test_own_data_is_recorded_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "images").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert Choices(dataset="images").read().data.dataset == str(tmp_path / "images")
+    assert Choices(assignments=["data.dataset=images"]).read().data.dataset == str(tmp_path / "images")
+
+
+def test_a_data_sets_name_is_not_taken_for_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "digits").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert Choices(dataset="digits").read().data.dataset == "digits"
+
+
+@pytest.mark.parametrize(
+    "choices, name",
+    [
+        (Choices(), "quickstart-20260102-120005"),
+        (
+            Choices(method="fedavg", dataset="fashion_mnist"),
+            "quickstart-fedavg-fashion_mnist-20260102-120005",
+        ),
+        (Choices(preset="fedgh_htm5"), "fedgh_htm5-20260102-120005"),
+        (Choices(assignments=["data.dataset='/my data/Kö pfe.npz'"]), "quickstart-K-pfe-20260102-120005"),
+    ],
+)
+def test_a_name_says_the_preset_and_what_differs_from_it(choices: Choices, name: str, tmp_path: Path) -> None:
+    assert new_name(choices.read(), tmp_path, NOON) == name
+
+
+def test_a_run_from_a_file_is_named_by_method_and_data(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('method = { name = "fedavg" }\n')
+    config = Choices(file=tmp_path / "mine.toml").read()
+    assert new_name(config, tmp_path, NOON) == "fedavg-digits-20260102-120005"
+
+
+def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    for taken in ("quickstart-20260102-120005", "quickstart-20260102-120005-2"):
+        (tmp_path / taken).mkdir()
+    assert new_name(Choices().read(), tmp_path, NOON) == "quickstart-20260102-120005-3"

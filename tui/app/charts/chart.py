@@ -1,0 +1,226 @@
+"""A line chart on a canvas: axes, band, lines, marks and cursor, legend."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from tui.app.charts.axis import label
+from tui.app.charts.canvas import BOLD, DEFAULT, Array, Canvas
+from tui.app.charts.colours import ColourScheme, blend
+from tui.app.charts.figure import KEYS, Figure, Series
+from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.legend import Entry, draw_keys, draw_legend, draw_marks, legend_rows
+from tui.app.charts.plot_area import PlotArea, draw_axes, fit
+from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, trace
+
+HALVES = (ord("▀"), ord("▄"))
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A series with the key, colour and standing it is drawn with; a line of the crowd has no key."""
+
+    series: Series
+    key: str
+    fg: int
+    pinned: bool
+
+    @property
+    def layer(self) -> tuple[bool, int, str]:
+        """Lines of one layer are drawn as one: of one standing, one colour, one key."""
+        return self.pinned, self.fg, self.key
+
+
+def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+    """`figure` on [height, width] cells; on a small grid first the legend, then the axes give way to the plot."""
+    canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+    if width < 2 or height < 1:
+        return canvas
+    lines = lines_of(figure, scheme)
+    entries = legend_of(figure, lines, scheme, glyphs)
+    legend = legend_rows(entries, width, height)
+    labelled = bool(figure.marks) and height - legend >= 6
+    keyed = width >= 30 and any(line.key for line in lines)
+    area = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, 2 if keyed else 0)
+
+    draw_axes(canvas, area, figure.x_label, scheme, glyphs)
+    draw_band(canvas, area, figure, scheme, glyphs)
+    draw_marks(canvas, area, figure.marks, legend if labelled else None, scheme, glyphs)
+    draw_cursor(canvas, area, figure.cursor, scheme, glyphs)
+    draw_lines(canvas, area, lines, scheme, glyphs)
+    if legend:
+        draw_legend(canvas, entries, legend, area.left, scheme)
+    if keyed:
+        draw_keys(canvas, area, line_ends(area, lines), area.height)
+    return canvas
+
+
+def lines_of(figure: Figure, scheme: ColourScheme) -> list[Line]:
+    """The figure's series with colours and keys, in drawing order: the crowd or the plain lines, then the pinned.
+
+    The first series of each kind comes last, on top. Lines of the crowd have neither a key nor a colour of their own.
+    """
+    crowded = figure.crowded()
+    taken = {one.key for one in figure.series}
+    keys = iter([key for key in KEYS if key not in taken])
+    crowd, plain, pinned = list[Line](), list[Line](), list[Line]()
+    for one in figure.series:
+        if crowded and not one.pinned:
+            crowd.append(Line(one, "", scheme.muted, False))
+            continue
+        colour = scheme.series(len(plain) + len(pinned))
+        if one.colour is not None and scheme.coloured:
+            colour = scheme.clear(one.colour)
+        (pinned if one.pinned else plain).append(Line(one, one.key or next(keys, "?"), colour, one.pinned))
+    return crowd + plain[::-1] + pinned[::-1]
+
+
+def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyphs: GlyphSet) -> list[Entry]:
+    """Pinned lines, the band, plain lines, the crowd; each line with its value at the cursor, or its last shown."""
+    at = figure.cursor if figure.cursor is not None else figure.x_axis().high
+    named = [
+        Entry(line.key, line.series.name, line.series.value_at(at), line.fg, line.pinned, figure.unit)
+        for line in reversed(lines)
+        if line.key
+    ]
+    entries = [entry for entry in named if entry.pinned]
+    if figure.band is not None:
+        swatch = "▒" if tinted(scheme, glyphs) else glyphs.shade
+        entries.append(Entry(swatch, figure.band.name, math.nan, band_colour(figure, scheme)))
+    entries += [entry for entry in named if not entry.pinned]
+    crowd = sum(not line.key for line in lines)
+    if crowd:
+        entries.append(Entry(str(crowd), figure.crowd, math.nan, scheme.muted))
+    return entries
+
+
+def draw_lines(
+    canvas: Canvas, area: PlotArea, lines: Sequence[Line], scheme: ColourScheme, glyphs: GlyphSet
+) -> None:
+    """Draw the lines layer by layer. Plain lines share the cells they meet in; a pinned line takes its cells."""
+    plot = canvas.window(area.top, area.left, area.height, area.width)
+    total = np.zeros((area.height, area.width), int)
+    keys = np.zeros_like(total)
+    fg = np.zeros_like(total)
+    for (pinned, colour, key), group in groupby(lines, key=lambda line: line.layer):
+        dots = dots_of(list(group), area, glyphs)
+        layer = masks(dots, glyphs.dots)
+        there = layer > 0
+        total = np.where(there, layer, total) if pinned else total | layer
+        fg[there] = colour if key else density(dots, scheme, glyphs)[there]
+        keys[there] = ord(key or ".")
+    there = total > 0
+    half_tinted = there & np.isin(plot.chars, HALVES)
+    plot.bg[half_tinted] = plot.fg[half_tinted]
+    plot.chars[there] = glyphs.cells[total[there]] if glyphs.name != "ascii" else keys[there]
+    plot.fg[there] = fg[there]
+    if not scheme.coloured and glyphs.name != "ascii":
+        write_keys_on_lines(plot, area, lines)
+
+
+def dots_of(lines: Sequence[Line], area: PlotArea, glyphs: GlyphSet) -> Array:
+    """[rows, columns]: how many of the lines have each dot."""
+    rows, columns = area.height * glyphs.dots[0], area.width * glyphs.dots[1]
+    total = np.zeros((rows, columns), int)
+    for x, y in stacks([line.series for line in lines]):
+        total += counts(trace(area.x.fractions(x), area.y.fractions(y), columns, rows), rows)
+    return total
+
+
+def density(dots: Array, scheme: ColourScheme, glyphs: GlyphSet) -> Array:
+    """[height, width] of colours: the more lines of the crowd meet in a cell, the nearer to the text's colour."""
+    most = by_cell(dots, glyphs.dots).max(axis=2)
+    share = np.sqrt(most / max(int(most.max()), 1))
+    shades = [blend(scheme.text, scheme.background, 0.72 - 0.5 * step / 5) for step in range(6)]
+    return np.asarray(np.array(shades, np.int32)[np.ceil(share * 5).astype(int)])
+
+
+def stacks(series: Sequence[Series]) -> list[tuple[Array, Array]]:
+    """x [n] and y [s, n] of the series, those over the same x together."""
+    together: dict[tuple[int, int], tuple[Array, list[Array]]] = {}
+    for one in series:
+        x, y = one.points()
+        place = (0 if one.x is None else id(one.x), len(x))
+        together.setdefault(place, (x, []))[1].append(y)
+    return [(x, np.stack(ys)) for x, ys in together.values() if len(x)]
+
+
+def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> None:
+    """Write each line's key on the line a few times, where colours cannot tell lines apart."""
+    keyed = [line for line in lines if line.key]
+    for place, line in enumerate(keyed):
+        (x, y), = stacks([line.series]) or [(np.empty(0), np.empty((1, 0)))]  # fmt: skip
+        spans = trace(area.x.fractions(x), area.y.fractions(y), area.width, area.height)
+        low, _, there = spans.clipped(area.height)
+        stride = max(12, 3 * len(keyed))
+        for column in range(stride // 2 + 3 * place, area.width, stride):
+            if there[0, column]:
+                plot.put(area.height - 1 - int(low[0, column]), column, line.key, line.fg, BOLD)
+
+
+def line_ends(area: PlotArea, lines: Sequence[Line]) -> list[tuple[Entry, float]]:
+    """The named lines, each with the share of the height at which it leaves the plot on the right."""
+    ends = []
+    for line in lines:
+        value = line.series.value_at(area.x.high) if line.key else math.nan
+        if not math.isnan(value):
+            share = min(max(area.y.fraction(value), 0.0), 1.0)
+            ends.append((Entry(line.key, line.series.name, value, line.fg), share))
+    return ends
+
+
+def band_colour(figure: Figure, scheme: ColourScheme) -> int:
+    """The band's own colour: that asked for, else the palette's second, since its mean often has the first."""
+    asked = figure.band.colour if figure.band is not None else None
+    return scheme.series(1) if asked is None or not scheme.coloured else scheme.clear(asked)
+
+
+def tinted(scheme: ColourScheme, glyphs: GlyphSet) -> bool:
+    """Whether a band is a tint of the background, in half cells, rather than a character in whole ones."""
+    return scheme.coloured and scheme.background != DEFAULT and glyphs.name != "ascii"
+
+
+def draw_band(canvas: Canvas, area: PlotArea, figure: Figure, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+    """Shade the area between the band's edges: by colour behind the lines, else by a character."""
+    edges = figure.band_edges()
+    if not edges:
+        return
+    rows = area.height * (2 if tinted(scheme, glyphs) else 1)
+    low, high = (
+        trace(area.x.fractions(x), area.y.fractions(y[None]), area.width, rows)
+        for x, y in (edge.points() for edge in edges)
+    )
+    there = (low.low != NOWHERE) & (high.low != NOWHERE)
+    bottom, top = np.minimum(low.low, high.low), np.maximum(low.high, high.high)
+    spans = Spans(np.where(there, bottom, NOWHERE), np.where(there, top, NOWHERE))
+    halves = counts(spans, rows) > 0
+    plot = canvas.window(area.top, area.left, area.height, area.width)
+    if not tinted(scheme, glyphs):
+        plot.chars[halves] = ord(glyphs.shade)
+        plot.fg[halves] = scheme.faint if scheme.coloured else scheme.muted
+        return
+    tint = blend(scheme.background, band_colour(figure, scheme), 0.28)
+    upper, lower = halves[0::2], halves[1::2]
+    plot.bg[upper & lower] = tint
+    for half, character in ((upper & ~lower, HALVES[0]), (lower & ~upper, HALVES[1])):
+        plot.chars[half] = character
+        plot.fg[half] = tint
+
+
+def draw_cursor(
+    canvas: Canvas, area: PlotArea, cursor: float | None, scheme: ColourScheme, glyphs: GlyphSet
+) -> None:
+    """A vertical line at the cursor and its x, written into the axis below."""
+    column = area.column(cursor) if cursor is not None else None
+    if column is None or cursor is None:
+        return
+    for row in range(area.height):
+        canvas.put(area.top + row, area.left + column, glyphs.cursor, scheme.highlight, BOLD)
+    if area.bottom + 1 < canvas.height:
+        text = f" {label(cursor, 1 if float(cursor).is_integer() else 0)} "
+        start = min(max(area.left + column - len(text) // 2, 0), canvas.width - len(text))
+        canvas.put(area.bottom, area.left + column, glyphs.up, scheme.highlight, BOLD)
+        canvas.put(area.bottom + 1, start, text, scheme.highlight, BOLD)

@@ -1,0 +1,127 @@
+"""What a line chart shows: series, a band, marks, and the ranges of its axes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tui.app.charts.axis import Axis, apart, reach
+from tui.app.charts.canvas import Array
+
+KEYS = "123456789abcdefghijklmnopqrstuvwxyz"
+CROWD = (
+    8  # from this many plain series on they are a crowd: one muted colour, counted in the legend, not named
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One line: y [n] over x [n], or over 1…n. NaN is a gap.
+
+    pinned: drawn over all others and always named in the legend (a mean, a client one watches). colour: 0xRRGGBB, or
+    None for the palette's next. key: the character that names the line in the plot and the legend, or "" for the next
+    of 1…9, a…z.
+    """
+
+    name: str
+    y: Array
+    x: Array | None = None
+    pinned: bool = False
+    colour: int | None = None
+    key: str = ""
+
+    def points(self) -> tuple[Array, Array]:
+        """x and y as floats, of one length, x ascending and finite."""
+        y = np.asarray(self.y, float).ravel()
+        x = np.arange(1.0, len(y) + 1) if self.x is None else np.asarray(self.x, float).ravel()
+        if len(x) != len(y):
+            raise ValueError(
+                f"series '{self.name}' has {len(y)} values over {len(x)} places; give as many of both"
+            )
+        if not x.size or (
+            np.isfinite(x[[0, -1]]).all() and np.all(x[1:] >= x[:-1])
+        ):  # false where any is NaN
+            return x, y
+        kept = np.flatnonzero(np.isfinite(x))
+        order = kept[np.argsort(x[kept], kind="stable")]
+        return x[order], y[order]
+
+    def value_at(self, x: float) -> float:
+        """The last value at or before `x`; NaN where there is none."""
+        places, values = self.points()
+        seen = np.flatnonzero((places <= x) & np.isfinite(values))
+        return float(values[seen[-1]]) if seen.size else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """The area between low [n] and high [n] over x [n] (or 1…n), under all lines."""
+
+    name: str
+    low: Array
+    high: Array
+    x: Array | None = None
+    colour: int | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A labelled vertical line at x: a method switch, a fork, a checkpoint."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """All that a chart shows; ranges of None follow the data.
+
+    unit: what values are in ("%", "MiB"), said after those in the legend. crowd: the noun for lines too many to name.
+    """
+
+    series: Sequence[Series] = ()
+    band: Band | None = None
+    marks: Sequence[Mark] = ()
+    x_label: str = ""
+    unit: str = ""
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+    cursor: float | None = None
+    crowd: str = "others"
+
+    def x_extent(self) -> tuple[float, float]:
+        """The first and the last x of all data; (0, 1) without any."""
+        curves = [one.points()[0] for one in self.series]
+        curves += [edge.points()[0] for edge in self.band_edges()]
+        ends = [(x[0], x[-1]) for x in curves if x.size]
+        if not ends:
+            return 0.0, 1.0
+        return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
+
+    def band_edges(self) -> list[Series]:
+        """The band's two edges as series, the lower first; none without a band."""
+        if self.band is None:
+            return []
+        return [Series(self.band.name, edge, self.band.x) for edge in (self.band.low, self.band.high)]
+
+    def x_axis(self) -> Axis:
+        """The x range shown: the one asked for, or the data's."""
+        low, high = self.x_range or self.x_extent()
+        return Axis(*apart(low, high))
+
+    def y_axis(self) -> Axis:
+        """The y range shown: the one asked for, or one that shows all values within the x range."""
+        if self.y_range is not None:
+            low, high = self.y_range
+            if high > low:
+                return Axis(low, high)
+        shown = self.x_axis()
+        seen = [np.empty(0)]
+        for one in [*self.series, *self.band_edges()]:
+            x, y = one.points()
+            seen.append(y[(x >= shown.low) & (x <= shown.high)])
+        return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
+
+    def crowded(self) -> bool:
+        """Whether the plain series are too many to be told apart."""
+        return sum(not one.pinned for one in self.series) > CROWD

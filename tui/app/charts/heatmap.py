@@ -1,0 +1,285 @@
+"""A matrix on a canvas: colours or a ramp of characters, labels, a colour bar, a cursor."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tui.app.charts.axis import apart, label, reading
+from tui.app.charts.bins import binned, edges
+from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas
+from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
+from tui.app.charts.glyphs import GlyphSet
+
+WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
+
+
+@dataclass(frozen=True, eq=False)
+class HeatFigure:
+    """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
+
+    value_range: the values of the first and last colour, or None for the matrix's own extremes. cursor: (row, column).
+    axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one.
+    """
+
+    matrix: Array
+    rows: Sequence[str]
+    columns: Sequence[str]
+    value_range: tuple[float, float] | None = None
+    cursor: tuple[int, int] | None = None
+    axes: tuple[str, str] = ("", "")
+    unit: str = ""
+
+    def limits(self) -> tuple[float, float]:
+        """The values of the first and the last colour."""
+        if self.value_range is not None:
+            return apart(*self.value_range)
+        finite = self.matrix[np.isfinite(self.matrix)]
+        if not finite.size:
+            return 0.0, 1.0
+        return apart(float(finite.min()), float(finite.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How the matrix is laid out: the plot's place in cells, and the values shown, [height × per_cell, …].
+
+    per_cell: values one above the other in a cell (2: half blocks). down, across: cells a value takes.
+    """
+
+    top: int
+    left: int
+    values: Array
+    per_cell: int
+    down: int
+    across: int
+
+    @property
+    def height(self) -> int:
+        return -(-len(self.values) * self.down // self.per_cell)
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[1]) * self.across
+
+    def row(self, row: int, rows: int) -> int:
+        """The row of cells, counted from the top of the plot, that shows row `row` of a matrix of `rows` rows."""
+        return _bin_of(row, rows, len(self.values)) * self.down // self.per_cell
+
+    def column(self, column: int, columns: int) -> int:
+        """The first column of cells that shows column `column` of a matrix of `columns` columns."""
+        return _bin_of(column, columns, self.values.shape[1]) * self.across
+
+
+def _bin_of(place: int, count: int, bins: int) -> int:
+    return int(np.searchsorted(edges(count, bins), place, side="right")) - 1
+
+
+def draw_heatmap(
+    figure: HeatFigure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
+) -> Canvas:
+    """`figure` on [height, width] cells; what there is no room for (bar, labels, bottom row) is left out."""
+    canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+    if not figure.matrix.size or width < 2 or height < 1:
+        return canvas
+    coloured = scheme.coloured and glyphs.name != "ascii"
+    plan = plan_of(figure, width, height, halves=coloured)
+    levels = levels_of(plan.values, figure.limits(), HEAT_LEVELS if coloured else len(glyphs.ramp))
+    plot = canvas.window(plan.top, plan.left, plan.height, plan.width)
+    if coloured:
+        paint(plot, plan, levels, scheme)
+    else:
+        shade(plot, plan, levels, glyphs)
+    if plan.across >= 4 and plan.per_cell == 1:
+        write_values(plot, plan, levels, coloured)
+    draw_labels(canvas, plan, figure, scheme)
+    draw_bar(canvas, plan, figure, scheme, glyphs, coloured)
+    draw_pointer(canvas, plan, figure, scheme, glyphs)
+    if height > 3:
+        canvas.put(
+            height - 1, 0, status(figure, glyphs)[:width], scheme.text if figure.cursor else scheme.muted
+        )
+    return canvas
+
+
+def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
+    """The layout: exact cells if the rows fit, else two rows a cell (`halves`), else means of neighbours."""
+    rows, columns = figure.matrix.shape
+    left = max(len(name) for name in figure.rows) + 2 if width >= 24 else 0
+    left = left if left <= width // 3 else 0
+    bar = 5 + max(len(text) for text in bar_labels(figure, 4)) if width >= 24 else 0
+    below = 2 if height >= 6 else 1 if height > 3 else 0
+    room_down, room_across = max(height - below, 1), max(width - left - bar, 1)
+    per_cell = 2 if halves and rows > room_down else 1
+    shown = min(rows, room_down * per_cell), min(columns, room_across)
+    down = 1 if per_cell == 2 else room_down // shown[0]
+    across = min(room_across // shown[1], WIDEST * down if per_cell == 1 else 2)
+    down = min(down, max(across, 1))
+    return Plan(0, left, binned(figure.matrix, *shown), per_cell, down, max(across, 1))
+
+
+def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
+    """0…levels − 1 for values between the limits (beyond them, the nearest), −1 for NaN."""
+    low, high = limits
+    share = (np.clip(np.where(np.isnan(values), low, values), low, high) - low) / (high - low)
+    level = np.clip(share * levels, 0, levels - 1).astype(int)
+    return np.where(np.isnan(values), -1, level)
+
+
+def paint(plot: Canvas, plan: Plan, levels: Array, scheme: ColourScheme) -> None:
+    """Colour the plot; an empty value shows the background."""
+    colours = np.where(levels >= 0, VIRIDIS[levels], scheme.background)
+    colours = np.repeat(colours, plan.across, axis=1)
+    if plan.per_cell == 1:
+        plot.bg[:] = np.repeat(colours, plan.down, axis=0)
+        return
+    if len(colours) % 2:
+        colours = np.vstack([colours, np.full_like(colours[:1], scheme.background)])
+    plot.chars[:] = ord("▀")
+    plot.fg[:], plot.bg[:] = colours[0::2], colours[1::2]
+    empty = np.repeat(levels < 0, plan.across, axis=1)
+    if len(empty) % 2:
+        empty = np.vstack([empty, np.ones_like(empty[:1])])
+    plot.chars[empty[0::2] & empty[1::2]] = ord(" ")
+
+
+def shade(plot: Canvas, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
+    """Write the plot in the ramp's characters; an empty value is a space."""
+    codes = np.array([ord(character) for character in glyphs.ramp + " "], np.int32)  # level −1: the last
+    plot.chars[:] = np.repeat(np.repeat(codes[levels], plan.across, axis=1), plan.down, axis=0)
+
+
+def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool) -> None:
+    """Write each value into the middle of its cell, in black or white on a colour, between spaces in a ramp."""
+    for row, column in zip(*np.nonzero(levels >= 0), strict=True):
+        text = cell_text(float(plan.values[row, column]), plan.across - 1)
+        if not coloured and text:
+            text = text.center(min(len(text) + 2, plan.across))
+        top = row * plan.down + (plan.down - 1) // 2
+        left = column * plan.across + (plan.across - len(text)) // 2
+        fg = text_on(int(VIRIDIS[levels[row, column]])) if coloured else int(plot.fg[top, left])
+        plot.put(top, left, text, fg)
+
+
+def cell_text(value: float, room: int) -> str:
+    """A value in at most `room` characters: .83 for 0.83, 1 for 1.0; "" where it does not fit."""
+    for text in (f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else label(value), label(value)):
+        if len(text) <= room:
+            return text
+    return ""
+
+
+def draw_labels(canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme) -> None:
+    """Names of rows on the left and of columns below, as many as do not run into one another."""
+    rows, columns = figure.matrix.shape
+    if plan.left:
+        room = plan.height if rows <= plan.height else plan.height // 2
+        for row in range(0, rows, _stride(rows, room)):
+            name = figure.rows[row]
+            at = plan.row(row, rows) + (plan.down - 1) // 2
+            canvas.put(plan.top + at, plan.left - 1 - len(name), name, scheme.muted)
+    below = plan.top + plan.height
+    if below >= canvas.height - 1:
+        return
+    widest = max(len(name) for name in figure.columns) + 1
+    free = 0
+    for column in range(0, columns, _stride(columns, max(plan.width // widest, 1))):
+        name = figure.columns[column]
+        start = plan.left + plan.column(column, columns) + max((plan.across - len(name)) // 2, 0)
+        if start >= free and start + len(name) <= plan.left + plan.width + 1:
+            canvas.put(below, start, name, scheme.muted)
+            free = start + len(name) + 1
+
+
+def _stride(count: int, room: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50… that names at most `room` of `count` things."""
+    power = 1
+    while True:
+        for factor in (1, 2, 5):
+            if -(-count // (factor * power)) <= max(room, 1):
+                return factor * power
+        power *= 10
+
+
+def draw_bar(
+    canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet, coloured: bool
+) -> None:
+    """The colour bar to the right: high at the top, numbers at both ends and between where there is room."""
+    rows, left = plan.height, plan.left + plan.width + 2
+    parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
+    texts = bar_labels(figure, parts)
+    if left + 3 + max(map(len, texts)) > canvas.width or rows < 3:
+        return
+    if coloured:
+        colours = VIRIDIS[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
+        for row in range(rows):
+            canvas.put(plan.top + row, left, "▀▀", int(colours[2 * row]))
+            canvas.bg[plan.top + row, left : left + 2] = colours[2 * row + 1]
+    else:
+        places = np.linspace(len(glyphs.ramp) - 1, 0, rows).round().astype(int)
+        for row, place in enumerate(places):
+            canvas.put(plan.top + row, left, glyphs.ramp[place] * 2, scheme.text)
+    for part, text in enumerate(texts):
+        canvas.put(plan.top + round((rows - 1) * part / parts), left + 3, text, scheme.muted)
+
+
+def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
+    """The numbers beside the colour bar, the highest first: both ends and what divides the range in `parts`."""
+    low, high = figure.limits()
+    values = [high + (low - high) * part / parts for part in range(parts + 1)]
+    return [label(value, (high - low) / 100, max(abs(low), abs(high))) for value in values]
+
+
+def draw_pointer(
+    canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet
+) -> None:
+    """Mark the cursor's cell, and its row and column in the margins."""
+    if figure.cursor is None:
+        return
+    row, column = figure.cursor
+    top = plan.top + plan.row(row, figure.matrix.shape[0])
+    left = plan.left + plan.column(column, figure.matrix.shape[1])
+    middle = top + (plan.down - 1) // 2
+    if plan.left:
+        name = figure.rows[row].rjust(plan.left - 1)
+        canvas.put(middle, 0, name + glyphs.pointer, scheme.highlight, BOLD)
+    below = plan.top + plan.height
+    if below < canvas.height - 1:
+        name = figure.columns[column]
+        canvas.put(below, plan.left, " " * plan.width, scheme.muted)
+        start = min(max(left + (plan.across - len(name)) // 2 - 1, 0), canvas.width - len(name) - 1)
+        canvas.put(below, start, f"{glyphs.up}{name}", scheme.highlight, BOLD)
+    if plan.across >= 3:
+        canvas.put(middle, left, "[", scheme.text, BOLD)
+        canvas.put(middle, left + plan.across - 1, "]", scheme.text, BOLD)
+        for edge in (left, left + plan.across - 1):
+            bg = int(canvas.bg[middle, edge])
+            canvas.fg[middle, edge] = text_on(bg) if scheme.coloured and bg >= 0 else scheme.text
+    elif glyphs.name == "ascii" or not scheme.coloured:
+        canvas.flags[top : top + plan.down, left : left + plan.across] |= REVERSE
+    else:  # half blocks: the other value of the cell gives way to a cross on this one's colour
+        level = int(levels_of(figure.matrix[row, column, None], figure.limits(), HEAT_LEVELS)[0])
+        bg = int(VIRIDIS[level]) if level >= 0 else scheme.background
+        canvas.put(top, left, "+" * plan.across, text_on(bg) if level >= 0 else scheme.text, BOLD)
+        canvas.bg[top, left : left + plan.across] = bg
+
+
+def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
+    """The bottom row: the cell under the cursor and its value, or the range and the mean."""
+    if figure.cursor is not None:
+        row, column = figure.cursor
+        value = float(figure.matrix[row, column])
+        names = f"{figure.axes[0]} {figure.rows[row]}", f"{figure.axes[1]} {figure.columns[column]}"
+        shown = "empty" if math.isnan(value) else _exactly(value, figure.unit)
+        return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
+    finite = figure.matrix[np.isfinite(figure.matrix)]
+    if not finite.size:
+        return "empty"
+    size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"
+    low, high, mean = (_exactly(each, figure.unit) for each in (finite.min(), finite.max(), finite.mean()))
+    return f"{size}, {low}{glyphs.dash}{high}, mean {mean}"
+
+
+def _exactly(value: float, unit: str) -> str:
+    return reading(value, unit) if unit else f"{value:.3f}"

@@ -1,0 +1,114 @@
+"""What a line chart says beside its lines: the legend, the keys at the lines' ends, the labels of its marks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tui.app.charts.axis import reading
+from tui.app.charts.canvas import BOLD, Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.figure import Mark
+from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.plot_area import PlotArea
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the legend: a key in the line's colour, a name, and a value (NaN: none to show) in its unit."""
+
+    key: str
+    name: str
+    value: float
+    fg: int
+    pinned: bool = False
+    unit: str = ""
+
+    @property
+    def value_text(self) -> str:
+        return "" if math.isnan(self.value) else reading(self.value, self.unit)
+
+    @property
+    def width(self) -> int:
+        return len(self.key) + 1 + len(self.name) + (1 + len(self.value_text) if self.value_text else 0)
+
+
+def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, scheme: ColourScheme) -> None:
+    """Write entries from `left` on into the top `rows` rows, as many as fit; the last says how many are left out."""
+    row, column, gap = 0, left, 2
+    for place, entry in enumerate(entries):
+        left_out = len(entries) - place
+        more = f"+{left_out} more"
+        last_row, last_entry = row == rows - 1, left_out == 1
+        need = entry.width + (0 if last_entry or not last_row else gap + len(more))
+        if column > left and column + need > canvas.width:
+            if last_row:
+                canvas.put(row, column, more if column + len(more) <= canvas.width else "", scheme.muted)
+                return
+            row, column = row + 1, left
+        canvas.put(row, column, entry.key, entry.fg, BOLD)
+        column += len(entry.key) + 1
+        canvas.put(row, column, entry.name, scheme.text if entry.pinned else scheme.muted)
+        column += len(entry.name)
+        if entry.value_text:
+            canvas.put(row, column + 1, entry.value_text, scheme.text, BOLD if entry.pinned else 0)
+            column += 1 + len(entry.value_text)
+        column += gap
+
+
+def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
+    """How many rows the legend takes: none on a chart too low for one, one, or two where it is worth it."""
+    if not entries or height < 7:
+        return 0
+    needed = sum(entry.width + 2 for entry in entries) - 2
+    return 2 if needed > width and height >= 16 else 1
+
+
+def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]], height: int) -> None:
+    """Write each line's key beside its end, a row apart where lines end close together, in the lines' order.
+
+    ends: entries with the share of the height (0…1) their lines end at. Keys that find no row are left out.
+    """
+    wanted = sorted(
+        (((1 - share) * (height - 1), entry) for entry, share in ends if 0 <= share <= 1),
+        key=lambda one: one[0],
+    )[:height]
+    rows: list[int] = []
+    for place, (row, _) in enumerate(wanted):
+        lowest = height - (len(wanted) - place)  # leaves a row to each key still to come
+        rows.append(min(max(int(row + 0.5), rows[-1] + 1 if rows else 0), lowest))
+    for (_, entry), row in zip(wanted, rows, strict=True):
+        canvas.put(area.top + row, area.left + area.width + 1, entry.key, entry.fg, BOLD)
+
+
+def draw_marks(
+    canvas: Canvas,
+    area: PlotArea,
+    marks: Sequence[Mark],
+    label_row: int | None,
+    scheme: ColourScheme,
+    glyphs: GlyphSet,
+) -> None:
+    """Draw the marks' lines, and in `label_row` those of their labels that do not run into one another.
+
+    A label starts over its line, or ends there where that is not free, or is left out; newer marks choose first.
+    """
+    taken: list[tuple[int, int]] = []
+    edge = area.left + area.width
+    for mark in sorted(marks, key=lambda one: one.x, reverse=True):
+        column = area.column(mark.x)
+        if column is None:
+            continue
+        column += area.left
+        for row in range(area.height):
+            canvas.put(area.top + row, column, glyphs.mark, scheme.muted)
+        if label_row is None:
+            continue
+        room = max(edge - area.left - 2, 1)
+        name = mark.label if len(mark.label) <= room else mark.label[: room - 1] + glyphs.ellipsis
+        ways = ((glyphs.down + name, column), (name + glyphs.down, column - len(name)), (glyphs.down, column))
+        for text, start in ways:
+            end = start + len(text)
+            if area.left <= start and end <= edge and not any(start <= b and a <= end for a, b in taken):
+                taken.append((start, end))
+                canvas.put(label_row, start, text, scheme.text)
+                break

@@ -1,0 +1,101 @@
+"""The plot of a line chart: where it lies, its axes with ticks and labels, and its grid."""
+
+from dataclasses import dataclass
+
+from tui.app.charts.axis import Axis, labels, whole_ticks
+from tui.app.charts.canvas import Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import GlyphSet
+
+
+@dataclass(frozen=True)
+class PlotArea:
+    """The plot's place in the grid, in cells, and its axes."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+    x: Axis
+    y: Axis
+
+    @property
+    def bottom(self) -> int:
+        """The row of the x axis."""
+        return self.top + self.height
+
+    def column(self, x: float) -> int | None:
+        """The column of cells of `x`, counted from the plot's left; None outside the range."""
+        share = self.x.fraction(x)
+        return int(share * (self.width - 1) + 0.5) if 0 <= share <= 1 else None
+
+    def row(self, y: float) -> int | None:
+        """The row of cells of `y`, counted from the plot's top; None outside the range."""
+        share = self.y.fraction(y)
+        return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
+
+    def y_ticks(self) -> list[float]:
+        """Two ticks in about five rows: three from five rows on, eleven at most."""
+        return self.y.ticks(min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11))
+
+    def x_ticks(self) -> list[float]:
+        """One tick in about eight columns; whole numbers, for rounds, where the range has any."""
+        most = max(self.width // 8, 3)
+        return whole_ticks(self.x.low, self.x.high, most) or self.x.ticks(most)
+
+
+def fit(x: Axis, y: Axis, width: int, height: int, above: int, right: int) -> PlotArea:
+    """The area that leaves `above` rows over the plot, `right` columns beside it and room for the labels."""
+    axis_rows = 2 if height - above >= 4 else 0
+    rows = max(height - above - axis_rows, 1)
+    draft = PlotArea(above, 0, rows, 1, x, y)
+    gutter = max((len(text) for text in labels(draft.y_ticks())), default=0) + 1
+    left = gutter if width - gutter - right >= 10 else 0
+    return PlotArea(above, left, rows, max(width - left - right, 1), x, y)
+
+
+def draw_axes(canvas: Canvas, area: PlotArea, x_label: str, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+    """Draw grid, axes, ticks and labels; where there is no room for axes, nothing."""
+    if area.left:
+        _draw_y(canvas, area, scheme, glyphs)
+    if area.bottom + 1 < canvas.height:
+        _draw_x(canvas, area, x_label, scheme, glyphs)
+
+
+def _draw_y(canvas: Canvas, area: PlotArea, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+    axis = area.left - 1
+    for row in range(area.height):
+        canvas.put(area.top + row, axis, glyphs.vertical, scheme.muted)
+    ticks = area.y_ticks()
+    last = -1
+    for tick, text in sorted(zip(ticks, labels(ticks), strict=True), reverse=True):
+        at = area.row(tick)
+        if at is None or at == last:
+            continue
+        last = at
+        canvas.put(area.top + at, axis - len(text), text, scheme.muted)
+        canvas.put(area.top + at, axis, glyphs.tick_left, scheme.muted)
+        if at < area.height - 1:
+            canvas.put(area.top + at, area.left, glyphs.grid * area.width, scheme.faint)
+
+
+def _draw_x(canvas: Canvas, area: PlotArea, x_label: str, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+    canvas.put(area.bottom, area.left, glyphs.horizontal * area.width, scheme.muted)
+    if area.left:
+        canvas.put(area.bottom, area.left - 1, glyphs.corner, scheme.muted)
+    room = area.left + area.width
+    if x_label and len(x_label) + 12 <= area.width:
+        room -= len(x_label) + 1
+        canvas.put(area.bottom + 1, room + 1, x_label, scheme.muted)
+    ticks = area.x_ticks()
+    free = 0
+    for tick, text in zip(ticks, labels(ticks), strict=True):
+        column = area.column(tick)
+        if column is None:
+            continue
+        start = min(max(area.left + column - (len(text) - 1) // 2, 0), area.left + area.width - len(text))
+        if start < free or start + len(text) > room:
+            continue
+        free = start + len(text) + 1
+        canvas.put(area.bottom, area.left + column, glyphs.tick_below, scheme.muted)
+        canvas.put(area.bottom + 1, start, text, scheme.muted)

@@ -1,0 +1,195 @@
+"""Rows of text in columns on a canvas: which columns fit, how wide each is, in what order the rows stand."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tui.app.charts.canvas import BOLD, Canvas
+from tui.app.charts.colours import ColourScheme, blend
+from tui.app.charts.glyphs import GlyphSet
+from tui.common.formatting import spelled
+from tui.common.sparkline import sparkline
+
+Tone = Literal["plain", "muted", "strong", "highlight", "warning", "gain", "loss"]
+Order = tuple[int, bool] | None
+"""The column that rows are sorted by, and whether from high to low."""
+STRETCH = 10  # cells that a column that stretches has at least
+TREND = 40  # cells of a sparkline that has all the room it wants
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    title, name: what its header says, and what it is called in a sentence ("": as its title). numeric: flush right.
+    stretch: it gives way to others, down to `least` cells, and takes what they leave. worth: where not all columns fit,
+    those of the least worth are left out. least, most: its width in cells; without a `most`, as wide as its texts.
+    tone: of its texts, where neither row nor cell has one of its own. sort: which way rows are sorted by it first;
+    None: they are not.
+    """
+
+    title: str
+    name: str = ""
+    numeric: bool = False
+    stretch: bool = False
+    worth: int = 1
+    least: int = 0
+    most: int = 0
+    tone: Tone = "plain"
+    sort: Literal["rising", "falling"] | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text with a tone of its own."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Values, NaN = none, that are shown as a sparkline."""
+
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: what it is of, what it shows, how it is said, what it is sorted by in each column (None: missing), and the
+    text in which a filter looks for its words."""
+
+    key: Hashable
+    cells: tuple[str | Cell | Trend, ...]
+    tone: Tone = "plain"
+    values: tuple[float | str | None, ...] = ()
+    search: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A column that is shown: which, its first cell, its width."""
+
+    column: int
+    left: int
+    width: int
+
+
+def has_words(text: str, query: str) -> bool:
+    """Whether every word of `query` is in the text."""
+    folded = text.casefold()
+    return all(word in folded for word in query.casefold().split())
+
+
+def sorted_rows(rows: Iterable[Row], column: int, descending: bool) -> list[Row]:
+    """Rows by their values in a column; equal ones keep their order; those without a value come last either way."""
+    given = list(rows)
+    present = [row for row in given if not _missing(row.values[column])]
+    present.sort(key=lambda row: row.values[column], reverse=descending)  # type: ignore[arg-type, return-value]
+    return present + [row for row in given if _missing(row.values[column])]
+
+
+def _missing(value: float | str | None) -> bool:
+    return value is None or value != value
+
+
+def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs: GlyphSet) -> list[int]:
+    """As wide as the texts of each column are, and its title, with a pointer beside that of the column sorted by."""
+    sorted_by = order[0] if order else None
+    return [
+        max([len(column.title) + (place == sorted_by), *(_width(row.cells[place], glyphs) for row in rows)])
+        for place, column in enumerate(columns)
+    ]
+
+
+def _width(cell: str | Cell | Trend, glyphs: GlyphSet) -> int:
+    return TREND if isinstance(cell, Trend) else len(_text(cell, glyphs))
+
+
+def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
+    text = cell if isinstance(cell, str) else cell.text
+    return text if glyphs.name != "ascii" else spelled(text, glyphs.name)
+
+
+def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
+    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts."""
+    wanted = [
+        max(min(text, column.most or text), column.least) for column, text in zip(columns, texts, strict=True)
+    ]
+    needs = {
+        place: min(wanted[place], column.least or STRETCH) if column.stretch else wanted[place]
+        for place, column in enumerate(columns)
+    }
+    while len(needs) > 1 and left + sum(needs.values()) + len(needs) - 1 > width:
+        del needs[min(needs, key=lambda place: (columns[place].worth, -place))]
+    spare = width - left - sum(needs.values()) - len(needs) + 1
+    places = []
+    for place, need in needs.items():
+        more = max(min(spare, wanted[place] - need), 0)
+        spare -= more
+        places.append(Place(place, left, min(need + more, max(width - left, 0))))
+        left += need + more + 1
+    return places
+
+
+def draw_header(
+    canvas: Canvas,
+    columns: Sequence[Column],
+    places: Sequence[Place],
+    order: Order,
+    scheme: ColourScheme,
+    glyphs: GlyphSet,
+) -> None:
+    """The titles in the first row; that of the column sorted by, if there is one, has a pointer beside it."""
+    for place in places:
+        column, sorted_by = columns[place.column], order is not None and place.column == order[0]
+        pointer = (glyphs.down if order[1] else glyphs.up) if order and sorted_by else ""
+        text = fit(pointer + column.title, place.width, column.numeric, glyphs)
+        canvas.put(0, place.left, text, scheme.highlight if sorted_by else scheme.muted, BOLD)
+
+
+def draw_row(
+    canvas: Canvas,
+    row: Row,
+    columns: Sequence[Column],
+    places: Sequence[Place],
+    under_cursor: bool,
+    scheme: ColourScheme,
+    glyphs: GlyphSet,
+) -> None:
+    """A row in a grid of one. The cursor is a pointer, and a tint where there is colour."""
+    if under_cursor:
+        canvas.put(0, 0, glyphs.pointer, scheme.highlight, BOLD)
+        if scheme.coloured:
+            canvas.bg[:] = blend(scheme.background, scheme.accent, 0.18)
+    for place in places:
+        cell, column = row.cells[place.column], columns[place.column]
+        if isinstance(cell, Trend):
+            text = sparkline(cell.values, place.width, glyphs.bars)
+            canvas.put(0, place.left, text, scheme.series(1))
+            continue
+        own = cell.tone if isinstance(cell, Cell) else column.tone
+        tone = own if row.tone == "plain" else row.tone
+        bold = BOLD if under_cursor or tone in ("strong", "highlight") else 0
+        text = fit(_text(cell, glyphs), place.width, column.numeric, glyphs)
+        canvas.put(0, place.left, text, _colour(tone, scheme), bold)
+
+
+def _colour(tone: Tone, scheme: ColourScheme) -> int:
+    match tone:
+        case "muted":
+            return scheme.muted
+        case "highlight":
+            return scheme.highlight
+        case "warning" | "loss":
+            return scheme.series(5)
+        case "gain":
+            return scheme.series(2)
+    return scheme.text
+
+
+def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet) -> str:
+    """`text` in `room` cells: flush right if numeric, cut with an ellipsis where it is too long."""
+    if len(text) > room:
+        text = text[: max(room - 1, 0)] + glyphs.ellipsis if room else ""
+    return text.rjust(room) if numeric else text.ljust(room)

@@ -1,0 +1,116 @@
+"""Which methods a session's models can run, and why the others cannot: asked of the methods, without data."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tui.app.background import Background
+
+if TYPE_CHECKING:
+    from simulator.federation import Federation
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyper-parameter of a method: its key, default as text, and meaning."""
+
+    key: str
+    default: str
+    about: str
+
+
+@dataclass(frozen=True)
+class MethodChoice:
+    """A method as the switch dialog lists it; `obstacle` says why the models cannot run it, if they cannot."""
+
+    name: str
+    title: str
+    needs: str
+    obstacle: str | None
+    parameters: tuple[Parameter, ...]
+
+
+class MethodChoices:
+    """The choices for the models of a session, asked for once per federation."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._known: dict[str, list[MethodChoice]] = {}
+
+    def give(self, config: Mapping[str, Any], then: Callable[[list[MethodChoice]], None]) -> None:
+        """Call `then` with them, once they are known."""
+        key = str(config.get("federation")) + str(config.get("data"))
+
+        def known(choices: list[MethodChoice]) -> None:
+            self._known[key] = choices
+            then(choices)
+
+        if key in self._known:
+            then(self._known[key])
+        else:
+            self._background.run("choices", "asking the methods…", lambda: method_choices(config), known)
+
+
+def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:
+    """Every method, with what it lacks here. Takes a second or two, and torch: call it on a thread.
+
+    How many samples a client has is not known without its data, nor the shape of a user's own images: what depends on
+    those is left to the session's owner, who checks again and may refuse.
+    """
+    from simulator import methods
+    from simulator.config import Config
+    from simulator.errors import HtflError
+
+    settings = Config.read(config)
+    federation = _federation(settings)
+    found = []
+    for name in methods.names():
+        method = methods.get(name)
+        try:
+            obstacle = method(method.Config(name=name), federation).unmet_need()
+        except HtflError as error:
+            obstacle = str(error)
+        parameters = tuple(
+            Parameter(key, _text(field.default), field.description or "")
+            for key, field in method.Config.model_fields.items()
+            if key != "name"
+        )
+        found.append(MethodChoice(name, method.card.title, method.card.needs, obstacle, parameters))
+    return found
+
+
+def _federation(config: Any) -> "Federation":
+    import torch
+
+    from simulator import models
+    from simulator.data import datasets
+    from simulator.federation import ClientInfo, Federation
+
+    shape, classes, samples = (3, 32, 32), 10, 10_000
+    if config.data.dataset in datasets.names():
+        dataset = datasets.get(config.data.dataset)
+        shape, classes = dataset.shape, dataset.classes
+    if config.data.size:
+        shape = (shape[0], config.data.size, config.data.size)
+    if config.data.rgb:
+        shape = (3, *shape[1:])
+    architectures = models.assign(config.federation.group, config.federation.clients)
+    everything = tuple(range(classes))
+    return Federation(
+        seed=config.seed,
+        rounds=config.rounds,
+        num_classes=classes,
+        shape=models.ImageShape(*shape, config.models.stem),
+        clients=tuple(
+            ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
+        ),
+        training=config.training,
+        device=torch.device("cpu"),
+        pretrained=config.federation.pretrained,
+    )
+
+
+def _text(value: object) -> str:
+    from pydantic_core import PydanticUndefined
+
+    return "" if value in (None, PydanticUndefined) else str(value)

@@ -1,0 +1,43 @@
+"""What the app is to the objects it is made of: they see no more of it than this."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+from textual.message import Message
+
+from tui.app.dialogs.base import Dialog
+from tui.app.view import View
+from tui.app.watch import Watch
+
+Answer = TypeVar("Answer")
+Severity = Literal["information", "warning", "error"]
+
+
+class Host(Protocol):
+    """An app that shows a session."""
+
+    view: View
+    files: Watch
+    sessions_dir: Path
+
+    def say(self, message: str, severity: Severity = "information") -> None:
+        """A notice, in a sentence."""
+
+    def ask(self, dialog: Dialog[Answer], then: Callable[[Answer], None]) -> None:
+        """Show a dialog; `then` gets what it gives back, unless it is left without an answer."""
+
+    def draw(self) -> None:
+        """Bring what is shown up to date."""
+
+    def change(self, **changes: Any) -> None:
+        """Show another View."""
+
+    def open_session(self, folder: Path) -> None:
+        """Show a session, live."""
+
+    def show_panel(self, panel: str) -> None:
+        """Show a panel, by its id."""
+
+    def post_message(self, message: Message) -> bool:
+        """Tell the app something, from any thread."""

@@ -1,0 +1,160 @@
+"""The runs of this process: begun, forked, taken up again, one at a time, each on a thread beside the app."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+from simulator.analysis.run import Run
+from tui.app.background import Background
+from tui.app.compatibility import MethodChoice, MethodChoices
+from tui.app.dialogs.choose import Choose
+from tui.app.dialogs.fork import ForkDialog, ForkWish
+from tui.app.dialogs.new_run import NewRun, NewRunDialog
+from tui.app.dialogs.resume import ResumeDialog, ResumeWish
+from tui.app.host import Host
+from tui.app.launch import Launch, Opener
+from tui.app.launch_options import LaunchOptions
+from tui.app.messages import RunEnded, RunStarted
+from tui.common.settings import Choices
+
+
+class LocalRuns:
+    """The run on a thread of this process, if there is one, and the sessions made here."""
+
+    def __init__(
+        self, host: Host, options: LaunchOptions, background: Background, choices: MethodChoices
+    ) -> None:
+        self._host, self._options, self._background, self._choices = host, options, background, choices
+        self._failures: dict[Path, dict[str, Any]] = {}
+        self.launch: Launch | None = None
+        """The latest run of this process."""
+
+    @property
+    def running(self) -> bool:
+        return self.launch is not None and self.launch.is_alive()
+
+    @property
+    def name(self) -> str:
+        """The session of the latest run."""
+        return self.launch.folder.name if self.launch else ""
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds that session is to have, as far as it was shown."""
+        run = self._host.view.run
+        return run.rounds if self.launch is not None and self.launch.folder == run.folder else 0
+
+    def new_run(self, choices: Choices | None = None) -> None:
+        """Show the form for a new run, filled in with `choices`."""
+        if not self._is_busy("run"):
+            options = self._options
+            form = NewRunDialog(options.sessions, options.data, choices or Choices(), options.name or "")
+            self._host.ask(form, self.begin)
+
+    def begin(self, wish: NewRun) -> None:
+        """Begin a new run and show it."""
+        self.start(wish.folder, self._options.creator(wish))
+        self._host.change(run=Run(wish.folder), round=None, pinned=frozenset(), filter="")
+        self._host.show_panel("live")
+
+    def resume(self) -> None:
+        """Ask how the session shown is to go on."""
+        run = self._host.view.run
+        if not self._is_busy("resume"):
+
+            def chosen(wish: ResumeWish) -> None:
+                opener = self._options.resumer(run.folder, wish.rounds, wish.allow_inexact)
+                self.start(run.folder, opener)
+
+            self._host.ask(ResumeDialog(run), chosen)
+
+    def fork(self) -> None:
+        """Ask what the fork at the round shown is to be, once it is known which methods can go on from it."""
+        if self._host.view.run.document:
+            self._choices.give(self._host.view.run.config, self._show_fork)
+        else:
+            self._host.say("There is no session to fork: open one with a.")
+
+    def _show_fork(self, choices: list[MethodChoice]) -> None:
+        view = self._host.view
+        known = [(each.name, each.title) for each in choices if each.obstacle is None]
+        dialog = ForkDialog(view.run, view.shown, self._options.sessions, known)
+        self._host.ask(dialog, lambda wish: self._fork(view.run.folder, wish))
+
+    def _fork(self, parent: Path, wish: ForkWish) -> None:
+        def work() -> None:
+            from simulator.progress import Event, RoundStarted
+            from simulator.sessions.forking import fork
+
+            def observe(event: Event) -> None:
+                if isinstance(event, RoundStarted):
+                    again = f"forking: round {event.round} of {wish.round} again"
+                    self._background.tell("fork", again)
+
+            fork(
+                parent,
+                wish.folder,
+                self._options.data,
+                wish.round,
+                method=wish.method,
+                assignments=wish.settings,
+                workers=self._options.workers,
+                device=self._options.device,
+                observe=observe,
+            )
+
+        self._background.run("fork", "forking…", work, lambda _: self._forked(wish.folder))
+
+    def _forked(self, folder: Path) -> None:
+        choices = [
+            ("open", "open", "show the fork"),
+            ("run", "run", "show it and run it here"),
+            ("stay", "stay", "it waits in Sessions (s)"),
+        ]
+
+        def chosen(which: str) -> None:
+            if which != "stay":
+                self._host.open_session(folder)
+            if which == "run" and not self._is_busy("resume"):
+                self.start(folder, self._options.resumer(folder))
+
+        self._host.ask(Choose(f"Forked: {folder.name}", "", choices), chosen)
+
+    def start(self, folder: Path, opener: Opener) -> None:
+        """Run a session on a thread from now on."""
+        self._failures.pop(folder, None)
+        self._background.begin("run", "starting…")
+        self.launch = Launch(folder, opener, self._host.post_message)
+        self.launch.start()
+
+    def started(self, message: RunStarted) -> None:
+        """The session is there, and its files can be read."""
+        self._background.end("run")
+        if self._host.view.run.folder == message.folder:
+            self._host.files.follow(message.folder)
+
+    def ended(self, message: RunEnded) -> None:
+        """Say how the run has ended."""
+        self._background.end("run")
+        if message.failure is None:
+            self._host.say(f"{message.folder.name} has {message.state}.")
+            return
+        run = self._host.view.run
+        self._host.say(f"{message.folder.name} failed: {message.failure}", "error")
+        about = {"event": "failed", "at": checkpoints.now(), "round": run.round}
+        self._failures[message.folder] = {**about, "message": message.failure}
+        if run.folder == message.folder:
+            self._host.change(run=self.with_failure(run))
+
+    def with_failure(self, run: Run) -> Run:
+        """A run that failed here is 'failed', with the sentence in its log, until it is started again."""
+        failure = self._failures.get(run.folder)
+        return run if failure is None else replace(run, state="failed", events=(*run.events, failure))
+
+    def _is_busy(self, command: str) -> bool:
+        """Whether a run is under way, as only one can be; says so, and what to do instead."""
+        if self.running:
+            remedy = f"stop it first, or use `htfl-sim {command}`"
+            self._host.say(f"{self.name} runs here already; {remedy}.", "warning")
+        return self.running

@@ -1,0 +1,89 @@
+"""The clients of a view as a table's rows, and what is to be remarked on each."""
+
+import numpy as np
+
+from simulator.analysis.clients import change, incidents
+from tui.app.charts.figure import KEYS
+from tui.app.charts.table import Cell, Column, Row, Tone, Trend
+from tui.app.view import View
+from tui.common.formatting import percent, points, size
+
+TREND = 40  # rounds of which a sparkline tells
+SEEN = 0.0005  # the smallest change of accuracy that is shown as one
+
+COLUMNS = (
+    Column("", name="pinned", worth=6, least=1, tone="highlight", sort="falling"),
+    Column("id", numeric=True, worth=8, least=3, sort="rising"),
+    Column("model", worth=4, least=5, most=14, tone="muted", sort="rising"),
+    Column("acc", name="accuracy", numeric=True, worth=7, least=6, tone="strong", sort="falling"),
+    Column("+/-", name="change", numeric=True, worth=5, least=5, tone="muted", sort="falling"),
+    Column("up", numeric=True, worth=2, tone="muted", sort="falling"),
+    Column("down", numeric=True, worth=1, tone="muted", sort="falling"),
+    Column("trend", stretch=True, worth=3, least=6),
+)
+
+
+def keys(pinned: frozenset[int]) -> dict[int, str]:
+    """The character that names each pinned client, in charts and tables alike."""
+    return dict(zip(sorted(pinned), KEYS, strict=False))
+
+
+def rows(view: View) -> list[Row]:
+    """Every client at the round shown, by id."""
+    curves, models = view.curves.upto(view.shown), view.run.models
+    if not view.shown:
+        return [
+            client_row(client, model, np.nan, np.nan, None, None, ()) for client, model in enumerate(models)
+        ]
+    changes, names = change(curves), keys(view.pinned)
+    seen = curves.accuracy[curves.evaluated[-TREND:] - 1]
+    return [
+        client_row(
+            client,
+            models[client],
+            float(curves.accuracy[-1, client]),
+            float(changes[client]),
+            float(curves.client_up[-1, client]),
+            float(curves.client_down[-1, client]),
+            tuple(seen[:, client].tolist()),
+            names.get(client, "●") if client in view.pinned else "",
+        )
+        for client in range(curves.clients)
+    ]
+
+
+def client_row(
+    client: int,
+    model: str,
+    accuracy: float,
+    change: float,
+    up: float | None,
+    down: float | None,
+    history: tuple[float, ...],
+    pinned: str = "",
+) -> Row:
+    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the character of its line."""
+    tone: Tone = "muted" if not abs(change) >= SEEN else "gain" if change > 0 else "loss"
+    texts = (pinned, str(client), model, percent(accuracy), Cell(points(change), tone), size(up), size(down))
+    values = (float(bool(pinned)), client, model.casefold(), accuracy, change, up, down, None)
+    search = f"{client} {model} {'pinned' if pinned else ''}"
+    return Row(client, (*texts, Trend(history)), values=values, search=search)
+
+
+def remarks(view: View, client: int) -> list[str]:
+    """What happened to a client in the round shown, and what has happened before."""
+    if not view.shown:
+        return []
+    now = incidents(view.run.records[view.shown - 1 : view.shown], client)
+    before = incidents(view.run.records[: view.shown - 1], client)
+    found = []
+    if now.diverged:
+        found.append("diverged: its loss is not finite")
+    if now.dropped:
+        found.append("dropped: its uplink was lost")
+    if now.absent:
+        found.append("took no part in this round")
+    for about, rounds in (("diverged", before.diverged), ("was dropped", before.dropped)):
+        if rounds:
+            found.append(f"{about} in {len(rounds)} earlier rounds, last in round {rounds[-1]}")
+    return found

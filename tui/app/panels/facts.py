@@ -1,0 +1,28 @@
+"""Names and what there is to say of each, line by line."""
+
+from collections.abc import Sequence
+
+from tui.app.charts.table import Column, Row
+from tui.app.widgets import Table
+from tui.common.formatting import wrapped
+
+NAMES = 10  # cells that the names take
+ALARMING = ("remark", "damaged")
+
+
+class Facts(Table):
+    """Pairs of a name and a text; long texts wrap."""
+
+    def __init__(self) -> None:
+        super().__init__([Column("", worth=2), Column("", stretch=True, worth=3)])
+
+    def tell(self, facts: Sequence[tuple[str, str]]) -> None:
+        """Show these in place of those shown."""
+        width = max(self.size.width - NAMES, 20)
+        self.show(
+            [
+                Row((name, line), ("" if line else name, text), "warning" if name in ALARMING else "plain")
+                for name, value in facts
+                for line, text in enumerate(wrapped(value, width))
+            ]
+        )

@@ -1,0 +1,118 @@
+"""Steering the session shown, whoever runs it: commands left in its mailbox, and the answers to them."""
+
+from functools import partial
+from typing import Any
+
+import checkpoints
+from checkpoints import Command
+from tui.app.background import Background
+from tui.app.compatibility import MethodChoice, MethodChoices
+from tui.app.dialogs.choose import Choose, confirm
+from tui.app.dialogs.switch import SwitchDialog, SwitchWish
+from tui.app.host import Host
+from tui.app.messages import Answered
+
+WAITING = {
+    "pause": "pausing…",
+    "resume": "resuming…",
+    "stop": "stopping…",
+    "checkpoint": "writing a checkpoint…",
+    "switch": "switching…",
+}
+"""What is said while a command of this kind waits for its boundary."""
+
+
+class RemoteControl:
+    """Asks of the session shown what its keys say, and says what became of it."""
+
+    def __init__(self, host: Host, background: Background, choices: MethodChoices) -> None:
+        self._host, self._background, self._choices = host, background, choices
+        self._asked: dict[str, Command] = {}
+
+    @property
+    def waiting(self) -> list[str]:
+        """What has been asked of the session and is not done yet, as the status row says it."""
+        kinds = [command.kind for command in (*self._host.view.run.pending, *self._asked.values())]
+        return list(dict.fromkeys(WAITING[kind] for kind in kinds if kind in WAITING))
+
+    def pause(self) -> None:
+        """Hold a run, or let one that is held go on."""
+        self.post("resume" if self._host.view.run.state in ("paused", "pausing") else "pause")
+
+    def stop(self) -> None:
+        """Ask whether the run is really to end."""
+        if self.steerable("stop", live=True):
+            question = confirm(
+                f"Stop {self._host.view.run.name}?",
+                "The clients at work finish and are kept, then a checkpoint is written.",
+                "stop; space starts it again",
+            )
+            self._host.ask(question, lambda answer: self.post("stop") if answer == "yes" else None)
+
+    def checkpoint(self) -> None:
+        """Ask whether CKA is wanted with the checkpoint."""
+        if self.steerable("a checkpoint", live=True):
+            choices = [
+                ("now", "now", "at the next client boundary, with the round's finished clients"),
+                ("cka", "with CKA", "at the end of the round, with how alike the models are"),
+            ]
+            self._host.ask(
+                Choose("Write a checkpoint", "", choices),
+                lambda which: self.post("checkpoint", {"cka": True} if which == "cka" else {}),
+            )
+
+    def switch(self) -> None:
+        """Ask which method goes on, once it is known which can."""
+        if self.steerable("a switch"):
+            self._choices.give(self._host.view.run.config, self._show_switch)
+
+    def _show_switch(self, choices: list[MethodChoice]) -> None:
+        run = self._host.view.run
+        when = f"Takes hold at the end of the round; until then {run.method} goes on."
+        if not run.live:
+            when = "Nobody runs this session: the switch waits for its next start (space)."
+
+        def chosen(wish: SwitchWish) -> None:
+            self.post("switch", {"method": wish.method, "set": list(wish.settings)})
+
+        self._host.ask(SwitchDialog(run.config, choices, when), chosen)
+
+    def post(self, kind: str, arguments: dict[str, Any] | None = None) -> None:
+        """Leave a command in the session's mailbox, and say so until it is answered."""
+        folder = self._host.view.run.folder
+
+        def posted(command: Command) -> None:
+            self._asked[command.id] = command
+            self._host.files.expect(folder, command)
+            self._host.draw()
+
+        self._background.run("post", "", partial(checkpoints.post, folder, kind, arguments), posted)
+
+    def answered(self, message: Answered) -> None:
+        """Say what became of a command."""
+        command, answer = message.command, message.answer
+        self._asked.pop(command.id, None)
+        if answer is None:
+            self._host.say(f"The {command.kind} was not answered: the run had ended.", "warning")
+        elif answer.outcome == "refused":
+            self._host.say(f"The {command.kind} was refused: {answer.message}", "warning")
+        else:
+            after = f" (after round {answer.round})" if answer.round is not None else ""
+            self._host.say(f"{command.kind}: {answer.message or 'done'}{after}")
+        self._host.draw()
+
+    def steerable(self, what: str, live: bool = False) -> bool:
+        """Whether the session can be steered now; says why not."""
+        view, run = self._host.view, self._host.view.run
+        why = None
+        if not run.document:
+            why = f"There is no session for {what}: open one with a, or begin one with n."
+        elif view.replaying:
+            why = f"Round {view.shown} is a replay: L goes back to the newest round; f forks here."
+        elif live and not run.live:
+            why = f"{run.name} is {run.state}, so {what} makes no sense; space goes on with it."
+        elif run.state == "stopping":
+            why = f"{run.name} is stopping."
+        if why:
+            self._host.say(why)
+        return why is None

@@ -1,0 +1,110 @@
+"""The rows around the panels: status above, with the tabs, and the keys below."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from textual.content import Content
+from textual.screen import Screen
+from textual.style import Style
+from textual.widgets import Static
+
+from tui.app.charts.glyphs import Glyphs
+from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, footer
+from tui.app.view import View
+from tui.common.formatting import duration, spelled
+
+RECENT = 10
+"""Rounds whose mean time the estimate is made from."""
+
+
+def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs: Glyphs) -> None:
+    """Bring the three rows of the main screen up to date, under the visible panel `panel`."""
+    width = screen.size.width
+    idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
+    _write(screen, "status", status(view, waiting, width - 2, glyphs))
+    _write(screen, "tabs", tabs(panel))
+    _write(screen, "keys", keys(panel, width - 1, idle))
+
+
+def _write(screen: Screen[Any], row: str, text: Content) -> None:
+    """Update a row that is to look different; two Contents are equal when only their styles differ."""
+    widget = screen.query_one(f"#{row}", Static)
+    shown = widget.content
+    if not isinstance(shown, Content) or (shown.plain, shown.spans) != (text.plain, text.spans):
+        widget.update(text)
+
+
+def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Content:
+    """One row of `width` cells; `waiting` are the things asked for and not yet done, said last and in colour."""
+    shout = [*waiting]
+    if view.replaying:
+        shout.insert(0, f"REPLAY round {view.shown}")
+    right = Content("  ").join(Content.styled(spelled(f" {text} ", glyphs), "bold reverse") for text in shout)
+    facts = [spelled(fact, glyphs) for fact in _facts(view)]
+    room = width - right.cell_length - 1
+    gap = " | " if glyphs == "ascii" else " · "
+    while len(facts) > 2 and len(gap.join(facts)) > room:
+        facts.pop()
+    left = gap.join(facts)
+    if len(left) > room:
+        left = left[: max(room - 1, 0)] + ("~" if glyphs == "ascii" else "…")
+    name = len(facts[0]) if facts else 0
+    padding = Content(" " * max(width - len(left) - right.cell_length, 1))
+    return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
+
+
+def tabs(shown: str) -> Content:
+    """The row of tabs; that of the panel shown is reversed."""
+    parts = []
+    for panel, title in PANEL_TITLES.items():
+        key = next(key.print for key in KEYS if key.action == f"show_panel('{panel}')")
+        style = "reverse bold" if panel == shown else ""
+        link = f"@click=app.show_panel('{panel}')"
+        parts.append(Content.from_markup(f"[{link} {style}] {key} {title} [/]"))
+    return Content("").join(parts)
+
+
+def keys(panel: str, width: int, idle: Sequence[str]) -> Content:
+    """The keys that there is room for in `width` cells; those that `idle` would not act now are dim."""
+    return Content("  ").join(
+        Content.assemble(
+            (key.print, "dim" if key.argument in idle else "bold"),
+            " ",
+            (key.label, "dim" if key.argument in idle else ""),
+        )
+        for key in footer(panel, width)
+    )
+
+
+def _facts(view: View) -> list[str]:
+    """From the one that is dropped last to the one that is dropped first."""
+    run = view.run
+    if not run.document:
+        if not run.name:
+            return ["htfl-sim", "no session: a shows one, n begins one"]
+        return [run.name, run.state if run.state == "failed" else "cannot be read" if run.error else "…"]
+    facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
+    if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
+        facts.append(within)
+    if run.state == "running" and (left := eta(view)) is not None:
+        facts.append(f"ETA {duration(left)}")
+    return facts
+
+
+def _within(view: View) -> str:
+    match view.run.progress:
+        case {"round": int(round), "phase": "evaluate"} if round > view.run.round:
+            return "evaluating"
+        case {"round": int(round), "done": int(done), "clients": int(clients)} if round > view.run.round:
+            return f"client {done}/{clients}"
+    return ""
+
+
+def eta(view: View) -> float | None:
+    """Seconds to the last round, by the mean of the latest rounds; None before the first."""
+    seconds = view.run.curves.seconds[-RECENT:]
+    remaining = view.run.rounds - view.run.round
+    if not len(seconds) or remaining <= 0:
+        return None
+    return float(np.mean(seconds)) * remaining

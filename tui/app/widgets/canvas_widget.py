@@ -1,0 +1,92 @@
+"""A widget that shows a drawing: it draws when something changed and refreshes the lines that came out different."""
+
+from abc import abstractmethod
+from textwrap import wrap
+
+from textual.geometry import Offset, Region, Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.app.charts.canvas import Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import GLYPHS, GlyphSet
+from tui.app.widgets.strips import strips
+from tui.app.widgets.surface import glyphs_of, scheme_of
+
+
+class CanvasWidget(Widget):
+    """Base of the widgets that draw all their content at once.
+
+    A subclass says in `draw` how it looks and calls `changed` after a change. Several changes before the next turn
+    of the message loop are drawn once; a line whose cells stay the same is not sent again. What it is drawn with, the
+    theme's colours and the app's glyphs, is looked up here.
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._canvas: Canvas | None = None  # None: out of date
+        self._strips: list[Strip] = []
+        self._drawn_on: tuple[ColourScheme, Size, Offset] | None = None
+        self._waiting = False
+
+    @abstractmethod
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+        """The content as [height, width] cells."""
+
+    def changed(self) -> None:
+        """Draw anew soon; many calls in a row cost one drawing."""
+        if self._waiting or not self.is_running:
+            return
+        self._waiting = True
+        self.call_next(self._renew)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._bring_up_to_date()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        return (
+            self._strips[y]
+            if y < len(self._strips)
+            else Strip.blank(self.content_size.width, self.rich_style)
+        )
+
+    def _renew(self) -> None:
+        """Draw now if anyone can see it, and refresh what differs; else leave it to the next time it is shown."""
+        self._waiting = False
+        before, self._canvas = self._canvas, None
+        if before is None or not self.is_on_screen:
+            self.refresh()
+            return
+        self._bring_up_to_date()
+        after = self._canvas
+        assert after is not None
+        if after.chars.shape != before.chars.shape:
+            self.refresh()
+            return
+        left, top = self.content_region.x - self.region.x, self.content_region.y - self.region.y
+        if rows := after.changed_rows(before):
+            self.refresh(*(Region(left, top + row, after.width, 1) for row in rows))
+
+    def _bring_up_to_date(self) -> None:
+        """Draw, unless what was drawn last is of the same data, size, theme and scrolling."""
+        surface = (scheme_of(self), self.content_size, self.scroll_offset)
+        if self._canvas is None or surface != self._drawn_on:
+            scheme, size, _ = surface
+            self._canvas = self._drawing(size, scheme)
+            self._strips = strips(self._canvas)
+            self._drawn_on = surface
+
+    def _drawing(self, size: Size, scheme: ColourScheme) -> Canvas:
+        """The drawing; a sentence in its place where it fails, since a fault in a picture must not end the app."""
+        try:
+            return self.draw(size.width, size.height, scheme, GLYPHS[glyphs_of(self)])
+        except Exception as fault:
+            canvas = Canvas.blank(size.width, size.height, scheme.text, scheme.background)
+            lines = wrap(
+                f"This cannot be drawn, a bug in htfl-sim: {type(fault).__name__}: {fault}",
+                max(size.width, 1),
+            )
+            for row, line in enumerate(lines):
+                canvas.put(row, 0, line, scheme.text)
+            return canvas

@@ -1,0 +1,46 @@
+"""The line of words that what is shown is filtered by."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import Input
+
+
+class Filter(Input):
+    """Comes up when it is asked for. Enter leaves it with its words, escape without any."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "no filter", show=False)]
+
+    @dataclass
+    class Filtered(Message):
+        """These words are to be looked for from now on; `done`: no more are typed."""
+
+        words: str
+        done: bool
+
+    def __init__(self) -> None:
+        super().__init__(id="filter", placeholder="show only what has these words", compact=True)
+
+    def ask(self, words: str) -> None:
+        """Come up with these words."""
+        self.value = words
+        self.display = True
+        self.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self.display:
+            self.post_message(self.Filtered(event.value, done=False))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._leave(self.value)
+
+    def action_give_up(self) -> None:
+        self._leave("")
+
+    def _leave(self, words: str) -> None:
+        self.display = False
+        self.post_message(self.Filtered(words, done=True))

@@ -1,0 +1,258 @@
+"""A table of text, drawn line by line: what the panels list, with or without a cursor.
+
+    table = Table([Column("name"), Column("bytes", numeric=True, sort="falling")], cursor=True)
+    table.show([Row(key, ("adapter", "1.2 MiB"), values=(None, 1_258_291), search="adapter"), …])
+    table.selected                          # the key under the cursor
+    table.put_cursor(key)
+    table.sort_by("bytes", descending=True) # any column that has a `sort`
+    table.cycle_sort()                      # by the next of them; after the last, by the first
+    table.filter("adapter")                 # rows whose `search` has every word; "" shows all
+
+Columns that do not fit are left out, those of the least worth first; what stretches is cut with an ellipsis. The cursor
+keeps to its row's key when rows change places. With `follows`, a table that shows its last row keeps showing it. Lines
+that come out the same are not sent again.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+
+from tui.app.charts.canvas import Canvas
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.table import (
+    Column,
+    Place,
+    Row,
+    draw_header,
+    draw_row,
+    has_words,
+    layout,
+    sorted_rows,
+    widths,
+)
+from tui.app.widgets.canvas_widget import CanvasWidget
+
+
+class Table(CanvasWidget, ScrollView, can_focus=True):
+    """Rows of text under a header, which is left out where no column has a title."""
+
+    DEFAULT_CSS = """
+    Table { width: 1fr; height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "up", show=False),
+        Binding("down", "move(1)", "down", show=False),
+        Binding("pageup", "page(-1)", "page up", show=False),
+        Binding("pagedown", "page(1)", "page down", show=False),
+        Binding("home", "edge(-1)", "first", show=False),
+        Binding("end", "edge(1)", "last", show=False),
+        Binding("enter", "choose", "choose", show=False),
+    ]
+
+    @dataclass
+    class CursorMoved(Message):
+        """The row of `key` is under the cursor; None: the table shows none."""
+
+        table: "Table"
+        key: Hashable | None
+
+        @property
+        def control(self) -> "Table":
+            return self.table
+
+    @dataclass
+    class Chosen(Message):
+        """Enter was pressed on the row of `key`."""
+
+        table: "Table"
+        key: Hashable
+
+        @property
+        def control(self) -> "Table":
+            return self.table
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        cursor: bool = False,
+        follows: bool = False,
+        sort: str | None = None,
+        id: str | None = None,
+    ) -> None:
+        """`sort`: the name of the column that rows are sorted by at first; None: they stay in the order given."""
+        super().__init__(id=id)
+        self._columns = tuple(columns)
+        self._all: tuple[Row, ...] = ()
+        self._rows: list[Row] = []
+        self._has_cursor, self._follows = cursor, follows
+        self._order = (self._place_of(sort), False) if sort else None
+        self._query = ""
+        self._cursor: Hashable | None = None
+        self._widths: list[int] | None = None  # None: to be measured
+        self._places: list[Place] = []
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows shown, in their order: those that pass the filter."""
+        return self._rows
+
+    @property
+    def selected(self) -> Hashable | None:
+        """The key under the cursor; None without one."""
+        return self._cursor
+
+    @property
+    def sort(self) -> tuple[str, bool]:
+        """The name of the column that rows are sorted by ("" for none), and whether from high to low."""
+        return ("", False) if self._order is None else (_name(self._columns[self._order[0]]), self._order[1])
+
+    def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
+        """Show these rows (under these columns) in place of those shown; the same ones cost nothing."""
+        given, rows = tuple(columns) if columns is not None else self._columns, tuple(rows)
+        if rows == self._all and given == self._columns:
+            return
+        at_end = self.scroll_offset.y >= self._last_offset()
+        self._all, self._columns, self._widths = rows, given, None
+        self._arrange()
+        if self._follows and at_end:
+            self.call_after_refresh(self._to_end)
+
+    def filter(self, words: str) -> None:
+        """Show only the rows that have every one of the words; "" shows all."""
+        if words != self._query:
+            self._query = words
+            self._arrange()
+
+    def sort_by(self, name: str, descending: bool = False) -> None:
+        """Sort by the column of this name; rows without a value come last either way, equal ones as they were given."""
+        self._order, self._widths = (self._place_of(name), descending), None
+        self._arrange()
+
+    def cycle_sort(self) -> None:
+        """Sort by the next column that can be sorted by, its own way."""
+        able = [place for place, column in enumerate(self._columns) if column.sort]
+        following = (able.index(self._order[0]) + 1) % len(able) if self._order else 0
+        self._sort_its_way(able[following])
+
+    def put_cursor(self, key: Hashable) -> None:
+        """Put the cursor on the row of a key, if it is shown."""
+        for place, row in enumerate(self._rows):
+            if row.key == key:
+                self._select(place)
+
+    def action_move(self, lines: int) -> None:
+        if not self._has_cursor:
+            self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
+        elif self._rows:
+            self._select(min(max(self._place() + lines, 0), len(self._rows) - 1))
+
+    def action_page(self, pages: int) -> None:
+        self.action_move(pages * max(self.size.height - 2, 1))
+
+    def action_edge(self, way: int) -> None:
+        self.action_move(way * (len(self._rows) + 1))
+
+    def action_choose(self) -> None:
+        if self._cursor is not None:
+            self.post_message(self.Chosen(self, self._cursor))
+
+    def on_resize(self) -> None:
+        if self._follows:
+            self.call_after_refresh(self._to_end)
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a row puts the cursor there; on the header, sorts by that column, then the other way round."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        line = self.scroll_offset.y + offset.y - self._header
+        if offset.y < self._header:
+            self._sort_at(offset.x)
+        elif self._has_cursor and line < len(self._rows):
+            self._select(line)
+
+    def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+        canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+        if self._widths is None:
+            self._widths = widths(self._columns, self._all, self._order, glyphs)
+        self._places = layout(self._columns, self._widths, width, int(self._has_cursor))
+        if self._header:
+            draw_header(canvas, self._columns, self._places, self._order, scheme, glyphs)
+        top, room = self.scroll_offset.y, max(height - self._header, 0)
+        for line, row in enumerate(self._rows[top : top + room], self._header):
+            here = self._has_cursor and row.key == self._cursor
+            draw_row(canvas.window(line, 0, 1, width), row, self._columns, self._places, here, scheme, glyphs)
+        return canvas
+
+    def _arrange(self) -> None:
+        """Filter and sort anew; the cursor stays on its row, or goes to one near its place."""
+        before = self._place()
+        self._rows = [row for row in self._all if has_words(row.search, self._query)]
+        if self._order is not None:
+            self._rows = sorted_rows(self._rows, *self._order)
+        self.virtual_size = Size(self.size.width, len(self._rows) + self._header)
+        if self._has_cursor and all(row.key != self._cursor for row in self._rows):
+            self._set_cursor(self._rows[min(before, len(self._rows) - 1)].key if self._rows else None)
+        self.changed()
+
+    @property
+    def _header(self) -> int:
+        """The rows that the titles take."""
+        return int(any(column.title for column in self._columns))
+
+    def _place_of(self, name: str) -> int:
+        """The place of the column of this name. Raises ValueError for one that rows cannot be sorted by."""
+        able = {_name(column): place for place, column in enumerate(self._columns) if column.sort}
+        if name not in able:
+            raise ValueError(f"rows cannot be sorted by '{name}'; they can by {', '.join(able)}")
+        return able[name]
+
+    def _sort_at(self, x: int) -> None:
+        for place in self._places:
+            if place.left <= x <= place.left + place.width and self._columns[place.column].sort:
+                if self._order is not None and self._order[0] == place.column:
+                    self.sort_by(self.sort[0], not self._order[1])
+                else:
+                    self._sort_its_way(place.column)
+                return
+
+    def _sort_its_way(self, column: int) -> None:
+        self.sort_by(_name(self._columns[column]), self._columns[column].sort == "falling")
+
+    def _place(self) -> int:
+        """The line of the cursor; 0 where there is none."""
+        return next((place for place, row in enumerate(self._rows) if row.key == self._cursor), 0)
+
+    def _select(self, place: int) -> None:
+        """Put the cursor on a row and bring it into sight."""
+        self._set_cursor(self._rows[place].key)
+        in_sight = max(self.size.height - self._header, 1)
+        top = min(max(self.scroll_offset.y, place - in_sight + 1), place)
+        if top != self.scroll_offset.y:
+            self.scroll_to(y=top, animate=False)
+
+    def _set_cursor(self, key: Hashable | None) -> None:
+        if key != self._cursor:
+            self._cursor = key
+            self.changed()
+            self.post_message(self.CursorMoved(self, key))
+
+    def _last_offset(self) -> int:
+        return max(len(self._rows) + self._header - self.size.height, 0)
+
+    def _to_end(self) -> None:
+        if self.scroll_offset.y != self._last_offset():
+            self.scroll_to(y=self._last_offset(), animate=False)
+
+
+def _name(column: Column) -> str:
+    return column.name or column.title

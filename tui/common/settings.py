@@ -1,0 +1,93 @@
+"""From what the command line says to one configuration, and to the name of a new session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import presets
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
+from tui.common.folders import free_name, plain_name
+
+QUICKSTART = "quickstart"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line says about a new run; None where it says nothing."""
+
+    preset: str | None = None
+    file: Path | None = None
+    dataset: str | None = None
+    method: str | None = None
+    rounds: int | None = None
+    clients: int | None = None
+    seed: int | None = None
+    device: str | None = None
+    workers: int | None = None
+    assignments: Sequence[str] = ()
+
+    def read(self) -> Config:
+        """The configuration: preset or file, then the quick settings, then --set; the last word wins.
+
+        Raises PresetError or ConfigError.
+        """
+        raw = merged(self._base(), self._quick())
+        raw = with_overrides(raw, self.assignments)
+        if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get("dataset"), str):
+            data["dataset"] = _absolute(name)
+        return Config.read(raw)
+
+    def _base(self) -> Raw:
+        if self.preset and self.file:
+            raise ConfigError(
+                "--preset and --config both name a whole run; give one of them, and --set for the rest."
+            )
+        name = self.preset or QUICKSTART
+        raw = read_toml(self.file) if self.file else presets.load(name).config | {"preset": name}
+        return with_method(raw, self.method) if self.method else raw
+
+    def _quick(self) -> Raw:
+        said: Raw = {
+            "rounds": self.rounds,
+            "seed": self.seed,
+            "data": {"dataset": self.dataset},
+            "federation": {"clients": self.clients},
+            "runtime": {"device": self.device, "workers": self.workers},
+        }
+        return _said(said)
+
+
+def new_name(config: Config, folder: Path, now: datetime) -> str:
+    """A name that says what runs and when, and that no session in `folder` has."""
+    return free_name(folder, f"{_what(config)}-{now:%Y%m%d-%H%M%S}")
+
+
+def _what(config: Config) -> str:
+    """The preset and what differs from it; without one, method and data set."""
+    method, dataset = config.method.name, Path(config.data.dataset).stem
+    words = [method, dataset]
+    if config.preset in presets.names():
+        base = presets.load(str(config.preset)).config
+        printed = {base.get("method", {}).get("name"), base.get("data", {}).get("dataset")}
+        words = [str(config.preset), *(word for word in words if word not in printed)]
+    return plain_name(words)
+
+
+def _absolute(dataset: str) -> str:
+    """A user's own data by its absolute path, so that a resume from another folder finds it."""
+    from simulator.data import datasets
+
+    path = Path(dataset).expanduser()
+    return str(path.absolute()) if dataset not in datasets.names() and path.exists() else dataset
+
+
+def _said(raw: Raw) -> Raw:
+    """`raw` without the values that nobody gave."""
+    kept: dict[str, Any] = {
+        key: _said(value) if isinstance(value, dict) else value for key, value in raw.items()
+    }
+    return {key: value for key, value in kept.items() if value is not None and value != {}}
