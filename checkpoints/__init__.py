@@ -4,14 +4,16 @@
 package does not import torch; only putting and loading tensors does.
 """
 
-from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable, UnsupportedVersion
+from checkpoints.errors import Damaged, DiskError, Displaced, Locked, SessionUnreadable, UnsupportedVersion
+from checkpoints.ledger import text_of as ledger_text
 from checkpoints.mailbox import Answer, Command, answer, pending, post
+from checkpoints.making import in_private, is_free, refuse_remains
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
 from checkpoints.retention import Pruned, Retention
-from checkpoints.store import Store, is_free
+from checkpoints.store import Store
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
 from checkpoints.verify import Finding, verify
@@ -21,6 +23,7 @@ __all__ = [
     "Command",
     "Damaged",
     "DiskError",
+    "Displaced",
     "Finding",
     "Locked",
     "Manifest",
@@ -34,10 +37,13 @@ __all__ = [
     "UnfinishedRound",
     "UnsupportedVersion",
     "answer",
+    "in_private",
     "is_free",
+    "ledger_text",
     "pending",
     "post",
     "prune",
+    "refuse_remains",
     "sessions",
     "verify",
 ]

@@ -73,7 +73,9 @@ def _train(local: LocalClient, phase: Phase, settings: TrainingConfig) -> Tensor
     trained = list(chain.from_iterable(local.nets[name].parameters() for name in phase.trains))
     lr = phase.lr or settings.lr
     optimizer = _optimizer(trained, settings, lr)
-    corrected: list[Tensor] = [local.nets.get_parameter(name.replace("/", ".", 1)) for name in phase.correction]
+    corrected: list[Tensor] = [
+        local.nets.get_parameter(name.replace("/", ".", 1)) for name in phase.correction
+    ]
     corrections = list(phase.correction.values())
     draws = drawing_from(local.stream(f"draws/{phase.name}", local.federation.device))
     losses = torch.zeros((), device=local.federation.device)

@@ -83,6 +83,7 @@ class Session:
         cannot be had.
         """
         if not checkpoints.is_free(folder):
+            checkpoints.refuse_remains(folder)
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
         config = metadata.on_device(config, built)
