@@ -365,6 +365,12 @@ class Store:
             yield
         except ValueError:
             raise  # refused before anything was written
+        except DiskError:
+            self._failed = True
+            # Whoever takes a session over sweeps what its last owner had begun to write.
+            with suppress(DiskError):
+                self._owner.check()
+            raise
         except BaseException:
             self._failed = True
             raise
