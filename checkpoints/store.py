@@ -365,6 +365,9 @@ class Store:
             yield
         except ValueError:
             raise  # refused before anything was written
+        except Damaged as error:
+            self._failed = True
+            raise Damaged(f"{self.folder}: {error} Remove it, then resume.") from error
         except DiskError:
             self._failed = True
             # Whoever takes a session over sweeps what its last owner had begun to write.

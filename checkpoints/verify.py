@@ -1,5 +1,6 @@
 """The auditor: reads every byte of a session and says what is not as it was written."""
 
+import os
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -253,7 +254,7 @@ def _strays(folder: Path, live: bool) -> Iterator[Finding]:
     if not _is_there(folder, LEDGER):
         yield Finding(LEDGER, "damage", f"{LEDGER} is missing.")
     for name in FOLDERS:
-        found = files.look(folder, name)
+        found = _look(folder, name)
         if found is not None and not files.is_folder(found):
             yield Finding(name, "damage", f"{name} is not a folder; links are not followed.")
     for place, known in (
@@ -304,9 +305,17 @@ def _names(folder: Path, name: str) -> list[str]:
         return []
 
 
+def _look(folder: Path, name: str) -> os.stat_result | None:
+    """What is there, a link being a link; what is behind one is not there."""
+    try:
+        return files.look(folder, name)
+    except Damaged:
+        return None
+
+
 def _is_there(folder: Path, name: str) -> bool:
     """Whether a file or folder of the session is there, itself and not a link."""
-    found = files.look(folder, name)
+    found = _look(folder, name)
     return found is not None and (stat.S_ISREG(found.st_mode) or files.is_folder(found))
 
 
