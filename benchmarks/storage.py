@@ -24,7 +24,6 @@ import presets
 import simulator
 from benchmarks.__main__ import rounds
 from checkpoints import Retention, Store
-from checkpoints.seal import canonical
 from simulator import rng
 from simulator.builder import build
 from simulator.config import Config
@@ -168,7 +167,7 @@ def _study(folder: Path) -> None:
     }
     (record,), manifest = pattern.records(), pattern.manifest()
     lines = [record | {"round": round} for round in range(1, ROUNDS + 1)]
-    ledger = b"".join(canonical(line) + b"\n" for line in lines[:-3])
+    ledger = checkpoints.ledger_text(lines[:-3])
     for number in range(SESSIONS):
         with Store.create(folder / f"s{number:03}", document, Retention(last=3), ledger=ledger) as store:
             for ref in set(manifest.states.values()):

@@ -11,10 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import checkpoints
 from simulator import methods, rng
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
+from simulator.contract.bits import bits as bits
+from simulator.contract.bits import committed as committed
+from simulator.contract.bits import state_bits as state_bits
+from simulator.contract.bits import untimed as untimed
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
@@ -104,31 +107,6 @@ def run(engine: Engine, rounds: int, observe: Observer = unobserved) -> State:
 def replaced(state: State, **changes: Any) -> State:
     """The state with other tensors."""
     return replace(state, **changes)
-
-
-def bits(tensors: Mapping[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    """Names, dtypes, shapes and bytes, so that two states compare bit for bit, NaN or not."""
-    return {
-        name: (str(tensor.dtype), tuple(tensor.shape), tensor.contiguous().numpy().tobytes())
-        for name, tensor in tensors.items()
-    }
-
-
-def state_bits(state: State) -> dict[str, Any]:
-    """Every tensor of the server and the clients, bit for bit."""
-    return {"server": bits(state.server), "clients": [bits(tensors) for tensors in state.clients]}
-
-
-def untimed(record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A ledger record without the one part that may differ between equal runs."""
-    return {key: value for key, value in (record or {}).items() if key != "timing"}
-
-
-def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
-    session = checkpoints.SessionReader(folder)
-    states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
-    return [untimed(record) for record in session.records()], states
 
 
 def federation(

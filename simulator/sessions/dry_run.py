@@ -23,7 +23,7 @@ def planned(session: checkpoints.SessionReader) -> Config:
     for command in checkpoints.pending(session.folder):
         if command.kind == "switch":
             with suppress(ConfigError):  # the resume will refuse it, and say so
-                config = asked_for(config, command.arguments, _done(session))
+                config = asked_for(config, command.arguments)
     return config
 
 

@@ -1,6 +1,5 @@
 """Branching a session: a new one that goes on from any round of its parent, with which it shares what it can."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
-from checkpoints.seal import canonical
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
 from simulator.engine import State
@@ -58,10 +56,12 @@ def fork(
     A round without a checkpoint is computed again from the nearest earlier one; the results must be the parent's,
     unless `allow_inexact`. `assignments` may change the seed of what follows: the partition stays the parent's.
 
-    Raises SessionUnreadable when the parent is damaged or has no such round, ConfigError for what cannot change,
+    It is made in a folder of its own and gets its name at the end. Raises SessionUnreadable when the parent is damaged
+    or has no such round, and when another program took the name meanwhile; ConfigError for what cannot change,
     SessionError when data, plugin or environment do not give the parent's results.
     """
     if not checkpoints.is_free(folder):
+        checkpoints.refuse_remains(folder)
         raise ConfigError(f"{folder} exists already; choose another name with --session.")
     source = _Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)
     before = source.config_after(at_round)
@@ -84,11 +84,8 @@ def fork(
         state = state or source.load(at_round, built)
         state, adopted = after.engine.take_over(state, built.method)
     config = metadata.on_device(config, after)
-    try:
-        _write(folder, source, at_round, config, after, state, changes, adopted)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)  # half of a session is none
-        raise
+    with checkpoints.in_private(folder) as private:
+        _write(private, source, at_round, config, after, state, changes, adopted)
     return Fork(config, at_round, replayed, changes, adopted)
 
 
@@ -200,7 +197,7 @@ def _write(
 ) -> None:
     parent = source.session
     about = {"id": parent.document["id"], "name": parent.folder.resolve().name, "round": round}
-    ledger = b"".join(canonical(record) + b"\n" for record in source.records[: max(round - 1, 0)])
+    ledger = checkpoints.ledger_text(source.records[: max(round - 1, 0)])
     facts = metadata.of_new(config, built, parent=about)
     with Store.create(folder, facts, metadata.retention(config, about), ledger=ledger) as store:
         store.event("forked", method=config.method.name, **about, changes=list(changes), adopted=adopted)

@@ -38,7 +38,7 @@ def asked_for(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Co
     """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …]}.
 
     Raises ConfigError for arguments that are none, settings that are not valid, a switch that changes nothing, and one
-    after which no round is left: `done` are finished.
+    after which no round is left: `done` are finished, or will be before it can take hold.
     """
     method, assignments = arguments.get("method"), arguments.get("set", [])
     if not isinstance(method, str | None) or not _are_texts(assignments):
@@ -48,7 +48,8 @@ def asked_for(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Co
         raise ConfigError(f"nothing would change: '{config.method.name}' runs with these settings already.")
     if new.rounds <= done:
         raise ConfigError(
-            f"round {done} is done and would be the last; ask for more, as --set rounds={done + 10}."
+            f"no round is left for it: round {done} is done, or under way, and would be the last. "
+            f"Ask for more with it, as --set rounds={done + 10}."
         )
     return new
 

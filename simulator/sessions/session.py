@@ -67,6 +67,8 @@ class Session:
         self._history = history
         self._steering = Steering(store, self._checked)
         self._committed = state.round
+        self._begun = state.round
+        """The last round that was begun: a switch takes hold after it at the earliest."""
         self._refs: dict[str, ObjectRef] = {}
         self._applied: list[Command] = []
         """Switches in force that no checkpoint says yet."""
@@ -82,6 +84,7 @@ class Session:
         cannot be had.
         """
         if not checkpoints.is_free(folder):
+            checkpoints.refuse_remains(folder)
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
         config = metadata.on_device(config.begun(), built)
@@ -143,6 +146,11 @@ class Session:
         return self.round >= (changes[-1][1] if changes else self.config).rounds
 
     @property
+    def warnings(self) -> list[str]:
+        """What was amiss with the session's files, as sentences: when it was opened, and since."""
+        return list(self._store.warnings)
+
+    @property
     def record(self) -> dict[str, Any] | None:
         """The ledger's record of the last round."""
         return self._state.record
@@ -199,11 +207,13 @@ class Session:
         if manifest.history != self._history:
             raise SessionError(f"{self.folder} was changed by another program just now; resume it again.")
         self._state = states.restore(reader, manifest, self._state, self._built.federation.device)
-        self._refs, self._committed = dict(manifest.states), manifest.round
+        self._refs = dict(manifest.states)
+        self._committed = self._begun = manifest.round
 
     def _round(self, kept: dict[int, LocalUpdate]) -> None:
         """One round, with a checkpoint if it is due, else only a line in the ledger."""
         steering = self._steering
+        self._begun = self.round + 1
         self._state = self._built.engine.round(
             self._state, self._watch, self._between_clients, kept, measure=lambda: bool(steering.measuring)
         )
@@ -225,7 +235,7 @@ class Session:
         """Heed what is asked for, and wait here while the run is paused."""
         while True:
             self._heed(())
-            for command, config in self._steering.take_changes():
+            for command, config in () if self.finished else self._steering.take_changes():
                 self._switch(command, config)
             held = self._steering.paused and not self.finished and self._steering.stop_reason is None
             self._enter("paused" if held else "running")
@@ -277,11 +287,14 @@ class Session:
         self._store.heartbeat(phase, **self._progress)
         self._observe(StateChanged(phase, self.round))
 
-    def _checked(self, command: Command) -> Config:
-        """What a switch asks for, checked against the models; raises ConfigError."""
+    def _checked(self, command: Command, may_wait: bool) -> Config:
+        """What a switch asks for, checked against the models; raises ConfigError, also if it cannot take hold any more.
+
+        One that `may_wait` stays in the mailbox until the run is extended.
+        """
         changes = self._steering.changes
         before = changes[-1][1] if changes else self.config
-        config = asked_for(before, command.arguments, self.round)
+        config = asked_for(before, command.arguments, 0 if may_wait else self._begun)
         rebuild(self._built, config).engine.close()
         return config
 

@@ -1,16 +1,11 @@
-"""What every method promises, and how it is found out on a tiny federation: for the built-in ones, and for a user's.
-
-A promise is a sentence and a function that raises Broken where it is not kept. They are tried on real digits, with the
-smallest models that meet the method's needs, in a few seconds.
-"""
+"""What every method promises, and how it is found out: a sentence, and a function that raises Broken."""
 
 import copy
 import random
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import checkpoints
 from simulator import methods, rng, runners
-from simulator.builder import Built, build
-from simulator.config import Config
+from simulator.contract.bits import bits, committed, state_bits, untimed
+from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
 from simulator.engine import State
-from simulator.errors import ConfigError, HtflError
+from simulator.errors import HtflError
 from simulator.methods.hooks import Hooks
-from simulator.nested import merged
 from simulator.progress import unobserved
 from simulator.rng import drawing_from
 from simulator.runners import Job, local
@@ -34,90 +27,11 @@ from simulator.sessions.session import Session
 from simulator.tensors import Tensors, total_bytes
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
-from simulator.training.phase import Batch, Draws, Nets, Phase, parts_of
-
-GROUPS = ("tiny", "tiny_resnet", "tiny_vit")
-CLIENTS, ROUNDS = 4, 3
-
-Bits = dict[str, tuple[str, tuple[int, ...], bytes]]
+from simulator.training.phase import Batch, Draws, Phase, parts_of
 
 
 class Broken(Exception):
     """A promise that is not kept; the message says how."""
-
-
-class Subject:
-    """A method under test, on four clients of which three take part in each of three rounds."""
-
-    def __init__(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
-        """`settings` are the method's own. Raises ConfigError where no group of tiny models meets its needs."""
-        self.method = methods.get(name)
-        self.settings = {"name": name, **(settings or {})}
-        refusals = []
-        for group in GROUPS:
-            self.group = group
-            try:
-                self.built()
-            except ConfigError as refused:
-                refusals.append(f"{group}: {refused}")
-            else:
-                return
-        raise ConfigError(
-            f"method '{name}' cannot be tried: none of the tiny models meets its needs ({refusals[0]})"
-        )
-
-    def config(self, **sections: Any) -> Config:
-        """The tiny federation; `sections` change it."""
-        base = {
-            "seed": 7,
-            "rounds": ROUNDS,
-            "method": self.settings,
-            "data": {"limit": 160},
-            "federation": {"clients": CLIENTS, "participation": 0.75, "group": self.group},
-            "training": {"batch_size": 16, "lr": 0.1},
-            "runtime": {"workers": 1, "device": "cpu"},
-        }
-        return Config.read(merged(base, sections))
-
-    def built(self, **sections: Any) -> Built:
-        """The parts of that federation."""
-        return build(self.config(**sections), data_folder(None))
-
-    def after(self, rounds: int, **sections: Any) -> State:
-        """The state after so many rounds."""
-        engine = self.built(**sections).engine
-        state = engine.initial_state()
-        for _ in range(rounds):
-            state = engine.round(state, unobserved)
-        engine.close()
-        return state
-
-    @cached_property
-    def first(self) -> State:
-        """The state after round 1, computed once."""
-        return self.after(1)
-
-    @cached_property
-    def last(self) -> State:
-        """The state after the last round, computed once."""
-        return self.after(ROUNDS)
-
-    def phases(self) -> Iterator[tuple[Nets, Phase, Batch]]:
-        """Every phase of the first client of each architecture, in round 2, with a batch of its data."""
-        parts = self.built()
-        context = TrainingContext(parts.federation, parts.data, FlopCache())
-        for client in self._one_of_each(parts):
-            info = parts.federation.clients[client]
-            payload = parts.method.downlink(2, self.first.server, info)
-            job = Job(self.first.clients[client], _copied(payload))
-            prepared = local.prepare(Hooks(parts.method, parts.federation), context, info, 2, job)
-            for phase in prepared.phases:
-                yield prepared.local.nets, phase, next(prepared.local.batches(phase))
-
-    def _one_of_each(self, parts: Built) -> list[int]:
-        return list(
-            {client.architecture: client.id for client in reversed(parts.federation.clients)}.values()
-        )
 
 
 @dataclass(frozen=True)
@@ -297,7 +211,7 @@ def _updates_run_on_the_meta_device(subject: Subject) -> None:
         ),
     )
     hooks, context = Hooks(method, federation), TrainingContext(federation, data, FlopCache())
-    for client in subject._one_of_each(parts):
+    for client in subject.one_of_each(parts):
         info = federation.clients[client]
         payload = parts.method.downlink(2, subject.first.server, info)
         job = Job(_moved(subject.first.clients[client], meta), _moved(payload, meta))
@@ -320,35 +234,6 @@ def _the_card_is_filled_in(subject: Subject) -> None:
     for field in fields(subject.method.card):
         text = getattr(subject.method.card, field.name)
         _expect(bool(text) and text.strip() == text, f"its card says {text!r} for '{field.name}'")
-
-
-def bits(tensors: Mapping[str, Tensor]) -> Bits:
-    """Names, dtypes, shapes and bytes, so that two states compare bit for bit, NaN or not."""
-    return {
-        name: (
-            str(tensor.dtype),
-            tuple(tensor.shape),
-            tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes(),
-        )
-        for name, tensor in tensors.items()
-    }
-
-
-def state_bits(state: State) -> dict[str, Any]:
-    """Every tensor of the server and the clients, bit for bit."""
-    return {"server": bits(state.server), "clients": [bits(tensors) for tensors in state.clients]}
-
-
-def untimed(record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A ledger record without the one part that may differ between equal runs."""
-    return {key: value for key, value in (record or {}).items() if key != "timing"}
-
-
-def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
-    session = checkpoints.SessionReader(folder)
-    states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
-    return [untimed(record) for record in session.records()], states
 
 
 def _expect(kept: bool, otherwise: str) -> None:
@@ -381,10 +266,6 @@ def _attributes(method: methods.Method) -> dict[str, Any]:
 
 def _drawn(phase: Phase, batch: Batch) -> Draws:
     return phase.draws(rng.torch_stream(0, "contract/draws"), batch) if phase.draws else {}
-
-
-def _copied(payload: Mapping[str, Tensor]) -> Tensors:
-    return {name: tensor.clone() for name, tensor in payload.items()}
 
 
 def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> Tensors:
