@@ -18,7 +18,7 @@ from simulator.contract.bits import bits, committed, state_bits, untimed
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
 from simulator.engine import State
-from simulator.errors import HtflError
+from simulator.errors import HtflError, MethodError
 from simulator.methods.hooks import Hooks
 from simulator.progress import unobserved
 from simulator.rng import drawing_from
@@ -47,6 +47,8 @@ class Promise:
             self.check(subject)
         except (Broken, HtflError) as fault:
             return str(fault)
+        except Exception as fault:  # a check also calls hooks by itself, and anything may come back
+            return f"{type(fault).__name__}: {fault}"
         return None
 
 
@@ -222,7 +224,7 @@ def _updates_run_on_the_meta_device(subject: Subject) -> None:
                 for _ in local.train(prepared):
                     pass
                 hooks.uplink(prepared.local, job.tensors)
-        except (NotImplementedError, RuntimeError) as looked:
+        except (NotImplementedError, RuntimeError, MethodError) as looked:
             reason = str(looked.__cause__ or looked).splitlines()[0]
             raise Broken(f"{info} mixes devices or looks at a value on the host: {reason}") from looked
 

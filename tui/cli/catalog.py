@@ -41,6 +41,9 @@ def methods(
         str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.methods)
     ] = None,
     plugin: options.Plugins = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Try what every method promises on tiny models: a few seconds.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods with their papers, requirements and traffic, or show one with its hyper-parameters.
@@ -50,11 +53,15 @@ def methods(
       htfl-sim methods
       htfl-sim methods fedlora
       htfl-sim methods --plugin my_method.py
+      htfl-sim methods my_method --plugin my_method.py --check
       htfl-sim run --method fedlora --set method.mu=0.7
     """
     from simulator import methods as room
 
     options.load_plugins(plugin)
+    if check:
+        _check_method(name, as_json)
+        return
     if name is not None:
         found = _method_facts(room.get(name))
         if as_json:
@@ -173,6 +180,28 @@ def _preset_facts(preset: Any) -> dict[str, Any]:
 def _preset_row(preset: Any, paper: str, table: str) -> list[object]:
     printed = [each.shown for each in preset.paper if (each.paper, each.table) == (paper, table)]
     return [preset.name, preset.title, printed[0] if printed else None]
+
+
+def _check_method(name: str | None, as_json: bool) -> None:
+    """Try every promise, say each as it is found out, and end with exit code 2 if any is broken."""
+    from simulator.contract import PROMISES, Subject
+    from simulator.errors import ConfigError, MethodError
+
+    if name is None:
+        raise ConfigError("--check tries one method; name it: htfl-sim methods NAME --check.")
+    subject = Subject(name)
+    tried = []
+    for promise in PROMISES:
+        broken = promise.broken_by(subject)
+        tried.append({"promise": promise.sentence, "kept": broken is None, "how": broken})
+        if not as_json:
+            output.show(f"{'kept  ' if broken is None else 'BROKEN'}  {promise.sentence}")
+            if broken is not None:
+                output.show(f"        {broken}")
+    if as_json:
+        output.emit({"method": name, "group": subject.group, "promises": tried})
+    if broken := sum(not each["kept"] for each in tried):
+        raise MethodError(f"method '{name}' breaks {broken} of {len(tried)} promises.")
 
 
 def _method_facts(method: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 OLD = "f5d3c2c"
 """The last commit before runners, hooks and server phases; its sessions are of format 1."""
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "contrast": ("fedclassavg", {"method": {"contrast": 1.0}}),
