@@ -13,6 +13,7 @@ def presets(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.presets)
     ] = None,
+    profile: options.Profile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the named experiments by paper and table, or show one in full with the papers' numbers.
@@ -21,12 +22,13 @@ def presets(
     Examples
       htfl-sim presets
       htfl-sim presets fedlora_htm5
+      htfl-sim presets fedssa_htm5 --profile authors
       htfl-sim presets fedlora_htm5 > mine.toml     then: run --config mine.toml
     """
     import presets as room
 
     if name is not None:
-        _preset(room.load(name), as_json)
+        _preset(room.load(name, profile or room.PAPER), profile, as_json)
     elif as_json:
         output.emit([_preset_facts(preset) for preset in room.all()])
     else:
@@ -156,11 +158,12 @@ def datasets(
         output.say(f"data folder: {folder}", "dim")
 
 
-def _preset(preset: Any, as_json: bool) -> None:
+def _preset(preset: Any, profile: str | None, as_json: bool) -> None:
     """One preset: its complete configuration, which `run --config` takes, and what the papers printed."""
     from simulator.config import Config
 
     config = Config.read(preset.config).to_json() | {"preset": preset.name}
+    config |= {"profile": profile} if profile else {}
     if as_json:
         output.emit(_preset_facts(preset) | {"config": config})
         return
@@ -168,13 +171,20 @@ def _preset(preset: Any, as_json: bool) -> None:
     for each in preset.paper:
         note = f" ({each.note})" if each.note else ""
         output.show(f"# {each.place}: {each.shown}{note}")
+    for other in preset.profiles:
+        output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
     output.show("", as_toml(config).rstrip("\n"))
 
 
 def _preset_facts(preset: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {"name": preset.name, "title": preset.title, "paper": [asdict(each) for each in preset.paper]}
+    return {
+        "name": preset.name,
+        "title": preset.title,
+        "paper": [asdict(each) for each in preset.paper],
+        "profiles": [{"name": each.name, "sources": list(each.sources)} for each in preset.profiles],
+    }
 
 
 def _preset_row(preset: Any, paper: str, table: str) -> list[object]:

@@ -146,7 +146,7 @@ class Page:
             ("created", summary.created),
             ("forked from", _place(summary.parent)),
             ("forks", ", ".join(f"{child['name']} at round {child['round']}" for child in self.children)),
-            ("preset", config.get("preset")),
+            ("preset", " ".join(filter(None, (config.get("preset"), config.get("profile")))) or None),
             ("methods", formatting.course(summary.methods) if len(summary.history) > 1 else None),
             ("method", _settings(config["method"])),
             *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),

@@ -116,6 +116,15 @@ Preset = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROFILE",
+        help="The preset as the paper's text has it (paper, the default), or as the authors' scripts do (authors).",
+        show_default=False,
+        rich_help_panel=WHAT,
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
