@@ -23,6 +23,7 @@ from simulator.sessions.history import (
     history_entry,
     settings_in_force,
 )
+from simulator.sessions.records import with_finite_record
 
 MAY_CHANGE = (*SETTINGS, "seed")
 
@@ -141,7 +142,7 @@ class _Source:
                 state, _ = following.engine.take_over(state, built.method)
                 built.engine.close()
                 built = following
-            state = built.engine.round(state, observe)
+            state, _ = with_finite_record(built.engine.round(state, observe))
             self._compare(state, allow_inexact)
         built.engine.close()
         return state, at_round - nearest
