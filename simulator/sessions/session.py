@@ -27,6 +27,7 @@ from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInt
 from simulator.sessions import metadata, states, unfinished_round
 from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
+from simulator.sessions.reader import SessionReader
 from simulator.sessions.records import with_finite_record
 from simulator.sessions.steering import Steering
 from simulator.sessions.watching import Watching
@@ -108,7 +109,7 @@ class Session:
         not the same, or when the result would no longer be bit-identical and `allow_inexact` does not permit that;
         SessionUnreadable when the session is locked, damaged or of another version.
         """
-        reader = checkpoints.SessionReader(folder)
+        reader = SessionReader(folder)
         runtime = {
             key: value for key, value in (("workers", workers), ("device", device)) if value is not None
         }
@@ -353,7 +354,7 @@ class Session:
         return ["server", *(f"client/{client}" for client in record["participants"])]
 
     def _kept(self) -> dict[int, LocalUpdate]:
-        return unfinished_round.load(self._store, self._history, self._state, self._built.federation)
+        return unfinished_round.load(self._store, self._history, self._state, self._built)
 
     def _keep(self, updates: Sequence[LocalUpdate]) -> None:
         """Keep the finished clients of the round under way; the state they started from has a checkpoint."""

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tui.cli.errors import explain
 
 import checkpoints
 from checkpoints import Store, files
@@ -21,6 +20,7 @@ from tests.reliability.sessions import (
     start,
     wait_until,
 )
+from tui.common.errors import explain
 
 RUN = ("run", *TINY, "--rounds=3", "--session=s", "--method=fedlora")
 
