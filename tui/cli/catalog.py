@@ -2,17 +2,13 @@
 
 from typing import Annotated, Any
 
-import typer
-
 from simulator.nested import as_toml
 from tui.cli import completion, options, output
 from tui.common.formatting import size
 
 
 def presets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.presets)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.presets)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the named experiments by paper and table, or show one in full with the papers' numbers.
@@ -37,9 +33,7 @@ def presets(
 
 
 def methods(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.methods)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.methods)] = None,
     plugin: options.Plugins = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -77,9 +71,7 @@ def methods(
 
 
 def models(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.models)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.models)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the models and the groups that deal them out to clients, sized for CIFAR-10; or show one of either.
@@ -118,9 +110,7 @@ def models(
 
 
 def datasets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.datasets)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.datasets)] = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The list of sessions that the Sessions screen and the sidebar share."""
+"""The list of sessions that the Sessions panel and the sidebar share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
