@@ -2,17 +2,13 @@
 
 from typing import Annotated, Any
 
-import typer
-
 from simulator.nested import as_toml
 from tui.cli import completion, options, output
 from tui.common.formatting import size
 
 
 def presets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.presets)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.presets)] = None,
     profile: options.Profile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -39,12 +35,10 @@ def presets(
 
 
 def methods(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.methods)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.methods)] = None,
     plugin: options.Plugins = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Try what every method promises on tiny models: a few seconds.")
+        bool, options.flag("Try what every method promises on tiny models: a few seconds.", "--check")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -86,9 +80,7 @@ def methods(
 
 
 def models(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.models)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.models)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the models and the groups that deal them out to clients, sized for CIFAR-10; or show one of either.
@@ -127,9 +119,7 @@ def models(
 
 
 def datasets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.datasets)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.datasets)] = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -210,8 +200,8 @@ def _check_method(name: str | None, as_json: bool) -> None:
                 output.show(f"        {broken}")
     if as_json:
         output.emit({"method": name, "group": subject.group, "promises": tried})
-    if broken := sum(not each["kept"] for each in tried):
-        raise MethodError(f"method '{name}' breaks {broken} of {len(tried)} promises.")
+    if count := sum(not each["kept"] for each in tried):
+        raise MethodError(f"method '{name}' breaks {count} of {len(tried)} promises.")
 
 
 def _method_facts(method: Any) -> dict[str, Any]:

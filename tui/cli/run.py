@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Annotated
 
-import typer
-
 from tui.cli import options, running
 from tui.cli.options import WHERE
 from tui.common import folders
@@ -22,12 +20,7 @@ def run(
     assignments: options.Settings = None,
     session: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The new session's name; made up when not given.",
-            show_default=False,
-            rich_help_panel=WHERE,
-        ),
+        options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
     ] = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,

@@ -84,7 +84,7 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
     pairs: list[tuple[str, object]] = [
         (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),
-        ("kept", unfinished(reader)),
+        ("kept", unfinished(reader.unfinished_round())),
     ]
     if records:
         last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
@@ -106,9 +106,8 @@ def _why(outcome: "RunOutcome") -> str:
     return f", by {by}; its checkpoint is written"
 
 
-def unfinished(session: Reader) -> str | None:
+def unfinished(unfinished: UnfinishedRound | None) -> str | None:
     """What is kept of the round that a stop cut short, in words; None when nothing is."""
-    unfinished = session.unfinished_round()
     if unfinished is None:
         return None
     clients = kept_clients(unfinished)
