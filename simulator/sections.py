@@ -126,7 +126,18 @@ class EvaluationConfig(Section):
         None,
         description="the model local training left, or the one the client would receive next; default: the method's",
     )
+    parts: tuple[Literal["test", "eval"], ...] | None = Field(
+        None,
+        description="parts of a split whose accuracy, loss and F1 are recorded; default: those that the split has",
+    )
     batch_size: int = Field(1024, ge=1)
+
+    @field_validator("parts")
+    @classmethod
+    def _parts_are_different(cls, parts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if parts and len(set(parts)) < len(parts):
+            raise ValueError(f"{list(parts)} names a part twice")
+        return parts
 
 
 class WireConfig(Section):

@@ -32,6 +32,10 @@ class ClientData:
     classes: tuple[int, ...]
     class_counts: tuple[int, ...]
 
+    def part(self, name: str) -> Tensor:
+        """The indices of 'train', 'eval' or 'test'."""
+        return {"train": self.train, "eval": self.eval, "test": self.test}[name]
+
     @property
     def num_train(self) -> int:
         return len(self.train)

@@ -79,6 +79,8 @@ _CKA: Shape = {
     "matrix": Keys(_ANY, [[(None, float)]]),
     "order?": [printable],
 }
+_FIGURE: Shape = {"mean": (None, float), "weighted": (None, float), "per_client": [(None, float)]}
+_EVALUATION = Keys(re.compile("test|eval"), {"accuracy": _FIGURE, "loss": _FIGURE, "f1": _FIGURE})
 _RECORD: Shape = {
     "round": positive,
     "method": printable,
@@ -90,6 +92,7 @@ _RECORD: Shape = {
         "per_client": [_share],
     },
     "loss": {"mean": (None, float), "per_client": [(None, float)]},
+    "evaluation?": _EVALUATION,
     "bytes": _BYTES,
     "params": {"up": natural, "down": natural},
     "flops": {"clients": natural, "server": natural, "total": natural},
@@ -154,6 +157,9 @@ def check_record(record: dict[str, Any], clients: int) -> None:
         "bytes.per_client_up": record["bytes"]["per_client_up"],
         "bytes.per_client_down": record["bytes"]["per_client_down"],
     }
+    for part, figures in record.get("evaluation", {}).items():
+        for name, figure in figures.items():
+            lists[f"evaluation.{part}.{name}.per_client"] = figure["per_client"]
     for where, values in lists.items():
         if len(values) != clients:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
