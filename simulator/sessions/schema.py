@@ -35,6 +35,7 @@ _METHOD: Shape = {"name": printable}
 _PLUGIN: Shape = (None, {"name": printable, "sha256": SHA256})
 _SETTINGS: Shape = {
     "rounds": _rounds,
+    "until?": _share,
     "training?": _SECTION,
     "evaluation?": _SECTION,
     "wire?": _SECTION,

@@ -16,7 +16,7 @@ from simulator.analysis.well_formed import well_formed
 from simulator.nested import toml_value
 from simulator.sessions.history import SETTINGS
 from simulator.sessions.legacy import younger
-from tui.cli import options, output, running
+from tui.cli import mailbox, options, output, running
 from tui.cli.resume import described
 from tui.common import folders
 from tui.common.formatting import course, number, percent, size
@@ -132,6 +132,7 @@ class Page:
             ("methods", course(summary.methods) if len(summary.methods) > 1 else None),
             ("method", _settings(config["method"])),
             *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
+            ("until", f"a mean accuracy of {percent(config['until'])}" if config.get("until") else None),
             ("wire", _disturbed(config.get("wire", {}))),
             *self._at_start(),
             ("as before", _settings(younger(run.document["config"]))),
@@ -159,7 +160,8 @@ class Page:
     def _unfinished(self) -> str | None:
         """What is kept of the round under way; a switch that waits changes that round, and it is run from its start."""
         kept = running.unfinished(self.unfinished)
-        if kept and any(command.kind == "switch" for command in self.run.pending):
+        now = [each for each in self.run.pending if (mailbox.at_round(each) or 0) <= self.run.round]
+        if kept and any(command.kind == "switch" for command in now):
             return f"{kept}; but the switch that waits comes first, and has them train again"
         return kept
 

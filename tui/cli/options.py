@@ -93,6 +93,8 @@ Method = Annotated[str | None, option(METHOD, metavar="M", complete=completion.m
 Rounds = Annotated[int | None, option("rounds", metavar="N", panel=SCALE)]
 Clients = Annotated[int | None, option("federation.clients", metavar="N", panel=SCALE)]
 Seed = Annotated[int | None, option("seed", metavar="S", panel=SCALE)]
+UNTIL = "until: end after the round in which mean test accuracy (0…1) reaches this; 0: run all rounds."
+Until = Annotated[float | None, option(UNTIL, metavar="A", least=0, panel=SCALE)]
 SETTINGS = "Any configuration key, dotted, with a TOML value; may be repeated and has the last word."
 Settings = Annotated[
     list[str] | None,

@@ -15,6 +15,7 @@ def run(
     dataset: options.Dataset = None,
     method: options.Method = None,
     rounds: options.Rounds = None,
+    until: options.Until = None,
     clients: options.Clients = None,
     seed: options.Seed = None,
     assignments: options.Settings = None,
@@ -42,6 +43,7 @@ def run(
       htfl-sim run --preset fedgh_htm5 --dataset fashion_mnist --rounds 10
       htfl-sim run --method fedavg --clients 20 --set training.epochs=2
       htfl-sim run --set method.mu=0.7 --session mu07
+      htfl-sim run --rounds 500 --until 0.9     at most 500, to 90 % accuracy
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
       htfl-sim run --plugin my_method.py --method median_head
@@ -55,7 +57,18 @@ def run(
 
     options.load_plugins(plugin)
     settings = Choices(
-        preset, profile, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+        preset,
+        profile,
+        config,
+        dataset,
+        method,
+        rounds,
+        clients,
+        seed,
+        device,
+        workers,
+        assignments or (),
+        until,
     ).read()
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))

@@ -101,7 +101,7 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
 
 def _why(outcome: "RunOutcome") -> str:
     if outcome.state == "finished":
-        return ""
+        return f": {outcome.reason}" if outcome.reason else ""
     by = "the command stop" if outcome.reason == "stop" else outcome.reason
     return f", by {by}; its checkpoint is written"
 

@@ -30,6 +30,7 @@ class Choices:
     device: str | None = None
     workers: int | None = None
     assignments: Sequence[str] = ()
+    until: float | None = None
 
     def read(self) -> Config:
         """The configuration: preset or file, then the quick settings, then --set; the last word wins.
@@ -60,6 +61,7 @@ class Choices:
     def _quick(self) -> Raw:
         said: Raw = {
             "rounds": self.rounds,
+            "until": self.until,
             "seed": self.seed,
             "data": {"dataset": self.dataset},
             "federation": {"clients": self.clients},
