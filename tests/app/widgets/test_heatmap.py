@@ -123,6 +123,21 @@ def test_a_cells_number_is_as_short_as_it_can_be(value, text):
     assert cell_text(value, 4) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "room", "text"),
+    [
+        (66.67, 4, "66.7"),
+        (66.67, 3, "67"),
+        (0.0, 3, "0.0"),
+        (0.4, 4, "0.4"),
+        (100.0, 4, "100"),
+        (100.0, 2, ""),
+    ],
+)
+def test_a_percentage_in_a_cell_has_a_decimal_where_there_is_room(value, room, text):
+    assert cell_text(value, room, "%") == text
+
+
 def test_without_colour_the_same_matrix_is_told_by_characters_alone():
     canvas = draw_heatmap(
         figure(np.linspace(0, 1, 30).reshape(1, 30).repeat(30, axis=0)), 50, 20, NO_COLOUR, BRAILLE
