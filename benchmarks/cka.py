@@ -50,7 +50,7 @@ class Measurement:
         self._workplace = TrainingContext(parts.federation, parts.data, FlopCache())
         self._layers = common_layers(parts.federation)
         self._probe = probe(parts.data, 0, images)
-        self._state: State = parts.engine.round(parts.engine.start(), unobserved)
+        self._state: State = parts.engine.round(parts.engine.initial_state(), unobserved)
 
     def round(self) -> None:
         """One more round, with its evaluation."""

@@ -49,7 +49,7 @@ class Run:
 
     def __init__(self, method: str) -> None:
         self._engine = build(config(method), simulator.data_folder(None)).engine
-        self._state = self._engine.start()
+        self._state = self._engine.initial_state()
         self._trained = 0.0
 
     def round(self) -> float:

@@ -53,7 +53,7 @@ def main() -> None:
 
 def cost_by_change() -> Table:
     """Commits in which some of the clients, and the server, changed; each the median of several."""
-    state = build(_config(), simulator.data_folder(None)).engine.start()
+    state = build(_config(), simulator.data_folder(None)).engine.initial_state()
     title = "A checkpoint of HtM5, FedLoRA, by the clients that changed"
     table = _table(title, "clients", "MB", "ms", "MB/s", "CPU ms", "waits for the disk")
     with (
@@ -168,7 +168,7 @@ def _study(folder: Path) -> None:
     }
     (record,), manifest = pattern.records(), pattern.manifest()
     lines = [record | {"round": round} for round in range(1, ROUNDS + 1)]
-    ledger = b"".join(checkpoints.canonical(line) + b"\n" for line in lines[:-3])
+    ledger = checkpoints.ledger_text(lines[:-3])
     for number in range(SESSIONS):
         with Store.create(folder / f"s{number:03}", document, Retention(last=3), ledger=ledger) as store:
             for ref in set(manifest.states.values()):

@@ -5,18 +5,20 @@ again and again, `verify` the auditor. Other rooms use what is named here and no
 and written stays inside. Importing this package does not import torch; only putting and loading tensors does.
 """
 
-from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable, UnsupportedVersion
+from checkpoints.errors import Damaged, DiskError, Displaced, Locked, SessionUnreadable, UnsupportedVersion
 from checkpoints.following import Growth, Part, SessionFollower, Stamp, changed_stamp
+from checkpoints.ledger import text_of as ledger_text
 from checkpoints.listing import is_session, last_record, session_folders, size_on_disk
 from checkpoints.lock import now
 from checkpoints.mailbox import Answer, Command, answer, pending, post
+from checkpoints.making import in_private, is_free, refuse_remains
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
 from checkpoints.retention import Pruned, Retention
 from checkpoints.seal import canonical
-from checkpoints.store import Store, is_free
+from checkpoints.store import Store
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
 from checkpoints.verify import Finding, verify
@@ -26,6 +28,7 @@ __all__ = [
     "Command",
     "Damaged",
     "DiskError",
+    "Displaced",
     "Finding",
     "Growth",
     "Locked",
@@ -45,13 +48,16 @@ __all__ = [
     "answer",
     "canonical",
     "changed_stamp",
+    "in_private",
     "is_free",
     "is_session",
     "last_record",
+    "ledger_text",
     "now",
     "pending",
     "post",
     "prune",
+    "refuse_remains",
     "session_folders",
     "sessions",
     "size_on_disk",

@@ -1,6 +1,7 @@
 """What can go wrong in a session directory, each error with the command line's exit code."""
 
 import errno
+import os
 from pathlib import Path
 
 
@@ -18,6 +19,10 @@ class Locked(SessionUnreadable):
     """Another process owns the session."""
 
 
+class Displaced(Locked):
+    """Another process took the session over from this one, which writes no more."""
+
+
 class UnsupportedVersion(SessionUnreadable):
     """The session was written in a newer format than this program reads."""
 
@@ -31,13 +36,30 @@ class DiskError(Exception):
     def of(cls, error: OSError, path: Path, needed: int = 0) -> "DiskError":
         """The message for a failed system call at `path`; `needed` is the number of bytes it had to write."""
         match error.errno:
+            case errno.ENOSPC if _lacks_inodes(path):
+                what = "the file system can hold no more files: its inodes are used up"
+                remedy = "Remove some files, then resume from the last checkpoint."
             case errno.ENOSPC | errno.EDQUOT:
                 what = f"no space left: {needed:,} bytes were needed" if needed else "no space left"
                 remedy = "Free some space, then resume from the last checkpoint."
             case errno.EROFS | errno.EACCES | errno.EPERM:
                 what = "writing is not allowed"
                 remedy = "Check the permissions or choose another sessions folder."
+            case errno.EMFILE | errno.ENFILE:
+                what = "no more files can be opened at once"
+                remedy = "Raise the limit (`ulimit -n`), then resume from the last checkpoint."
             case _:
                 what = f"input/output failed ({error.strerror or error})"
                 remedy = "Check the disk, then run `htfl-sim verify` before resuming."
         return cls(f"{path}: {what}. {remedy}")
+
+
+def _lacks_inodes(path: Path) -> bool:
+    """Whether the file system of `path`, or of the nearest folder above it that is there, has no inode left."""
+    for place in (path, *path.parents):
+        try:
+            found = os.statvfs(place)
+        except OSError:
+            continue
+        return found.f_files > 0 and found.f_favail == 0 and found.f_bavail > 0
+    return False

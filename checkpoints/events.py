@@ -1,39 +1,85 @@
-"""Operator events: one sealed line each, flushed as it is written."""
+"""Operator events: one sealed line each, flushed as it is written.
 
+They are only told, never computed with: damage among them is said, and the rest is read.
+"""
+
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from checkpoints import files
-from checkpoints.layout import EVENTS
+from checkpoints.errors import Damaged, DiskError
+from checkpoints.layout import EVENT_CAP, EVENTS, EVENTS_CAP
+from checkpoints.lines import LineWriter, split_lines
 from checkpoints.lock import now
+from checkpoints.schema import check, printable
 from checkpoints.seal import Json, seal, unseal
 
-EVENTS_CAP = 1 << 30
+
+class EventWriter(LineWriter):
+    """Adds events to those that are there."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, EVENTS)
+
+    def add(self, kind: str, fields: dict[str, Any]) -> None:
+        """Add an event with the time of now."""
+        self.append(seal({"at": now(), "event": kind, **fields}), durable=True)
 
 
-def append(root: Path, kind: str, fields: dict[str, Any]) -> None:
-    """Add an event with the time of now."""
-    files.append(root / EVENTS, seal({"at": now(), "event": kind, **fields}), durable=True)
-
-
-def read(root: Path) -> list[Json]:
-    """The events, oldest first, without a torn last line; raises Damaged for a line that was altered."""
-    sound, _ = split(read_raw(root))
-    return [
-        unseal(line, f"{EVENTS} line {number}")
-        for number, line in enumerate(sound.splitlines(keepends=True), start=1)
-    ]
-
-
-def read_raw(root: Path) -> bytes:
-    """The file's bytes; empty when it is gone."""
+def read(root: Path) -> tuple[list[Json], list[str]]:
+    """The newest events, oldest first, without a torn last line; and what is wrong with the others, as sentences."""
+    found, faults = [], []
     try:
-        return files.read(root, EVENTS, cap=EVENTS_CAP)
+        for number, line in _lines(root):
+            try:
+                found.append(parse(line, number))
+            except Damaged as error:
+                faults.append(str(error))
     except FileNotFoundError:
-        return b""
+        faults.append(f"{EVENTS} is missing.")
+    except (Damaged, DiskError) as error:
+        faults.append(str(error))
+    return found, faults
 
 
-def split(raw: bytes) -> tuple[bytes, bytes]:
-    """The whole lines, and the torn rest that a crash may leave after them."""
-    end = raw.rfind(b"\n") + 1
-    return raw[:end], raw[end:]
+def parse(line: bytes, number: int) -> Json:
+    """The event in a line, end of line included; raises Damaged."""
+    where = f"{EVENTS} line {number}"
+    event = unseal(line, where)
+    try:
+        check(event, {"at": printable, "event": printable})
+    except ValueError as fault:
+        raise Damaged(f"{where} is not an event: {fault}.") from fault
+    return event
+
+
+def last_checkpoint(root: Path) -> int | None:
+    """The round of the newest checkpoint the events tell of, if they can be read."""
+    rounds = (event.get("round") for event in reversed(read(root)[0]) if event["event"] == "checkpoint")
+    newest = next(rounds, None)
+    return newest if type(newest) is int else None
+
+
+def torn(root: Path) -> int:
+    """How many bytes of a line without an end the file ends in; raises FileNotFoundError, Damaged or DiskError."""
+    with files.open_regular(root, EVENTS) as fd, files.storage(root):
+        size = os.fstat(fd).st_size
+        end = b"".join(files.chunks(fd, EVENT_CAP, max(0, size - EVENT_CAP)))
+    if b"\n" not in end and size > EVENT_CAP:
+        raise Damaged(
+            f"{EVENTS} ends in a line of more than the {EVENT_CAP:,} bytes it may have; move it away."
+        )
+    return len(end) - (end.rfind(b"\n") + 1)
+
+
+def _lines(root: Path) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of the newest part, each with its number in that part."""
+    with files.open_regular(root, EVENTS) as fd, files.storage(root):
+        size = os.fstat(fd).st_size
+        start = max(0, size - EVENTS_CAP)
+        lines = split_lines(files.chunks(fd, size - start, start), EVENT_CAP, EVENTS)
+        if start:
+            next(lines, None)  # begun before
+        yield from enumerate((line for line in lines if line.endswith(b"\n")), start=1)

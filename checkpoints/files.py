@@ -2,97 +2,176 @@
 
 A file is written under `tmp/`, flushed to disk, then renamed or linked to its name; its folder is flushed by
 `sync_folder`, which callers collect. A flush that fails is never tried again: the kernel may have dropped the
-pages and would report a success that is none. Nothing here follows a link inside the session.
+pages and would report a success that is none.
+
+Names are paths inside the session (`objects/ab/…`). Each step of one is opened through the descriptor of the step
+before, without following links, and so is whatever is listed, written, linked or removed at its end: nothing here
+reaches out of the folder at `root`, whoever else writes there meanwhile.
 """
 
 import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from checkpoints.errors import Damaged, DiskError
+from checkpoints.errors import Damaged, DiskError, SessionUnreadable
 from checkpoints.layout import TMP
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_LINK = (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_INSIDE = _FOLDER | os.O_NOFOLLOW
+_NO_LINK = (errno.EEXIST, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+_NOT_PLAIN = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR)
+_CHUNK = 1 << 20
+
+Inode = tuple[int, int]
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder if it is not there; its parent must exist."""
-    with storage(path), suppress(FileExistsError):
-        os.mkdir(path)  # noqa: PTH102 - all system calls here go through `os`
+def make_folder(root: Path, name: str) -> None:
+    """Make a folder inside the session if it is not there; raises Damaged where something else is."""
+    with storage(root), _parent(root, name) as (parent, last):
+        try:
+            os.mkdir(last, dir_fd=parent)
+        except FileExistsError:
+            os.close(_open(parent, last, _INSIDE, name))
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder, and its parents, where they are not there."""
+    """Make a folder, and its parents, where they are not there; each new name is durable when this returns."""
+    missing = [path]
     with storage(path):
-        os.makedirs(path, exist_ok=True)  # noqa: PTH103
+        while not missing[-1].exists() and missing[-1].parent != missing[-1]:
+            missing.append(missing[-1].parent)
+    for folder in reversed(missing[:-1]):
+        with storage(folder), suppress(FileExistsError):
+            os.mkdir(folder)  # noqa: PTH102 - all system calls here go through `os`
+        sync_folder(folder.parent)
+
+
+def new_folder(path: Path) -> None:
+    """Make a folder that is not there yet."""
+    with storage(path):
+        os.mkdir(path)  # noqa: PTH102
+
+
+def rename_folder(source: Path, target: Path) -> None:
+    """Give a folder its name, durably; raises FileExistsError when something other than an empty folder has it."""
+    with storage(target, let_pass=FileExistsError):
+        try:
+            os.rename(source, target)  # noqa: PTH104
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+            raise
+    sync_folder(target.parent)
 
 
 def replace(
     root: Path, name: str, data: bytes, *, durable: bool = True, scratch_name: str | None = None
 ) -> None:
-    """Put `data` at `root/name` in one step: a reader sees the old file or the new one, never a part.
+    """Put `data` at `name` in one step: a reader sees the old file or the new one, never a part.
 
-    It is first written at `root/scratch_name`, by default under `tmp/`, which only the owner may use.
+    It is first written at `scratch_name`, by default under `tmp/`, which only the owner may use.
     """
-    scratch = _write_scratch(root, data, durable, scratch_name)
-    with storage(root, len(data)), _removed_on_failure(scratch):
-        os.replace(scratch, root / name)  # noqa: PTH105
+    with (
+        storage(root, len(data)),
+        _parent(root, name) as (parent, last),
+        _scratch(root, data, durable, scratch_name) as (folder, draft, inode),
+    ):
+        try:
+            os.replace(draft, last, src_dir_fd=folder, dst_dir_fd=parent)
+        except FileNotFoundError:
+            # NFS may have done it, lost its answer, and tried again.
+            if _inode(parent, last) != inode:
+                raise
+        except IsADirectoryError as error:
+            raise Damaged(f"{name} is not a plain file; links are not followed.") from error
 
 
-def link_new(root: Path, name: str, data: bytes) -> None:
-    """Put `data` at `root/name`, which must not exist; raises FileExistsError when it does."""
-    scratch = _write_scratch(root, data, durable=True)
-    try:
-        with storage(root, len(data), let_pass=FileExistsError):
-            os.link(scratch, root / name)
-    finally:
-        with suppress(OSError):
-            os.unlink(scratch)  # noqa: PTH108
+def link_new(root: Path, name: str, data: bytes, may: Callable[[], None] = lambda: None) -> None:
+    """Put `data` at `name`, which must not exist; raises FileExistsError when it does.
+
+    `may` is asked right before and right after: if it raises, the name is not given, or taken back.
+    """
+    with storage(root, len(data), let_pass=FileExistsError), _scratch(root, data) as (folder, draft, inode):
+        try:
+            with _parent(root, name) as (parent, last):
+                may()
+                try:
+                    os.link(draft, last, src_dir_fd=folder, dst_dir_fd=parent, follow_symlinks=False)
+                except FileExistsError:
+                    # NFS may have done it, lost its answer, and tried again.
+                    if _inode(parent, last) != inode:
+                        raise
+                try:
+                    may()
+                except BaseException:
+                    with suppress(OSError):
+                        if _inode(parent, last) == inode:
+                            os.unlink(last, dir_fd=parent)
+                    raise
+        finally:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
 
 
-def share(source: Path, target: Path) -> bool:
-    """Give a file a second name, a hard link; False where the system or the target's presence forbids it."""
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError as error:
-        if error.errno in _NO_LINK:
-            return False
-        raise DiskError.of(error, target.parent) from error
+def share(source: Path, target: Path, name: str) -> bool:
+    """Give the file `name` of one session a second name in another; False where the system forbids it.
+
+    Also where something has that name there already. Raises DiskError.
+    """
+    with storage(target), _parent(source, name) as (here, last), _parent(target, name) as (there, _):
+        try:
+            os.link(last, last, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                return False
+            raise
     return True
 
 
-def append(path: Path, data: bytes, *, durable: bool) -> None:
-    """Add `data` to the end of an existing file."""
-    with storage(path.parent, len(data)), _opened(path, _APPEND) as fd:
+def append(root: Path, name: str, data: bytes, *, at: int, durable: bool) -> None:
+    """Add `data` to the end of an existing file of `at` bytes; raises SessionUnreadable when it has other bytes."""
+    with storage(root, len(data)), _opened(root, name, _APPEND) as fd:
+        if (size := os.fstat(fd).st_size) != at:
+            raise SessionUnreadable(
+                f"{root}: {name} has {size:,} bytes, not the {at:,} written here: another program changed it. "
+                "Stop that, then resume."
+            )
         _write_all(fd, data)
         if durable:
             os.fsync(fd)
 
 
-def sync(path: Path) -> None:
+def cut(root: Path, name: str, count: int) -> None:
+    """Take the last `count` bytes off a file, durably."""
+    with storage(root), _opened(root, name, _APPEND) as fd:
+        os.ftruncate(fd, os.fstat(fd).st_size - count)
+        os.fsync(fd)
+
+
+def sync(root: Path, name: str) -> None:
     """Flush a file's earlier appends to disk."""
-    with storage(path.parent), _opened(path, _APPEND) as fd:
+    with storage(root), _opened(root, name, _APPEND) as fd:
         os.fsync(fd)
 
 
-def sync_folder(path: Path) -> None:
-    """Make the folder's names durable: what was created, renamed, linked or removed in it."""
-    with storage(path), _opened(path, _FOLDER) as fd:
+def sync_folder(root: Path, name: str = "") -> None:
+    """Make a folder's names durable: what was created, renamed, linked or removed in it."""
+    with storage(root), _folder(root, name) as fd:
         os.fsync(fd)
 
 
-def remove(path: Path) -> None:
+def remove(root: Path, name: str) -> None:
     """Remove a file (or a link, not what it points to); nothing to do when it is gone already."""
-    with storage(path.parent), suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108
+    with storage(root), suppress(FileNotFoundError), _parent(root, name) as (parent, last):
+        os.unlink(last, dir_fd=parent)
 
 
 def read(root: Path, *parts: str, cap: int) -> bytes:
@@ -104,36 +183,70 @@ def read(root: Path, *parts: str, cap: int) -> bytes:
         size = os.fstat(fd).st_size
         if size > cap:
             raise Damaged(f"{'/'.join(parts)} is {size:,} bytes, more than the {cap:,} it may have.")
-        with storage(root), os.fdopen(os.dup(fd), "rb", buffering=0) as file:
-            data = file.readall()
+        with storage(root), os.fdopen(os.dup(fd), "rb") as file:
+            data = file.read(size + 1)
     if len(data) > cap:
         raise Damaged(f"{'/'.join(parts)} grew past the {cap:,} bytes it may have.")
     return data
 
 
+def chunks(fd: int, size: int, offset: int = 0) -> Iterator[bytes]:
+    """At most `size` bytes of an open file from `offset` on, a mebibyte at a time."""
+    end = offset + size
+    while offset < end and (chunk := os.pread(fd, min(_CHUNK, end - offset), offset)):
+        offset += len(chunk)
+        yield chunk
+
+
 @contextmanager
 def open_regular(root: Path, *parts: str) -> Iterator[int]:
-    """A descriptor to read `root/parts…`, every step of it opened without following links."""
-    fd = _open_inside(root, parts, _READ)
+    """A descriptor to read `root/parts…`, every step of it opened without following links.
+
+    Raises FileNotFoundError, Damaged (a link, not a file) or DiskError.
+    """
+    name = "/".join(parts)
+    with _parent(root, name) as (parent, last):
+        fd = _open(parent, last, _READ, name, root)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Damaged(f"{'/'.join(parts)} is not a plain file; links are not followed.")
+        _refuse_odd(fd, name)
         yield fd
     finally:
         os.close(fd)
 
 
+def open_lock(root: Path, name: str) -> int:
+    """A descriptor of a file to lock, made if it is not there; raises Damaged or DiskError."""
+    with storage(root), _parent(root, name) as (parent, last):
+        fd = _open(parent, last, _LOCK, name)
+    try:
+        _refuse_odd(fd, name)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def names(root: Path, folder: str) -> list[str]:
-    """What is in `root/folder`, in no order, reached without following a link.
+    """What is in a folder of the session, in no order, reached without following a link.
 
     Raises FileNotFoundError, Damaged (a link, not a folder) or DiskError.
     """
-    fd = _open_inside(root, folder.split("/"), _FOLDER | os.O_NOFOLLOW)
+    with _folder(root, folder) as fd, storage(root):
+        return os.listdir(fd)  # noqa: PTH208
+
+
+def look(root: Path, name: str) -> os.stat_result | None:
+    """What is at `name` itself, a link being a link; None when nothing is. Raises Damaged or DiskError."""
     try:
-        with storage(root):
-            return os.listdir(fd)  # noqa: PTH208
-    finally:
-        os.close(fd)
+        with _parent(root, name) as (parent, last), storage(root, let_pass=FileNotFoundError):
+            return os.stat(last, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def is_folder(found: os.stat_result | None) -> bool:
+    """Whether `look` found a folder, and no link to one."""
+    return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 @contextmanager
@@ -147,54 +260,103 @@ def storage(path: Path, needed: int = 0, let_pass: type[OSError] | tuple[()] = (
         raise DiskError.of(error, path, needed) from error
 
 
-def _open_inside(root: Path, parts: Sequence[str], flags: int) -> int:
-    try:
-        folder = os.open(root, _FOLDER)
-        try:
-            for part in parts[:-1]:
-                parent, folder = folder, os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-                os.close(parent)
-            return os.open(parts[-1], flags, dir_fd=folder)
-        finally:
-            os.close(folder)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            kind = "folder" if flags & os.O_DIRECTORY else "file"
-            raise Damaged(f"{'/'.join(parts)} is not a plain {kind}; links are not followed.") from error
-        raise DiskError.of(error, root) from error
-
-
-def _write_scratch(root: Path, data: bytes, durable: bool, name: str | None = None) -> Path:
-    scratch = root / (name or f"{TMP}/{secrets.token_hex(8)}")
-    with storage(root, len(data)), _removed_on_failure(scratch), _opened(scratch, _NEW) as fd:
-        _write_all(fd, data)
-        if durable:
-            os.fsync(fd)
-    return scratch
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 @contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    fd = os.open(path, flags, 0o644)
+def _folder(root: Path, name: str) -> Iterator[int]:
+    """The descriptor of a folder inside the session; of the session itself for an empty name."""
+    fd = _open_root(root)
     try:
+        for part in name.split("/") if name else ():
+            before, fd = fd, _open(fd, part, _INSIDE, name, root)
+            os.close(before)
         yield fd
     finally:
         os.close(fd)
 
 
 @contextmanager
-def _removed_on_failure(path: Path) -> Iterator[None]:
+def _parent(root: Path, name: str) -> Iterator[tuple[int, str]]:
+    """The descriptor of the folder that `name` is in, and the name it has there."""
+    folder, _, last = name.rpartition("/")
+    with _folder(root, folder) as fd:
+        yield fd, last
+
+
+def _open_root(root: Path) -> int:
     try:
-        yield
-    except OSError:
-        with suppress(OSError):
-            os.unlink(path)  # noqa: PTH108
+        return os.open(root, _FOLDER)
+    except FileNotFoundError:
         raise
+    except OSError as error:
+        if error.errno == errno.ENOTDIR:
+            raise Damaged(f"{root} is not a folder.") from error
+        raise DiskError.of(error, root) from error
+
+
+def _open(parent: int, part: str, flags: int, name: str, root: Path | None = None) -> int:
+    """Open one step of `name`. Raises Damaged for a link and what is not of its kind; DiskError, if `root` is given."""
+    try:
+        return os.open(part, flags, 0o644, dir_fd=parent)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in _NOT_PLAIN:
+            kind = "folder" if flags & os.O_DIRECTORY else "file"
+            raise Damaged(f"{name} is not a plain {kind}; links are not followed.") from error
+        if root is None:
+            raise
+        raise DiskError.of(error, root) from error
+
+
+def _refuse_odd(fd: int, name: str) -> None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise Damaged(f"{name} is not a plain file; links are not followed.")
+
+
+@contextmanager
+def _opened(root: Path, name: str, flags: int) -> Iterator[int]:
+    with _parent(root, name) as (parent, last):
+        fd = _open(parent, last, flags, name)
+    try:
+        _refuse_odd(fd, name)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _scratch(
+    root: Path, data: bytes, durable: bool = True, name: str | None = None
+) -> Iterator[tuple[int, str, Inode]]:
+    """A file of `data` on its way to its name: its folder's descriptor, its name there, its inode.
+
+    It is removed where the writing, or what is done with it, fails.
+    """
+    with _parent(root, name or f"{TMP}/{secrets.token_hex(8)}") as (folder, draft):
+        try:
+            fd = os.open(draft, _NEW, 0o644, dir_fd=folder)
+            try:
+                _write_all(fd, data)
+                if durable:
+                    os.fsync(fd)
+                found = os.fstat(fd)
+            finally:
+                os.close(fd)
+            yield folder, draft, (found.st_dev, found.st_ino)
+        except (OSError, SessionUnreadable):
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
+            raise
+
+
+def _inode(parent: int, name: str) -> Inode | None:
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

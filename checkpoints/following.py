@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from checkpoints import files
-from checkpoints.layout import EVENTS, INBOX, LEDGER, MANIFESTS, OWNER, SESSION
-from checkpoints.ledger import LEDGER_CAP
+from checkpoints.layout import EVENTS, INBOX, LEDGER, LEDGER_CAP, MANIFESTS, OWNER, SESSION
 from checkpoints.reader import SessionReader
 from checkpoints.seal import Json, parse
 

@@ -1,4 +1,7 @@
-"""Names inside a session directory. Paths are built from numbers and hashes, never read from a file."""
+"""Names inside a session directory, and how large what bears them may be.
+
+Paths are built from numbers and hashes, never read from a file.
+"""
 
 import re
 
@@ -8,7 +11,7 @@ SESSION, OWNER, LOCK = "session.json", "owner.json", "lock"
 LEDGER, EVENTS = "ledger.jsonl", "events.jsonl"
 OBJECTS, MANIFESTS, TMP = "objects", "manifests", "tmp"
 PARTIAL, CONTROL = "partial", "control"
-INBOX, DONE = f"{CONTROL}/inbox", f"{CONTROL}/done"
+INBOX, DONE, POSTED = f"{CONTROL}/inbox", f"{CONTROL}/done", f"{CONTROL}/posted.json"
 
 FOLDERS = (OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL, INBOX, DONE)
 
@@ -17,9 +20,28 @@ STATE = re.compile(r"server|client/(0|[1-9][0-9]{0,8})")
 PART = re.compile(rf"({STATE.pattern})/[a-z]{{1,32}}")
 """The name of a tensor file in an unfinished round: client/3/state, client/3/uplink."""
 _MANIFEST = re.compile(r"([0-9]{6}|[1-9][0-9]{6,8})\.json")
+_SUBFOLDER = re.compile(r"[0-9a-f]{2}")
+_PRIVATE = re.compile(r"\..+\.[0-9a-f]{16}\.new")
 
-JSON_CAP = 64 << 20
-"""Largest session.json, manifest or single line of JSON that is read, in bytes."""
+# What is larger is refused before it is read. In bytes:
+SESSION_CAP = 1 << 20
+"""session.json: a configuration, which takes some 2 KB."""
+OWNER_CAP = 256 << 10
+"""owner.json: a note of 1 KB, and at its end the rounds kept, of which the newest 10,000 are listed."""
+RECORD_CAP = 32 << 20
+"""A manifest, an unfinished round or a line of the ledger: 10,000 clients take 2 MB, CKA of 400 clients 16 MB."""
+LEDGER_CAP = 1 << 30
+"""The ledger up to the newest checkpoint: a thousand rounds of 10,000 clients take 0.5 GB."""
+TAIL_CAP = 64 << 20
+"""The ledger after the newest checkpoint."""
+EVENTS_CAP = 32 << 20
+"""The newest events, some 200,000; what is older stays on disk and is not shown."""
+EVENT_CAP = 256 << 10
+"""One event."""
+OBJECT_CAP = 8 << 30
+"""An object; one whose tensors are known in advance may have their size, and no more."""
+COMMAND_CAP = 64 << 10
+"""A command, or its answer."""
 
 
 def manifest_name(round: int) -> str:
@@ -37,3 +59,25 @@ def object_parts(sha256: str) -> tuple[str, str, str]:
     if not SHA256.fullmatch(sha256):
         raise ValueError(f"not an object name: {sha256!r}")
     return OBJECTS, sha256[:2], f"{sha256}.safetensors"
+
+
+def object_sha256(subfolder: str, name: str) -> str | None:
+    """The hash that a file below objects/ is named by, or None when that is no object's name."""
+    sha256 = name.removesuffix(".safetensors")
+    named = SHA256.fullmatch(sha256) and name != sha256 and sha256[:2] == subfolder
+    return sha256 if named else None
+
+
+def is_object_folder(name: str) -> bool:
+    """Whether this is the name of a folder of objects: two hexadecimal digits."""
+    return _SUBFOLDER.fullmatch(name) is not None
+
+
+def private_name(name: str, token: str) -> str:
+    """Where a session is made before it gets its name; `token` is 16 hexadecimal digits."""
+    return f".{name}.{token}.new"
+
+
+def is_private(name: str) -> bool:
+    """Whether a folder beside the sessions is one that is being made, or was when its process died."""
+    return _PRIVATE.fullmatch(name) is not None

@@ -1,33 +1,26 @@
 """The ledger: one line of JSON per round, derived from the manifests and rebuilt from them when torn."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from checkpoints import files
 from checkpoints.errors import Damaged
-from checkpoints.layout import LEDGER
-from checkpoints.manifests import Manifest, Prefix
+from checkpoints.layout import LEDGER, LEDGER_CAP, RECORD_CAP, TAIL_CAP
+from checkpoints.lines import LineWriter, Prefix
+from checkpoints.manifests import Manifest
 from checkpoints.seal import Json, canonical, parse
 
-LEDGER_CAP = 4 << 30
 
-
-class LedgerWriter:
-    """Appends lines to a ledger whose present text is known, keeping the running hash a manifest needs."""
+class LedgerWriter(LineWriter):
+    """Appends records to a ledger that is whole."""
 
     def __init__(self, root: Path, text: bytes) -> None:
-        self._path = root / LEDGER
+        """`text` is what the ledger holds."""
+        super().__init__(root, LEDGER)
         self._last = text[text.rfind(b"\n", 0, -1) + 1 :]
-        self._hash = hashlib.sha256(text[: len(text) - len(self._last)])
-        self._before = Prefix(len(text) - len(self._last), self._hash.hexdigest())
-        self._size = len(text)
-        self._hash.update(self._last)
-        self._unsynced = False
-
-    @property
-    def prefix(self) -> Prefix:
-        return Prefix(self._size, self._hash.hexdigest())
+        before = memoryview(text)[: len(text) - len(self._last)]
+        self._before = Prefix(len(before), hashlib.sha256(before).hexdigest())
 
     def before_last(self, record: Json) -> Prefix:
         """What comes before the last line, which must be the record's; raises ValueError."""
@@ -35,18 +28,15 @@ class LedgerWriter:
             raise ValueError(f"the record of round {record.get('round')} is not the one in the ledger")
         return self._before
 
-    def append(self, record: Json, *, durable: bool) -> None:
-        line = _line(record)
-        files.append(self._path, line, durable=durable)
-        self._before, self._last = self.prefix, line
-        self._unsynced = not durable
-        self._size += len(line)
-        self._hash.update(line)
+    def add(self, record: Json, *, durable: bool) -> None:
+        line, before = _line(record), self.prefix
+        self.append(line, durable=durable)
+        self._before, self._last = before, line
 
-    def sync(self) -> None:
-        if self._unsynced:
-            files.sync(self._path)
-            self._unsynced = False
+
+def text_of(records: Iterable[Json]) -> bytes:
+    """The ledger that these records make, as a session that is forked begins with it."""
+    return b"".join(map(_line, records))
 
 
 def check_ledger(text: bytes) -> int:
@@ -57,20 +47,26 @@ def check_ledger(text: bytes) -> int:
     return len(rounds)
 
 
-def read(root: Path) -> bytes:
-    """The ledger's bytes as they are; empty when the file is gone, since it can be rebuilt."""
+def read(root: Path, newest: Manifest | None) -> bytes:
+    """The ledger's bytes as they are; empty when the file is gone, since it can be rebuilt.
+
+    Raises Damaged, before anything is read, when it is larger than the newest checkpoint allows for.
+    """
+    covered = 0 if newest is None else newest.ledger.bytes + len(newest.line)
     try:
-        return files.read(root, LEDGER, cap=LEDGER_CAP)
+        return files.read(root, LEDGER, cap=min(covered, LEDGER_CAP) + TAIL_CAP)
     except FileNotFoundError:
         return b""
 
 
-def recover(raw: bytes, manifests: Iterable[Manifest]) -> tuple[bytes, bytes]:
+def recover(raw: bytes, manifests: Sequence[Manifest]) -> tuple[bytes, bytes]:
     """The ledger up to the last manifest's round, and what `raw` holds after it.
 
     The manifests (in order of round) supply their own lines; what lies between comes from `raw` and must
     match the hash of the next manifest. Raises Damaged where it does not.
     """
+    if manifests and (end := _covered(raw, manifests[-1])) is not None:
+        return raw[:end], raw[end:]
     text = bytearray()
     digest = hashlib.sha256()
     for manifest in manifests:
@@ -86,23 +82,46 @@ def recover(raw: bytes, manifests: Iterable[Manifest]) -> tuple[bytes, bytes]:
     return bytes(text), raw[len(text) :]
 
 
+def belongs(text: bytes, manifest: Manifest) -> bool:
+    """Whether a checkpoint's line stands where it says in a ledger that a later checkpoint vouches for."""
+    return text.startswith(manifest.line, manifest.ledger.bytes)
+
+
 def records(text: bytes) -> list[Json]:
     """The records in a ledger's text; raises Damaged, naming the line."""
-    return [parse(line, f"{LEDGER} line {number}") for number, line in enumerate(text.splitlines(), start=1)]
+    return [parse(line, f"{LEDGER} line {number}") for number, line in enumerate(_split(text), start=1)]
 
 
 def whole_records(tail: bytes) -> list[Json]:
     """The records at the start of a tail that no manifest covers yet, up to the first torn line."""
     found: list[Json] = []
-    for line in tail.splitlines(keepends=True):
-        try:
-            if line.endswith(b"\n"):
-                found.append(parse(line[:-1], LEDGER))
-                continue
-        except Damaged:
-            pass
-        break
+    end = tail.rfind(b"\n") + 1
+    try:
+        for line in _split(tail[:end]):
+            found.append(parse(line, LEDGER))
+    except Damaged:
+        pass
     return found
+
+
+def _covered(raw: bytes, newest: Manifest) -> int | None:
+    """How many bytes of `raw` the newest checkpoint vouches for, its own line included; None if it does not."""
+    prefix = memoryview(raw)[: newest.ledger.bytes]
+    if not belongs(raw, newest) or hashlib.sha256(prefix).hexdigest() != newest.ledger.sha256:
+        return None
+    return len(prefix) + len(newest.line)
+
+
+def _split(text: bytes) -> Iterator[bytes]:
+    """The lines, each without its end; raises Damaged for one that is too long to be read."""
+    start = 0
+    while start < len(text):
+        end = text.find(b"\n", start, start + RECORD_CAP)
+        if end < 0 and len(text) - start > RECORD_CAP:
+            raise Damaged(f"{LEDGER} has a line of more than the {RECORD_CAP:,} bytes it may have.")
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end + 1
 
 
 def _line(record: Json) -> bytes:

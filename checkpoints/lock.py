@@ -1,74 +1,108 @@
-"""One owner per session: a flock held by the living, and a note saying who that is and how far it got.
+"""One owner per session: a flock held by the living, and a note whose epoch fences off whoever owned it before.
 
-The kernel frees the flock when its holder dies, so on one machine it decides. The note (`owner.json`) is for
-people, for watchers, and for a folder shared between machines, where a flock may not reach. A thread keeps its
-heartbeat moving for as long as the owner lives, whatever the owner is busy with.
+The kernel frees the flock when its holder dies, so on one machine it decides. On a folder shared between machines a
+flock may not reach; there the note (`owner.json`) decides. Whoever takes a session over writes a note of a higher
+epoch, and an owner looks before all that it writes whether the note is still its own. A thread keeps its heartbeat
+moving for as long as the owner lives, whatever the owner is busy with.
 """
 
 import fcntl
 import os
-import socket
+import secrets
 import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from checkpoints import files
-from checkpoints.errors import Damaged, DiskError, Locked
+from checkpoints import files, machine, note
+from checkpoints.errors import Damaged, DiskError, Displaced, Locked
 from checkpoints.layout import LOCK, OWNER
-from checkpoints.seal import Json, seal, unseal
+from checkpoints.seal import Json, seal
 
-OWNER_CAP = 1 << 20
 BEAT_SECONDS = 0.5
 """Least time between two notes of mere progress."""
 PULSE_SECONDS = 0.5
 """How often the thread looks whether a note is due."""
+SETTLE_SECONDS = 0.5
+"""How long whoever displaces another waits before it does anything: of two that do so at once, one is left."""
+WATCH_SECONDS = 4.0
+"""How long a heartbeat must stand still: several beats, since a shared folder may show them late."""
 _PROBES, _PROBE_SECONDS = 5, 0.05
-_STEAL_WATCH_SECONDS = 4.0
-"""Several beats, since a shared folder may show them late."""
 
 
 class Ownership:
-    """Holds the session's lock until `release`, and writes the owner's note."""
+    """Holds the session's lock until `release`, and writes the owner's note from `claim` on."""
 
-    def __init__(self, root: Path, fd: int) -> None:
+    def __init__(self, root: Path, fd: int, raw: bytes | None, before: Json | None, displaces: bool) -> None:
+        self.before = before
+        """What the last owner noted, if that can be read."""
         self._root = root
         self._fd = fd
+        self._raw = raw
+        self._displaces = displaces
         self._beats = 0
         self._written = float("-inf")
         self._state = ""
         self._facts: Json = {}
-        self._guard = threading.Lock()
+        self._by: Json | None = None
+        self._guard = threading.RLock()
         self._released = threading.Event()
+        # The clock comes in so that epochs rise even where the last owner's note is lost.
+        self._epoch = max(note.epoch(before) + 1, time.time_ns() // 1_000_000)
         self._who: Json = {
-            "host": socket.gethostname(),
-            "boot_id": _boot_id(),
+            "host": machine.host(),
+            "machine_id": machine.machine_id(),
+            "boot_id": machine.boot_id(),
+            "process_space": machine.process_space(),
             "pid": os.getpid(),
-            "start_time": _start_time(os.getpid()),
+            "start_time": machine.start_time(os.getpid()),
             "since": now(),
+            "epoch": self._epoch,
+            "token": secrets.token_hex(8),
         }
 
     @classmethod
     def acquire(cls, root: Path, *, steal: bool = False) -> "Ownership":
-        """Become the owner; raises Locked, saying who is, or DiskError.
+        """Hold the session's lock; writes nothing before `claim`. Raises Locked, saying who owns it, or DiskError.
 
         `steal` takes over from another machine, whose death cannot be seen from here, unless its heartbeat
         counter still moves.
         """
-        with files.storage(root):
-            fd = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        fd = files.open_lock(root, LOCK)
         try:
             _take(root, fd)
-            _refuse_living(root, steal)
+            raw = _raw(root)
+            before = _parsed(raw)
+            return cls(root, fd, raw, before, _refuse_living(root, before, steal))
         except BaseException:
             os.close(fd)
             raise
-        return cls(root, fd)
+
+    def claim(self) -> None:
+        """Become the owner: write the note of a new epoch. Raises Locked when another did so meanwhile."""
+        with self._guard:
+            if _raw(self._root) != self._raw:
+                raise Locked(f"{self._root} was taken by {note.holder(note.legible(self._root))} just now.")
+            self._facts = {"progress": {}}
+            self._write("running", closed=False)
+        if self._displaces:
+            time.sleep(SETTLE_SECONDS)
+        self.check()
+
+    def check(self) -> None:
+        """The fence before all that is written: raise Displaced if another owns the session by now."""
+        with self._guard:
+            if self._is_displaced():
+                raise Displaced(
+                    f"{self._root}: displaced by {note.holder(self._by)}; nothing was written. "
+                    "Leave the session to that process, or stop it there and resume."
+                )
+
+    def moved(self, root: Path) -> None:
+        """The session's folder, lock and all, has another name from now on."""
+        self._root = root
 
     def beat(self, state: str, **facts: Any) -> None:
         """Note `state` and `facts`: at once when the state is new, else at most twice a second."""
@@ -91,13 +125,18 @@ class Ownership:
             finally:
                 os.close(self._fd)
 
+    def let_go(self) -> None:
+        """Let the lock go without a word: nothing was done under it."""
+        self._released.set()
+        os.close(self._fd)
+
     def _pulse(self) -> None:
         while not self._released.wait(PULSE_SECONDS):
             with self._guard:
                 if self._released.is_set():
                     return
                 # A disk that refuses is found, and said, by the next commit.
-                with suppress(DiskError):
+                with suppress(DiskError, Damaged):
                     if self._is_due():
                         self._write(self._state, closed=False)
 
@@ -105,43 +144,40 @@ class Ownership:
         return time.monotonic() - self._written >= BEAT_SECONDS
 
     def _is_displaced(self) -> bool:
-        """Whether another owner took the session over (`steal`) while this machine slept."""
-        try:
-            note = _note(self._root)
-        except DiskError:
-            return False
-        return note is not None and any(note.get(key) != value for key, value in self._who.items())
+        """Whether another has taken the session over; a note of an earlier epoch is put right.
+
+        An owner that was stopped in the middle of writing its note may, when it wakes, write it over ours.
+        """
+        if self._by is None and (raw := _raw(self._root)) != self._raw:
+            found = _parsed(raw)
+            if found is not None and not 0 < note.epoch(found) < self._epoch:
+                self._by = found
+            else:
+                self._put(self._raw)
+        return self._by is not None
 
     def _write(self, state: str, *, closed: bool) -> None:
         if self._beats and self._is_displaced():
             return
         self._beats += 1
-        note = self._who | self._facts | {"state": state, "closed": closed, "heartbeat": self._beats}
-        files.replace(self._root, OWNER, seal(note), durable=False)
+        facts = {"state": state, "closed": closed, "heartbeat": self._beats}
+        self._put(seal(self._who | self._facts | facts))
         self._state, self._written = state, time.monotonic()
 
-
-def read_note(root: Path) -> Json | None:
-    """What owner.json says, or None before there was an owner; raises Damaged."""
-    try:
-        return unseal(files.read(root, OWNER, cap=OWNER_CAP), OWNER)
-    except FileNotFoundError:
-        return None
+    def _put(self, raw: bytes | None) -> None:
+        assert raw is not None
+        files.replace(self._root, OWNER, raw, durable=False)
+        self._raw = raw
 
 
 def is_held(root: Path) -> bool:
-    """Whether a process on this machine holds the lock now."""
+    """Whether a process on this machine holds the lock now; raises Damaged or DiskError."""
     try:
         with files.open_regular(root, LOCK) as fd:
             # Shared, and for an instant: an opener that meets it tries again.
             return not _flock(fd, fcntl.LOCK_SH, probes=1)
     except FileNotFoundError:
         return False
-
-
-def is_elsewhere(note: Json) -> bool:
-    """Whether the note was written on another machine, whose flock may not be visible here."""
-    return note.get("boot_id") != _boot_id() and note.get("host") != socket.gethostname()
 
 
 def now() -> str:
@@ -153,9 +189,11 @@ def _flock(fd: int, kind: int = fcntl.LOCK_EX, probes: int = _PROBES) -> bool:
     for left in reversed(range(probes)):
         try:
             fcntl.flock(fd, kind | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             if left:
                 time.sleep(_PROBE_SECONDS)
+        except OSError:
+            return True  # a file system without locks: the note decides
         else:
             return True
     return False
@@ -163,57 +201,39 @@ def _flock(fd: int, kind: int = fcntl.LOCK_EX, probes: int = _PROBES) -> bool:
 
 def _take(root: Path, fd: int) -> None:
     if not _flock(fd):
-        raise Locked(f"{root} is in use{_by(_note(root))}. Stop it there first.")
+        raise Locked(f"{root} is in use by {note.holder(note.legible(root))}. Stop it there first.")
 
 
-def _refuse_living(root: Path, steal: bool) -> None:
-    """With the flock in hand, refuse if the last owner lives: elsewhere, or its lock file was removed."""
-    note = _note(root)
-    if note is None or note.get("closed") is True:
-        return
-    if is_elsewhere(note):
-        if not steal:
-            raise Locked(f"{root} is in use{_by(note)}, on another machine. If it is dead, use --steal.")
-        time.sleep(_STEAL_WATCH_SECONDS)
-        if _note(root) != note:
-            raise Locked(f"{root} is in use{_by(note)}: its heartbeat still moves. Stop it there first.")
-    elif note.get("boot_id") == _boot_id() and note.get("pid") != os.getpid() and _is_alive(note):
-        raise Locked(f"{root} is in use{_by(note)}, which is still running. Stop it first.")
+def _refuse_living(root: Path, found: Json | None, steal: bool) -> bool:
+    """With the flock in hand, refuse if the last owner lives: elsewhere, or its lock file was removed.
 
-
-def _is_alive(note: Json) -> bool:
-    """Whether the very process that wrote the note runs, not another that was given its number."""
-    pid, started = note.get("pid"), note.get("start_time")
-    if type(pid) is not int or not isinstance(started, float) or not 0 < pid < 1 << 31:
+    Returns whether it may live all the same: it ended without a word where this process cannot see it.
+    """
+    if found is None or note.is_closed(found):
         return False
-    # The clock that start times are told by may be set by a second meanwhile.
-    return (since := _start_time(pid)) is not None and abs(since - started) < 2
+    who = note.holder(found)
+    if note.is_in_sight(found):
+        if found["pid"] != os.getpid() and note.is_alive(found):
+            raise Locked(f"{root} is in use by {who}, which is still running. Stop it first.")
+        return False
+    if note.is_elsewhere(found) and not steal:
+        raise Locked(f"{root} is in use by {who}, on another machine. If it is dead, use --steal.")
+    time.sleep(WATCH_SECONDS)
+    if note.legible(root) != found:
+        raise Locked(f"{root} is in use by {who}: its heartbeat still moves. Stop it there first.")
+    return True
 
 
-def _note(root: Path) -> Json | None:
-    """The note if it can be read: it is not flushed to disk, so a power cut may leave half of one."""
+def _raw(root: Path) -> bytes | None:
+    """The note's bytes; None when they cannot be had."""
     try:
-        return read_note(root)
+        return note.read_raw(root)
     except Damaged:
         return None
 
 
-def _by(note: Json | None) -> str:
-    if note is None:
-        return ""
-    return f" by process {note.get('pid')} on {note.get('host')} since {note.get('since')}"
-
-
-def _start_time(pid: int) -> float | None:
+def _parsed(raw: bytes | None) -> Json | None:
     try:
-        return psutil.Process(pid).create_time()
-    except psutil.Error:
+        return None if raw is None else note.parse(raw)
+    except Damaged:
         return None
-
-
-@cache
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return str(int(psutil.boot_time()))

@@ -1,32 +1,37 @@
 """Commands to a session, from any process: one sealed file each, answered by the session's owner.
 
 A command waits in `control/inbox` until the owner, now or when the session is next opened, has acted on it; the
-answer lies in `control/done` under the same id. An id is applied at most once.
+answer lies in `control/done` under the same id. An id is applied at most once. It begins with a number: one more than
+the greatest that can be seen, so that commands are taken in the order in which they were posted, whatever the clocks
+say, and one that is gone leaves a gap.
 """
 
 import getpass
 import os
 import re
 import secrets
-import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Literal
 
-from checkpoints import files
+from checkpoints import files, machine
 from checkpoints.errors import Damaged, DiskError
-from checkpoints.layout import CONTROL, DONE, INBOX
+from checkpoints.layout import COMMAND_CAP, CONTROL, DONE, INBOX, POSTED
 from checkpoints.lock import now
 from checkpoints.reader import read_document
+from checkpoints.schema import natural, shown
 from checkpoints.seal import Json, seal, unseal
 
-CAP = 64 << 10
-"""Largest command or answer in bytes."""
+READ_AT_ONCE = 1_000
+"""Commands looked at in one go; of more, the oldest come first."""
 ANSWERS_KEPT = 200
 _MESSAGE_CAP = 4_000
+_NUMBERS = 10**19
+"""Numbers from here on are a stranger's: the next one would not fit into an id."""
 _ABANDONED_SECONDS = 60.0
 
 _FILE = re.compile(r"([0-9]{20}-[0-9a-f]{8})\.(json|tmp)")
@@ -65,16 +70,21 @@ def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
     kind that is no lower-case word or arguments that are not JSON or over 64 KB.
     """
     read_document(folder)
-    id = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
-    command = Command(id, kind, arguments or {}, now(), f"{_user()}@{socket.gethostname()} {os.getpid()}")
+    posted = _posted(folder)
+    number = 1 + max([posted.last, *_numbers(folder, INBOX), *_numbers(folder, DONE)])
+    id = f"{number:020d}-{secrets.token_hex(4)}"
+    command = Command(id, kind, arguments or {}, now(), f"{_user()}@{machine.host()} {os.getpid()}")
     data = seal(asdict(command))
-    if not _KIND.fullmatch(kind) or len(data) > CAP:
-        raise ValueError(f"a command is a word and at most {CAP:,} bytes; {kind!r} has {len(data):,}")
+    if not _KIND.fullmatch(kind) or len(data) > COMMAND_CAP:
+        raise ValueError(f"a command is a word and at most {COMMAND_CAP:,} bytes; {kind!r} has {len(data):,}")
     for name in (CONTROL, INBOX):
-        files.make_folder(folder / name)
-    files.names(folder, INBOX)  # refuses an inbox that is a link to somewhere else
+        files.make_folder(folder, name)
     files.replace(folder, f"{INBOX}/{id}.json", data, scratch_name=f"{INBOX}/{id}.tmp")
-    files.sync_folder(folder / INBOX)
+    files.sync_folder(folder, INBOX)
+    if _posted(folder).last < number:
+        # Numbers that came about otherwise, by the clock of an earlier version, are no sequence.
+        with suppress(Damaged, DiskError):  # the command itself is there
+            _note_posted(folder, Posted(posted.first if number == posted.last + 1 else number, number))
     return command
 
 
@@ -92,11 +102,22 @@ def pending(folder: Path) -> list[Command]:
     """The readable commands that wait for an answer, in order of id; needs no lock."""
     found = []
     with suppress(FileNotFoundError, Damaged):
-        for name in sorted(files.names(folder, INBOX)):
-            if (id := file_id(name)) is not None:
-                with suppress(FileNotFoundError, Damaged, DiskError):
-                    found.append(read_command(folder, id))
+        ids = sorted(filter(None, map(file_id, files.names(folder, INBOX))))
+        for id in ids[:READ_AT_ONCE]:
+            with suppress(FileNotFoundError, Damaged, DiskError):
+                found.append(read_command(folder, id))
     return found
+
+
+def missing(folder: Path, applied: Iterable[str] = ()) -> list[int]:
+    """The numbers of commands that were posted and are neither waiting nor answered nor `applied`: they are gone."""
+    posted = _posted(folder)
+    # In this order, which is that of a command's own way.
+    seen = _numbers(folder, INBOX) | {int(id[:20]) for id in applied}
+    answered = _numbers(folder, DONE)
+    oldest = min(answered) if len(answered) >= ANSWERS_KEPT else 0
+    first = max(posted.first, oldest, posted.last - ANSWERS_KEPT)
+    return sorted({*range(first, posted.last + 1)} - seen - answered)
 
 
 def file_id(name: str, ending: str = "json") -> str | None:
@@ -108,7 +129,7 @@ def file_id(name: str, ending: str = "json") -> str | None:
 def read_command(root: Path, id: str) -> Command:
     """A command in the inbox; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{INBOX}/{id}.json"
-    match unseal(files.read(root, *where.split("/"), cap=CAP), where):
+    match unseal(files.read(root, *where.split("/"), cap=COMMAND_CAP), where):
         case {
             "id": str(own),
             "kind": str(kind),
@@ -126,7 +147,7 @@ def read_command(root: Path, id: str) -> Command:
 def read_answer(root: Path, id: str) -> Answer:
     """An answer; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{DONE}/{id}.json"
-    match unseal(files.read(root, *where.split("/"), cap=CAP), where):
+    match unseal(files.read(root, *where.split("/"), cap=COMMAND_CAP), where):
         case {
             "id": str(own),
             "kind": str(kind),
@@ -136,18 +157,30 @@ def read_answer(root: Path, id: str) -> Answer:
             "at": str(at),
             **rest,
         }:
-            if not rest and own == id:
-                return Answer(id, kind, outcome, message, round, at)
+            if not rest and own == id and type(round) in (int, NoneType) and (kind + at).isprintable():
+                return Answer(id, kind, outcome, shown(message), round, at)
     raise Damaged(f"{where} is not an answer to a command.")
+
+
+@dataclass(frozen=True)
+class Posted:
+    """Which numbers have been given one after the other: those from `first` to `last`, none before the first command.
+
+    Written by whoever posts, after the command itself: it never speaks of one that was not there.
+    """
+
+    first: int = 1
+    last: int = 0
 
 
 class Inbox:
     """The owner's side: hands out each command once, and answers it."""
 
-    def __init__(self, root: Path, warn: Callable[[str], None]) -> None:
-        """`warn` is told, in a sentence, of what is in the inbox and is no command."""
+    def __init__(self, root: Path, warn: Callable[[str], None], may: Callable[[], None]) -> None:
+        """`warn` is told of what is in the inbox and is no command; `may` is asked before each change."""
         self._root = root
         self._warn = warn
+        self._may = may
         self._seen: set[str] = set()
         self._readable = True
 
@@ -162,6 +195,7 @@ class Inbox:
                 self.answer(Answer(id, kind, "applied", "", round, now()))
             elif file_id(name, "tmp") and self._is_abandoned(name):
                 self._remove(name)
+        self._tell_missing(applied)
 
     def new(self) -> list[Command]:
         """The commands not handed out yet, in order of id. What is no command is refused and removed.
@@ -173,7 +207,7 @@ class Inbox:
         fresh = sorted(name for name in names if name not in self._seen and not name.startswith("."))
         answered = set(files.names(self._root, DONE)) if fresh else set()
         commands = []
-        for name in fresh:
+        for name in fresh[:READ_AT_ONCE]:
             if file_id(name, "tmp"):
                 continue  # being written
             self._seen.add(name)
@@ -186,13 +220,15 @@ class Inbox:
     def answer(self, answer: Answer) -> None:
         """Make the answer durable, then take the command out of the inbox; keeps the newest answers only."""
         name = f"{answer.id}.json"
+        self._may()
         files.replace(self._root, f"{DONE}/{name}", seal(asdict(answer)))
-        files.sync_folder(self._root / DONE)
+        files.sync_folder(self._root, DONE)
         self._remove(name)
-        files.sync_folder(self._root / INBOX)
+        files.sync_folder(self._root, INBOX)
         others = sorted(other for other in files.names(self._root, DONE) if file_id(other) and other != name)
         for surplus in others[: 1 - ANSWERS_KEPT]:
-            files.remove(self._root / DONE / surplus)
+            self._may()
+            files.remove(self._root, f"{DONE}/{surplus}")
 
     def _names(self) -> list[str]:
         try:
@@ -220,20 +256,63 @@ class Inbox:
             return None
 
     def _remove(self, name: str) -> None:
-        path = self._root / INBOX / name
-        if path.is_symlink() or not path.is_dir():  # a stranger's folder stays
-            files.remove(path)
+        self._may()
+        if not files.is_folder(files.look(self._root, f"{INBOX}/{name}")):  # a stranger's folder stays
+            files.remove(self._root, f"{INBOX}/{name}")
 
     def _is_abandoned(self, name: str) -> bool:
-        try:
-            return time.time() - (self._root / INBOX / name).lstat().st_mtime > _ABANDONED_SECONDS
-        except FileNotFoundError:
-            return False
+        found = files.look(self._root, f"{INBOX}/{name}")
+        return found is not None and time.time() - found.st_mtime > _ABANDONED_SECONDS
+
+    def _tell_missing(self, applied: Iterable[str]) -> None:
+        """Say, once, which commands are gone."""
+        gone = missing(self._root, applied)
+        if gone:
+            numbers = ", ".join(map(str, gone))
+            are = "Commands were posted and are gone" if len(gone) > 1 else "A command was posted and is gone"
+            self._warn(f"{are} from {CONTROL}, without an answer and without effect: number {numbers}.")
+            last = _posted(self._root).last
+            self._may()
+            _note_posted(self._root, Posted(last + 1, last))
 
 
 def reply(command: Command, outcome: Outcome, message: str, round: int | None) -> Answer:
     """The answer to a command, as of now."""
     return Answer(command.id, command.kind, outcome, message[:_MESSAGE_CAP], round, now())
+
+
+def _numbers(folder: Path, box: str) -> set[int]:
+    """The numbers that the ids in a box begin with; none where it cannot be read."""
+    try:
+        ids = map(file_id, files.names(folder, box))
+    except (FileNotFoundError, Damaged):
+        return set()
+    return {number for id in ids if id is not None and (number := int(id[:20])) < _NUMBERS}
+
+
+def read_posted(folder: Path) -> Posted:
+    """Which numbers have been given; raises FileNotFoundError before the first, Damaged or DiskError."""
+    match unseal(files.read(folder, *POSTED.split("/"), cap=COMMAND_CAP), POSTED):
+        case {"first": first, "last": last, **rest} if not rest and natural(first) and natural(last):
+            if last < _NUMBERS:
+                return Posted(first, last)
+    raise Damaged(f"{POSTED} does not say which commands were posted.")
+
+
+def _posted(folder: Path) -> Posted:
+    try:
+        return read_posted(folder)
+    except (FileNotFoundError, Damaged):
+        return Posted()
+
+
+def _note_posted(folder: Path, posted: Posted) -> None:
+    files.replace(
+        folder,
+        POSTED,
+        seal(asdict(posted)),
+        scratch_name=f"{INBOX}/{posted.last:020d}-{secrets.token_hex(4)}.tmp",
+    )
 
 
 def _user() -> str:

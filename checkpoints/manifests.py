@@ -7,17 +7,10 @@ from typing import Any
 
 from checkpoints import files
 from checkpoints.errors import Damaged
-from checkpoints.layout import JSON_CAP, MANIFESTS, SHA256, STATE, manifest_name, manifest_round
+from checkpoints.layout import MANIFESTS, RECORD_CAP, SHA256, STATE, manifest_name, manifest_round
+from checkpoints.lines import Prefix
 from checkpoints.objects import ObjectRef
 from checkpoints.seal import Json, canonical, seal, unseal
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """The first so many bytes of the ledger, and their sha256."""
-
-    bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -67,9 +60,9 @@ class Manifest:
 
 
 def rounds(root: Path) -> list[int]:
-    """The rounds that have a manifest, in order of round, whatever their files' dates."""
+    """The rounds that have a manifest, in order of round, whatever their files' dates; raises Damaged for a link."""
     try:
-        names = [path.name for path in (root / MANIFESTS).iterdir()]
+        names = files.names(root, MANIFESTS)
     except FileNotFoundError:
         return []
     return sorted(round for name in names if (round := manifest_round(name)) is not None)
@@ -83,7 +76,7 @@ def path(round: int) -> str:
 def read(root: Path, round: int) -> Manifest:
     """The manifest of a round; raises FileNotFoundError or Damaged."""
     manifest = Manifest.from_bytes(
-        files.read(root, MANIFESTS, manifest_name(round), cap=JSON_CAP), path(round)
+        files.read(root, MANIFESTS, manifest_name(round), cap=RECORD_CAP), path(round)
     )
     if manifest.round != round:
         raise Damaged(f"{path(round)} is of round {manifest.round}, not {round}.")
@@ -114,6 +107,8 @@ def _state(name: str) -> str:
 
 
 def _record(value: Any, round: int) -> Json | None:
+    if value is None and round > 0:
+        raise ValueError("it has no record")
     if value is not None and (not isinstance(value, dict) or value.get("round") != round):
         raise ValueError("its record is not of its round")
     return value

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoints import files
 from checkpoints.errors import Damaged
-from checkpoints.layout import OBJECTS, SHA256, object_parts
-from checkpoints.tensors import TensorSpec, decode, encode
+from checkpoints.layout import OBJECT_CAP, OBJECTS, SHA256, is_object_folder, object_parts, object_sha256
+from checkpoints.tensors import HEADER_CAP, TensorSpec, decode, encode, largest, read_header
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-OBJECT_CAP = 8 << 30
-"""Largest object in bytes."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +52,51 @@ def check_size(root: Path, ref: ObjectRef) -> None:
         _expect_size(ref, os.fstat(fd).st_size)
 
 
-def read(root: Path, ref: ObjectRef) -> bytes:
+def check(root: Path, ref: ObjectRef) -> dict[str, TensorSpec]:
+    """Read the object piece by piece, size and hash checked, and then what its header says; raises Damaged."""
+    with _found(ref), files.open_regular(root, *object_parts(ref.sha256)) as fd:
+        _expect_size(ref, os.fstat(fd).st_size)
+        digest, head = hashlib.sha256(), bytearray()
+        with files.storage(root):
+            for chunk in files.chunks(fd, ref.size):
+                digest.update(chunk)
+                if len(head) < 8 + HEADER_CAP:
+                    head += chunk
+    _expect_hash(ref, digest.hexdigest())
+    return read_header(bytes(head), ref.name)
+
+
+def get(root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None) -> dict[str, "Tensor"]:
+    """The object's tensors, on the CPU; hashed before anything in it is parsed; raises Damaged.
+
+    With `expected`, exactly those names, shapes and dtypes; one that is larger than they can be is not read.
+    """
+    if expected is not None and ref.size > largest(expected):
+        raise Damaged(f"{ref.name} is {ref.size:,} bytes, more than the {largest(expected):,} it may have.")
+    return decode(_read(root, ref), expected, ref.name)
+
+
+def present(root: Path) -> Iterator[ObjectRef]:
+    """The objects in the directory by name and actual size, in order of name; what else is there is passed over."""
+    for folder in sorted(filter(is_object_folder, files.names(root, OBJECTS))):
+        try:
+            names = files.names(root, f"{OBJECTS}/{folder}")
+        except (FileNotFoundError, Damaged):
+            continue  # a link, or no folder: nothing behind it belongs to this session
+        for name in sorted(names):
+            if (sha256 := object_sha256(folder, name)) is not None:
+                found = files.look(root, f"{OBJECTS}/{folder}/{name}")
+                if found is not None and found.st_size <= OBJECT_CAP:
+                    yield ObjectRef(sha256, found.st_size)
+
+
+def _read(root: Path, ref: ObjectRef) -> bytes:
     """The object's bytes, read once, size and hash checked; raises Damaged."""
     with _found(ref):
         data = files.read(root, *object_parts(ref.sha256), cap=ref.size)
     _expect_size(ref, len(data))
-    if hashlib.sha256(data).hexdigest() != ref.sha256:
-        raise Damaged(f"{ref.name} is damaged: its bytes do not match its name.")
+    _expect_hash(ref, hashlib.sha256(data).hexdigest())
     return data
-
-
-def get(root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None) -> dict[str, "Tensor"]:
-    """The object's tensors, on the CPU; hashed before anything in it is parsed; raises Damaged."""
-    return decode(read(root, ref), expected, ref.name)
-
-
-def present(root: Path) -> Iterator[ObjectRef]:
-    """The objects in the directory by name and actual size, in order of name; other files are passed over."""
-    for path in sorted((root / OBJECTS).glob("??/*.safetensors")):
-        if SHA256.fullmatch(path.stem) and path.parent.name == path.stem[:2]:
-            yield ObjectRef(path.stem, path.lstat().st_size)
 
 
 class ObjectWriter:
@@ -83,7 +106,7 @@ class ObjectWriter:
         self._root = root
         self._guard = threading.Lock()
         self._pending: set[str] = set()
-        self._unsynced: set[Path] = set()
+        self._unsynced: set[str] = set()
 
     def put(self, tensors: Mapping[str, "Tensor"]) -> ObjectRef:
         """Write the tensors as an object, durable but for its folder's entry; raises DiskError."""
@@ -93,18 +116,11 @@ class ObjectWriter:
         return ref
 
     def take(self, source: Path, ref: ObjectRef) -> None:
-        """Share another session's object, or copy it where files cannot have two names; like `put`.
-
-        Raises Damaged, naming the other session's file, and DiskError.
-        """
-        try:
-            data = read(source, ref)
-        except Damaged as error:
-            raise Damaged(f"{source}: {error}") from error
+        """Share another session's object, or copy it where files cannot have two names; like `put`."""
 
         def share() -> None:
-            if not files.share(source / ref.name, self._root / ref.name):
-                files.replace(self._root, ref.name, data)
+            if not files.share(source, self._root, ref.name):
+                files.replace(self._root, ref.name, _read(source, ref))
 
         self._place(ref, share)
 
@@ -112,20 +128,20 @@ class ObjectWriter:
         # Pending first, looked for second: `discard` can then not remove it in between.
         with self._guard:
             self._pending.add(ref.sha256)
-        path = self._root / ref.name
-        if _size(path) != ref.size:
-            files.make_folder(path.parent)
+        folder = "/".join(object_parts(ref.sha256)[:2])
+        if _size(self._root, ref) != ref.size:
+            files.make_folder(self._root, folder)
             write()
         # Also when it was there: another thread may have put it a moment ago.
         with self._guard:
-            self._unsynced |= {path.parent, path.parent.parent}
+            self._unsynced |= {folder, OBJECTS}
 
     def sync(self) -> None:
         """Make the names of all objects put so far durable: the first step of a commit."""
         with self._guard:
             folders, self._unsynced = self._unsynced, set()
         for folder in sorted(folders):
-            files.sync_folder(folder)
+            files.sync_folder(self._root, folder)
 
     def is_pending(self, ref: ObjectRef) -> bool:
         with self._guard:
@@ -135,12 +151,13 @@ class ObjectWriter:
         with self._guard:
             self._pending.difference_update(ref.sha256 for ref in refs)
 
-    def discard(self, refs: Iterable[ObjectRef]) -> None:
-        """Remove objects that no manifest refers to, except those a coming commit may."""
+    def discard(self, refs: Iterable[ObjectRef], may: Callable[[], None]) -> None:
+        """Remove objects that no manifest refers to, except those a coming commit may; `may` is asked before each."""
         for ref in refs:
             with self._guard:
                 if ref.sha256 not in self._pending:
-                    files.remove(self._root / ref.name)
+                    may()
+                    files.remove(self._root, ref.name)
 
 
 @contextmanager
@@ -157,8 +174,12 @@ def _expect_size(ref: ObjectRef, size: int) -> None:
         raise Damaged(f"{ref.name} is {size:,} bytes, not {ref.size:,}: {what}.")
 
 
-def _size(path: Path) -> int | None:
-    try:
-        return path.lstat().st_size
-    except FileNotFoundError:
-        return None
+def _expect_hash(ref: ObjectRef, sha256: str) -> None:
+    if sha256 != ref.sha256:
+        raise Damaged(f"{ref.name} is damaged: its bytes do not match its name.")
+
+
+def _size(root: Path, ref: ObjectRef) -> int | None:
+    """The size of what bears the object's name, if that is a plain file."""
+    found = files.look(root, ref.name)
+    return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None

@@ -5,11 +5,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpoints import events, files, ledger, lock, manifests, objects, unfinished_round
-from checkpoints.errors import Damaged, SessionUnreadable, UnsupportedVersion
-from checkpoints.layout import FORMAT, JSON_CAP, SESSION
+from checkpoints import events, files, ledger, lock, manifests, note, objects, unfinished_round
+from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
+from checkpoints.layout import FORMAT, SESSION, SESSION_CAP, is_private
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
+from checkpoints.schema import Shape, check, printable
 from checkpoints.seal import Json, unseal
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
@@ -33,8 +34,11 @@ class SessionReader:
         return parent
 
     def rounds(self) -> list[int]:
-        """The rounds with a checkpoint, in order."""
-        return manifests.rounds(self.folder)
+        """The rounds with a checkpoint, in order; raises Damaged where they cannot be listed."""
+        try:
+            return manifests.rounds(self.folder)
+        except Damaged as error:
+            raise Damaged(f"{self.folder}: {error}") from error
 
     def manifest(self, round: int | None = None) -> Manifest:
         """The checkpoint of a round, by default the newest; raises SessionUnreadable (not kept) or Damaged."""
@@ -79,7 +83,7 @@ class SessionReader:
     def check(self, manifest: Manifest, name: str, *, thorough: bool) -> None:
         """That a state's object is there, or also (`thorough`) read and hash it; raises Damaged like `load`."""
         try:
-            (objects.read if thorough else objects.check_size)(self.folder, manifest.states[name])
+            (objects.check if thorough else objects.check_size)(self.folder, manifest.states[name])
         except Damaged as error:
             raise Damaged(self._damage(manifest, name, str(error))) from error
 
@@ -100,12 +104,9 @@ class SessionReader:
         for attempt in range(3):
             # Checkpoints first: the ledger read after them holds at least what they cover.
             covering = self._readable_manifests()
-            raw = ledger.read(self.folder)
             try:
-                try:
-                    text, tail = ledger.recover(raw, covering[-1:])
-                except Damaged:
-                    text, tail = ledger.recover(raw, covering)
+                raw = ledger.read(self.folder, covering[-1] if covering else None)
+                text, tail = ledger.recover(raw, covering)
                 return ledger.records(text) + ledger.whole_records(tail)
             except Damaged as error:
                 if attempt == 2:
@@ -113,37 +114,32 @@ class SessionReader:
         raise AssertionError("unreachable")
 
     def events(self) -> list[Json]:
-        """The operator events, oldest first; raises Damaged. A torn last line is left out."""
-        try:
-            return events.read(self.folder)
-        except Damaged as error:
-            raise Damaged(f"{self.folder}: {error}") from error
+        """The operator events that can be read, oldest first; `event_faults` says what is wrong with the others."""
+        return events.read(self.folder)[0]
+
+    def event_faults(self) -> list[str]:
+        """What of the events is damaged or missing, as sentences; a torn last line is no damage."""
+        return events.read(self.folder)[1]
 
     def owner(self) -> Json | None:
         """What the present or last owner noted (host, pid, state, progress …), or None; raises Damaged."""
-        return lock.read_note(self.folder)
+        return note.read(self.folder)
 
     def state(self) -> str:
         """What the owner says ("running", "paused", "stopped", "finished" …), or "interrupted" if it died."""
-        try:
-            note = self.owner()
-        except Damaged:
-            note = None
-        if note is None:
+        found = note.legible(self.folder)
+        if found is None:
             return "running" if lock.is_held(self.folder) else "interrupted"
-        if note.get("closed") is True or lock.is_elsewhere(note) or lock.is_held(self.folder):
-            return str(note.get("state"))
+        if note.is_closed(found) or note.is_elsewhere(found) or lock.is_held(self.folder):
+            return str(found["state"])
         return "interrupted"
 
     def alive(self) -> bool:
         """Whether an owner lives: a process here, or one on another machine that has not closed its note."""
         if lock.is_held(self.folder):
             return True
-        try:
-            note = self.owner()
-        except Damaged:
-            return False
-        return note is not None and lock.is_elsewhere(note) and note.get("closed") is not True
+        found = note.legible(self.folder)
+        return found is not None and note.is_elsewhere(found) and not note.is_closed(found)
 
     def _older(
         self, kept: list[int], round: int, name: str | None = None, ref: ObjectRef | None = None
@@ -167,26 +163,71 @@ class SessionReader:
 def read_document(folder: Path) -> Json:
     """session.json; raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
     try:
-        document = unseal(files.read(folder, SESSION, cap=JSON_CAP), SESSION)
+        document = unseal(files.read(folder, SESSION, cap=SESSION_CAP), SESSION)
     except FileNotFoundError:
-        raise SessionUnreadable(f"{folder} is not a session: it has no {SESSION}.") from None
+        raise SessionUnreadable(f"{folder} is not a session: it has no {SESSION}.{_rest(folder)}") from None
     except Damaged as error:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
     version = document.get("format")
-    if version != FORMAT:
+    if type(version) is int and version != FORMAT:
         raise UnsupportedVersion(
             f"{folder} is a session of format {version}; this program reads format {FORMAT}. "
             f"Use a version of htfl-sim that reads format {version}."
         )
+    try:
+        check(document, _DOCUMENT)
+    except ValueError as fault:
+        raise Damaged(f"{folder}: {SESSION} is not one that htfl-sim wrote: {fault}.") from fault
     return document
 
 
+def remains(folder: Path) -> str | None:
+    """What a folder that lost its session.json holds of the session, in words; None when nothing of worth."""
+    found: list[str] = []
+    with suppress(Damaged, DiskError, FileNotFoundError):
+        if rounds := manifests.rounds(folder):
+            found.append(f"the checkpoints of rounds {', '.join(map(str, rounds))}")
+    with suppress(Damaged, DiskError, FileNotFoundError):
+        if lines := len(ledger.whole_records(ledger.read(folder, None))):
+            found.append(f"a ledger of {lines} rounds")
+    with suppress(Damaged, DiskError, FileNotFoundError):
+        if not found and any(objects.present(folder)):
+            found.append("objects")
+    return " and ".join(found) or None
+
+
 def sessions(folder: Path) -> list[Path]:
-    """The session directories directly under `folder`, by name; none when the folder is not there."""
+    """The session directories directly under `folder`, by name; none when the folder is not there.
+
+    One whose contents cannot be seen is among them: reading it says why. Raises DiskError for `folder` itself.
+    """
     return sorted(_sessions(folder))
 
 
 def _sessions(folder: Path) -> Iterator[Path]:
-    if folder.is_dir():
-        with files.storage(folder):
-            yield from (path for path in folder.iterdir() if (path / SESSION).is_file())
+    with files.storage(folder):
+        if folder.is_dir():
+            yield from (path for path in folder.iterdir() if not is_private(path.name) and _may_be_one(path))
+
+
+def _may_be_one(path: Path) -> bool:
+    try:
+        return files.look(path, SESSION) is not None
+    except Damaged:
+        return False  # no folder
+    except DiskError:
+        return True
+
+
+def _rest(folder: Path) -> str:
+    """How what is left of a session without session.json can be had back."""
+    left = remains(folder)
+    if left is None:
+        return ""
+    return (
+        f" But it holds {left}: restore {SESSION} from a backup, and nothing is lost. Without it the ledger can be "
+        "read as it is, one JSON line a round, and the objects by any safetensors reader."
+    )
+
+
+_DOCUMENT: Shape = {"format": int, "id": printable, "created": printable, "parent?": (None, dict)}

@@ -67,6 +67,10 @@ class Kept:
     def __contains__(self, ref: ObjectRef) -> bool:
         return ref in self._uses
 
+    def rounds(self) -> list[int]:
+        """The rounds kept, in order."""
+        return sorted(self._refs)
+
     def add(self, manifest: Manifest) -> None:
         refs = frozenset(manifest.states.values())
         self._refs[manifest.round] = refs

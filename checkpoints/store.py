@@ -2,36 +2,26 @@
 
 import re
 import threading
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from checkpoints import events, files, lock, manifests, objects
-from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
-from checkpoints.layout import (
-    EVENTS,
-    FOLDERS,
-    FORMAT,
-    LEDGER,
-    LOCK,
-    MANIFESTS,
-    OWNER,
-    PART,
-    SESSION,
-    STATE,
-)
+from checkpoints import files, lock, manifests, objects, recovery
+from checkpoints.errors import Damaged, DiskError, SessionUnreadable
+from checkpoints.events import EventWriter
+from checkpoints.layout import MANIFESTS, PART, STATE, TMP
 from checkpoints.ledger import LedgerWriter, check_ledger
-from checkpoints.ledger import read as read_ledger
+from checkpoints.lines import Prefix
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
-from checkpoints.manifests import Manifest, Prefix
+from checkpoints.making import in_private, lay_out
+from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef, ObjectWriter
 from checkpoints.reader import SessionReader
-from checkpoints.recovery import recover
 from checkpoints.retention import Kept, Pruned, Retention, kept_manifests
-from checkpoints.seal import Json, seal
+from checkpoints.seal import Json
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound, UnfinishedRounds
 
@@ -39,17 +29,24 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+LISTED = 10_000
+"""How many of the kept rounds, the newest, an owner's last note lists."""
+
+
 class Store:
     """The one writer of a session. `put` and `heartbeat` may be called from any thread.
 
     After a DiskError the store writes no more: what is on disk is the last commit, and opening the session
-    again is what finds out how things stand.
+    again is what finds out how things stand. Nor does it after Displaced: the session is another process's by then.
     """
 
-    def __init__(self, folder: Path, owner: lock.Ownership, retention: Retention, inherited: int = 0) -> None:
-        """Takes over a session whose lock is held and whose ledger is whole; see `create` and `open`."""
+    def __init__(
+        self, folder: Path, owner: lock.Ownership, retention: Retention, ledger: bytes, inherited: int = 0
+    ) -> None:
+        """Takes over a session that is owned and whole, and whose ledger is this; see `create` and `open`."""
         self.folder = folder
         self.session = SessionReader(folder)
+        self._warnings: list[str] = []
         self._owner = owner
         self._retention = retention
         kept = list(kept_manifests(folder))
@@ -58,8 +55,9 @@ class Store:
         self._round = inherited or self._committed
         self._objects = ObjectWriter(folder)
         self._unfinished = UnfinishedRounds(folder)
-        self._inbox = Inbox(folder, lambda message: self.event("warning", message=message))
-        self._ledger = LedgerWriter(folder, read_ledger(folder))
+        self._inbox = Inbox(folder, self.warn, owner.check)
+        self._ledger = LedgerWriter(folder, ledger)
+        self._events = EventWriter(folder)
         self._guard = threading.RLock()
         self._state = "running"
         self._progress: Json = {}
@@ -79,28 +77,16 @@ class Store:
         another ledger, DiskError when the folder cannot be written.
         """
         rounds = check_ledger(ledger)
-        with files.storage(folder):
-            _refuse_taken(folder)
-        files.make_folders(folder)
+        owner = None
         try:
-            owner = lock.Ownership.acquire(folder)
-        except Locked as error:
-            raise SessionUnreadable(
-                f"{folder} is just being made by another process. Choose another name."
-            ) from error
-        with _released_on_failure(owner):
-            # Looked at again with the lock in hand. session.json comes last: with it, the session is there.
-            _refuse_taken(folder)
-            for name in FOLDERS:
-                files.make_folder(folder / name)
-            files.replace(folder, LEDGER, ledger)
-            files.replace(folder, EVENTS, b"")
-            owner.beat("running", progress={})
-            document = {"format": FORMAT, "id": uuid.uuid4().hex, "created": lock.now(), **session}
-            files.link_new(folder, SESSION, seal(document))
-            for path in (folder / "control", folder, folder.parent):
-                files.sync_folder(path)
-            return cls(folder, owner, retention or Retention(), rounds)
+            with in_private(folder) as private:
+                owner = lay_out(private, session, ledger)
+            owner.moved(folder)
+            return cls(folder, owner, retention or Retention(), ledger, rounds)
+        except BaseException:
+            if owner is not None:
+                owner.let_go()
+            raise
 
     @classmethod
     def open(cls, folder: Path, *, retention: Retention | None = None, steal: bool = False) -> "Store":
@@ -112,13 +98,20 @@ class Store:
         """
         SessionReader(folder)
         owner = lock.Ownership.acquire(folder, steal=steal)
+        try:
+            found = recovery.look(folder, owner.before)
+            files.make_folder(folder, TMP)
+            owner.claim()
+        except BaseException:
+            owner.let_go()
+            raise
         with _released_on_failure(owner):
-            warnings = recover(folder)
-            owner.beat("running", progress={})
-            store = cls(folder, owner, retention or Retention())
-            for warning in warnings:
-                store.event("warning", message=warning)
-            store._settle()
+            warnings = recovery.mend(folder, found, owner.check)
+            store = cls(folder, owner, retention or Retention(), found.ledger)
+            with store._writing():
+                for warning in warnings:
+                    store.warn(warning)
+                store._inbox.settle(store._applied(), store._committed)
             return store
 
     @property
@@ -130,6 +123,7 @@ class Store:
         """Write named tensors as an object, for a commit to refer to; raises DiskError."""
         self._refuse_ended()
         with self._failing():
+            self._owner.check()
             return self._objects.put(tensors)
 
     def import_object(self, source: Path, ref: ObjectRef) -> None:
@@ -138,6 +132,10 @@ class Store:
         Raises Damaged, naming that session's file, or DiskError.
         """
         self._refuse_ended()
+        try:
+            objects.check(source, ref)
+        except Damaged as error:
+            raise Damaged(f"{source}: {error}") from error
         with self._failing():
             self._objects.take(source, ref)
 
@@ -163,19 +161,15 @@ class Store:
             manifest = Manifest(round, history, dict(states), record, before, applied)
             self._objects.sync()
             self._ledger.sync()
-            try:
-                files.link_new(self.folder, manifests.path(round), manifest.to_bytes())
-            except FileExistsError:
-                self._failed = True
-                raise SessionUnreadable(
-                    f"{self.folder}: round {round} was written by another program. Stop it, then resume."
-                ) from None
-            files.sync_folder(self.folder / MANIFESTS)
+            self._link(manifest)
+            files.sync_folder(self.folder, MANIFESTS)
             if record is not None and round > self._round:
-                self._ledger.append(record, durable=True)
+                self._owner.check()
+                self._ledger.add(record, durable=True)
             self._round = self._committed = round
             self._kept.add(manifest)
             self._objects.committed(states.values())
+            self._owner.check()
             self._discard(self._unfinished.drop(round))
             self._retire(self._kept)
 
@@ -186,7 +180,7 @@ class Store:
             if type(round) is not int:
                 raise ValueError("a record says its round")
             self._check_round(round, record)
-            self._ledger.append(record, durable=False)
+            self._ledger.add(record, durable=False)
             self._round = round
 
     def save_unfinished_round(self, round: int, note: Json, states: Mapping[str, ObjectRef]) -> None:
@@ -200,6 +194,7 @@ class Store:
                 raise ValueError(f"round {round} is not the one after round {max(self._round, 0)}")
             self._check_states(states, PART)
             self._objects.sync()
+            self._owner.check()
             unnamed = self._unfinished.save(UnfinishedRound(round, note, dict(states)))
             self._objects.committed(states.values())
             self._discard(unnamed)
@@ -241,7 +236,19 @@ class Store:
     def event(self, kind: str, **fields: Any) -> None:
         """Add an operator event ("started", "paused", "switched", "warning" …)."""
         with self._writing():
-            events.append(self.folder, kind, fields)
+            self._events.add(kind, fields)
+
+    def warn(self, message: str, **about: Any) -> None:
+        """Add a `warning` event, and keep the sentence for `take_warnings`."""
+        with self._writing():
+            self._warnings.append(message)
+            self._events.add("warning", {**about, "message": message})
+
+    def take_warnings(self) -> list[str]:
+        """What has been found amiss since the last call, first of all by opening: sentences, which are events too."""
+        with self._guard:
+            taken, self._warnings = self._warnings, []
+            return taken
 
     def heartbeat(self, state: str | None = None, **progress: Any) -> None:
         """Tell watchers how far it got; written at most twice a second, at once when `state` is a new one."""
@@ -269,8 +276,11 @@ class Store:
                         self._ledger.sync()
             finally:
                 clean = not self._failed
-                with suppress(*(() if clean else (DiskError,))):
-                    self._owner.release(state if clean else "failed", clean=clean, **self._facts())
+                last = {"events": asdict(self._events.prefix), "checkpoints": self._kept.rounds()[-LISTED:]}
+                with suppress(*(() if clean else (DiskError, Damaged))):
+                    self._owner.release(
+                        state if clean else "failed", clean=clean, **self._facts(), **(last if clean else {})
+                    )
 
     def __enter__(self) -> Self:
         return self
@@ -281,8 +291,24 @@ class Store:
         self.close("stopped" if kind is None else "failed")
 
     def _facts(self) -> Json:
-        prefix = self._ledger.prefix
-        return {"progress": self._progress, "ledger": {"bytes": prefix.bytes, "sha256": prefix.sha256}}
+        return {"progress": self._progress, "ledger": asdict(self._ledger.prefix)}
+
+    def _link(self, manifest: Manifest) -> None:
+        """Give a manifest its name, as long as this process owns the session and nobody else has written in it."""
+        newest = self._committed
+
+        def may() -> None:
+            self._owner.check()
+            self._ledger.check()
+            if any(round > newest and round != manifest.round for round in manifests.rounds(self.folder)):
+                raise FileExistsError
+
+        try:
+            files.link_new(self.folder, manifests.path(manifest.round), manifest.to_bytes(), may)
+        except FileExistsError:
+            raise SessionUnreadable(
+                f"{self.folder}: round {manifest.round} was written by another program. Stop it, then resume."
+            ) from None
 
     def _retire(self, kept: Kept) -> Pruned:
         """Manifests go before objects: at no instant does a manifest lack an object."""
@@ -291,22 +317,21 @@ class Store:
             return Pruned([], 0)
         unused: list[ObjectRef] = []
         for round in rounds:
-            files.remove(self.folder / manifests.path(round))
+            self._owner.check()
+            files.remove(self.folder, manifests.path(round))
             unused += kept.drop(round)
-        files.sync_folder(self.folder / MANIFESTS)
+        files.sync_folder(self.folder, MANIFESTS)
         unused = [ref for ref in unused if ref not in self._unfinished]
-        self._objects.discard(unused)
+        self._objects.discard(unused, self._owner.check)
         return Pruned(rounds, sum(ref.size for ref in unused))
 
     def _discard(self, unnamed: list[ObjectRef]) -> None:
         """Remove what no unfinished round names any more, unless a checkpoint does."""
-        self._objects.discard(ref for ref in unnamed if ref not in self._kept)
+        self._objects.discard((ref for ref in unnamed if ref not in self._kept), self._owner.check)
 
-    def _settle(self) -> None:
-        """Answer the commands whose effect was committed by an owner that died before it could say so."""
-        with self._writing():
-            applied = self.session.manifest().applied if self._committed >= 0 else []
-            self._inbox.settle(applied, self._committed)
+    def _applied(self) -> list[str]:
+        """The commands whose effect the newest checkpoint has, whether or not its owner could say so."""
+        return self.session.manifest().applied if self._committed >= 0 else []
 
     def _before(self, round: int, record: Json | None) -> Prefix:
         """The ledger before a round's line, whether that is still to be written or is there already."""
@@ -339,30 +364,24 @@ class Store:
         with self._guard:
             self._refuse_ended()
             with self._failing():
+                self._owner.check()
                 yield
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except (SessionUnreadable, ValueError):
+        except ValueError:
             raise  # refused before anything was written
-        except BaseException:
+        except BaseException as error:
             self._failed = True
+            if isinstance(error, DiskError | SessionUnreadable):
+                # Whoever took the session over may have swept, cut or written what was in hand here.
+                with suppress(DiskError, Damaged):
+                    self._owner.check()
+            if isinstance(error, Damaged):
+                raise Damaged(f"{self.folder}: {error} Remove it, then resume.") from error
             raise
-
-
-def is_free(folder: Path) -> bool:
-    """Whether a session can be made there: nothing is, or an empty folder, or what a crash left of a making."""
-    if not folder.exists():
-        return True
-    ours = {name.split("/")[0] for name in FOLDERS} | {LOCK, OWNER, LEDGER, EVENTS}
-    return folder.is_dir() and not {path.name for path in folder.iterdir()} - ours
-
-
-def _refuse_taken(folder: Path) -> None:
-    if not is_free(folder):
-        raise SessionUnreadable(f"{folder} is there already. Choose another name.")
 
 
 @contextmanager
@@ -370,6 +389,6 @@ def _released_on_failure(owner: lock.Ownership) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(DiskError):
+        with suppress(DiskError, Damaged):
             owner.release("failed", clean=False)
         raise

@@ -1,6 +1,7 @@
 """Named tensors to safetensors bytes and back, with nothing in the bytes taken on trust."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ _DTYPES = {
     "F32": "float32",
     "F64": "float64",
 }
+_BYTES = {"bool": 1, "bfloat16": 2}
+"""Bytes of a value, where its dtype does not end in their number of bits."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ def decode(data: bytes, expected: Mapping[str, TensorSpec] | None, where: str) -
         raise Damaged(f"{where} is not valid safetensors: {error}.") from error
 
 
+def largest(expected: Mapping[str, TensorSpec]) -> int:
+    """The most bytes that a file of these tensors can have, header included."""
+    return 8 + HEADER_CAP + sum(_size(spec) for spec in expected.values())
+
+
 def read_header(data: bytes, where: str) -> dict[str, TensorSpec]:
     """Names, shapes and dtypes from the header, within the caps; raises Damaged, naming `where`."""
     length = int.from_bytes(data[:8], "little")
@@ -87,6 +95,11 @@ def read_header(data: bytes, where: str) -> dict[str, TensorSpec]:
         return _specs(header)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Damaged(f"{where} has an unreadable header: {error}.") from error
+
+
+def _size(spec: TensorSpec) -> int:
+    bits = spec.dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
+    return math.prod(spec.shape) * (_BYTES.get(spec.dtype) or int(bits or 128) // 8)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checkpoints import files
 from checkpoints.errors import Damaged
-from checkpoints.layout import JSON_CAP, PART, PARTIAL, manifest_name, manifest_round
+from checkpoints.layout import PART, PARTIAL, RECORD_CAP, manifest_name, manifest_round
 from checkpoints.objects import ObjectRef
 from checkpoints.seal import Json, seal, unseal
 
@@ -54,7 +54,7 @@ def rounds(root: Path) -> list[int]:
 def read(root: Path, round: int) -> UnfinishedRound:
     """The finished part of a round; raises FileNotFoundError or Damaged."""
     unfinished = UnfinishedRound.from_bytes(
-        files.read(root, PARTIAL, manifest_name(round), cap=JSON_CAP), path(round)
+        files.read(root, PARTIAL, manifest_name(round), cap=RECORD_CAP), path(round)
     )
     if unfinished.round != round:
         raise Damaged(f"{path(round)} is of round {unfinished.round}, not {round}.")
@@ -77,7 +77,7 @@ class UnfinishedRounds:
     def save(self, unfinished: UnfinishedRound) -> list[ObjectRef]:
         """Make it durable in place of an earlier one of its round; the objects no longer named."""
         files.replace(self._root, path(unfinished.round), unfinished.to_bytes())
-        files.sync_folder(self._root / PARTIAL)
+        files.sync_folder(self._root, PARTIAL)
         before = self._saved.get(unfinished.round)
         self._saved[unfinished.round] = unfinished
         return self._unnamed(before)
@@ -86,9 +86,9 @@ class UnfinishedRounds:
         """Remove those of rounds up to `newest`, which are finished; the objects no longer named."""
         gone = [self._saved.pop(round) for round in sorted(self._saved) if round <= newest]
         for unfinished in gone:
-            files.remove(self._root / path(unfinished.round))
+            files.remove(self._root, path(unfinished.round))
         if gone:
-            files.sync_folder(self._root / PARTIAL)
+            files.sync_folder(self._root, PARTIAL)
         return self._unnamed(*gone)
 
     def _unnamed(self, *gone: UnfinishedRound | None) -> list[ObjectRef]:

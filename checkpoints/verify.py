@@ -1,12 +1,14 @@
 """The auditor: reads every byte of a session and says what is not as it was written."""
 
-import hashlib
+import os
+import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import events, files, ledger, lock, mailbox, manifests, objects, unfinished_round
+from checkpoints import events, files, ledger, lock, mailbox, manifests, note, objects, unfinished_round
+from checkpoints.completeness import missing_checkpoints, said
 from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import (
     CONTROL,
@@ -20,16 +22,19 @@ from checkpoints.layout import (
     OBJECTS,
     OWNER,
     PARTIAL,
+    POSTED,
     SESSION,
     TMP,
+    is_object_folder,
+    manifest_name,
     manifest_round,
-    object_parts,
+    object_sha256,
 )
+from checkpoints.lines import LineWriter
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.reader import read_document
-from checkpoints.seal import unseal
-from checkpoints.tensors import read_header
+from checkpoints.seal import Json
 from checkpoints.unfinished_round import UnfinishedRound
 
 _KNOWN = {SESSION, OWNER, LOCK, LEDGER, EVENTS, OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL}
@@ -48,31 +53,35 @@ def verify(folder: Path) -> list[Finding]:
     """Everything in a session directory that is not as it was written; empty when all is well.
 
     Looks at each byte of session.json, the manifests, the objects, unfinished rounds, the ledger, the events,
-    commands, answers and the owner's note. While an owner writes, the line it is adding is a note. Raises
-    SessionUnreadable when there is no session, UnsupportedVersion, or DiskError.
+    commands, answers and the owner's note; and whether what these say must be there is there. While an owner
+    writes, the line it is adding is a note. Raises SessionUnreadable when there is no session, UnsupportedVersion, or
+    DiskError.
     """
     findings: list[Finding] = []
     try:
         read_document(folder)
     except Damaged as error:
         findings.append(_damage(SESSION, error))
-    live = lock.is_held(folder)
+    live = _is_live(folder)
+    left = None if live else note.legible(folder)  # what the last owner left, if nobody goes on
+    closed = left if note.is_closed(left) else None
     kept, unreadable = _read_manifests(folder)
     findings += unreadable
+    findings += _missing(folder, left, live)
     unfinished, unusable = _read_unfinished(folder, kept[-1].round if kept else 0, live)
     findings += unusable
     findings += _objects(folder, [*kept, *unfinished], live)
-    findings += _ledger(folder, kept, live)
-    findings += _events(folder, live)
+    findings += _ledger(folder, kept, closed, live)
+    findings += _events(folder, closed, live)
     findings += _owner(folder)
-    findings += _mailbox(folder, live)
+    findings += _mailbox(folder, kept, live)
     findings += _strays(folder, live)
     return findings
 
 
 def _read_manifests(folder: Path) -> tuple[list[Manifest], list[Finding]]:
     kept, findings = [], []
-    for round in manifests.rounds(folder):
+    for round in _kept_rounds(folder):
         try:
             kept.append(manifests.read(folder, round))
         except Damaged as error:
@@ -110,14 +119,14 @@ def _objects(folder: Path, named: list[Manifest | UnfinishedRound], live: bool) 
             uses.setdefault(ref, []).append((each.round, name))
     for ref, users in uses.items():
         try:
-            read_header(objects.read(folder, ref), ref.name)
+            objects.check(folder, ref)
         except Damaged as error:
-            there = {*manifests.rounds(folder), *map(manifest_round, _names(folder, PARTIAL))}
+            there = {*_kept_rounds(folder), *map(manifest_round, _names(folder, PARTIAL))}
             still = [use for use in users if not live or use[0] in there]
             if still:
                 yield Finding(ref.name, "damage", f"{_users(still)}: {error}")
     used = {ref.sha256 for ref in uses}
-    for ref in objects.present(folder):
+    for ref in objects.present(folder) if _is_there(folder, OBJECTS) else ():
         if ref.sha256 not in used:
             yield from _unused(folder, ref, live)
 
@@ -131,39 +140,51 @@ def _users(users: list[tuple[int, str]]) -> str:
 
 def _unused(folder: Path, ref: ObjectRef, live: bool) -> Iterator[Finding]:
     try:
-        objects.read(folder, ref)
-        note = "belongs to no checkpoint" + (" yet." if live else "; the next opening removes it.")
-        yield Finding(ref.name, "note", f"{ref.name} {note}")
+        objects.check(folder, ref)
+        remark = "belongs to no checkpoint" + (" yet." if live else "; the next opening removes it.")
+        yield Finding(ref.name, "note", f"{ref.name} {remark}")
     except Damaged as error:
-        if not live or (folder / ref.name).exists():
+        if not live or files.look(folder, ref.name) is not None:
             yield _damage(ref.name, error)
 
 
-def _ledger(folder: Path, kept: list[Manifest], live: bool) -> Iterator[Finding]:
-    note = _sound_note(folder)
+def _missing(folder: Path, left: Json | None, live: bool) -> Iterator[Finding]:
+    """Checkpoints that are gone; of a live session the events may be a step ahead of the listing."""
+    kept = _kept_rounds(folder)
+    missing = [] if live else missing_checkpoints(folder, kept, left)
+    if missing:
+        where = f"{MANIFESTS}/{manifest_name(missing[-1])}"
+        yield Finding(where, "damage", said(folder, kept, missing))
+
+
+def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool) -> Iterator[Finding]:
     try:
-        raw = ledger.read(folder)
-        # The newest manifest's hash covers all that comes before its own line.
+        raw = ledger.read(folder, kept[-1] if kept else None)
         text, tail = ledger.recover(raw, kept[-1:])
     except Damaged as error:
         yield _damage(LEDGER, error)
         return
+    for manifest in kept[:-1]:
+        if not ledger.belongs(text, manifest):
+            message = "is not of this session's course: an owner wrote it after it had been displaced."
+            yield Finding(manifests.path(manifest.round), "damage", message)
     if raw[: len(text)] != text:
         torn = text.startswith(raw)
         what = "ends before the newest checkpoint's line" if torn else "was altered in its last line"
         message = f"{LEDGER} {what}; the next opening rebuilds it."
         yield Finding(LEDGER, "note" if torn and live else "damage", message)
-    elif tail and not live:
-        yield from _tail(raw, tail, note)
+    elif not live:
+        yield from _tail(folder, tail, closed)
 
 
-def _tail(raw: bytes, tail: bytes, note: dict[str, object] | None) -> Iterator[Finding]:
+def _tail(folder: Path, tail: bytes, closed: Json | None) -> Iterator[Finding]:
     """Lines after the newest checkpoint: vouched for by the owner's last note if it closed, else by none."""
-    vouched = note.get("ledger") if note else None
     whole = ledger.whole_records(tail)
-    if isinstance(vouched, dict) and note and note.get("closed") is True:
-        if (vouched.get("bytes"), vouched.get("sha256")) != (len(raw), hashlib.sha256(raw).hexdigest()):
-            yield Finding(LEDGER, "damage", f"{LEDGER} is damaged after the newest checkpoint's line.")
+    if closed and "ledger" in closed and _is_there(folder, LEDGER):
+        if asdict(LineWriter(folder, LEDGER).prefix) != closed["ledger"]:
+            yield Finding(
+                LEDGER, "damage", f"{LEDGER} is not as it was left after the newest checkpoint's line."
+            )
     elif len(whole) != len(tail.splitlines()):
         yield Finding(LEDGER, "damage", f"{LEDGER} has a torn line at its end; the next opening cuts it off.")
     if whole:
@@ -174,24 +195,24 @@ def _tail(raw: bytes, tail: bytes, note: dict[str, object] | None) -> Iterator[F
         )
 
 
-def _events(folder: Path, live: bool) -> Iterator[Finding]:
+def _events(folder: Path, closed: Json | None, live: bool) -> Iterator[Finding]:
+    faults = events.read(folder)[1]
+    yield from (Finding(EVENTS, "damage", fault) for fault in faults)
+    if not _is_there(folder, EVENTS):
+        return
     try:
-        sound, torn = events.split(events.read_raw(folder))
+        if events.torn(folder):
+            yield Finding(EVENTS, "note" if live else "damage", f"{EVENTS} ends in a torn line.")
+        elif closed and "events" in closed and asdict(LineWriter(folder, EVENTS).prefix) != closed["events"]:
+            message = f"{EVENTS} is not as it was left: lines of it were changed, added or lost."
+            yield Finding(EVENTS, "damage", message)
     except Damaged as error:
         yield _damage(EVENTS, error)
-        return
-    for number, line in enumerate(sound.splitlines(keepends=True), start=1):
-        try:
-            unseal(line, f"{EVENTS} line {number}")
-        except Damaged as error:
-            yield _damage(EVENTS, error)
-    if torn:
-        yield Finding(EVENTS, "note" if live else "damage", f"{EVENTS} ends in a torn line.")
 
 
 def _owner(folder: Path) -> Iterator[Finding]:
     try:
-        if lock.read_note(folder) is None:
+        if note.read(folder) is None:
             yield Finding(OWNER, "note", f"{OWNER} is not there; the next opening writes it.")
     except Damaged as error:
         yield _damage(OWNER, error)
@@ -203,7 +224,7 @@ def _owner(folder: Path) -> Iterator[Finding]:
         yield _damage(LOCK, error)
 
 
-def _mailbox(folder: Path, live: bool) -> Iterator[Finding]:
+def _mailbox(folder: Path, kept: list[Manifest], live: bool) -> Iterator[Finding]:
     for place, read in ((INBOX, mailbox.read_command), (DONE, mailbox.read_answer)):
         for name in _names(folder, place):
             where = f"{place}/{name}"
@@ -218,36 +239,62 @@ def _mailbox(folder: Path, live: bool) -> Iterator[Finding]:
                 yield _damage(where, error)
             except FileNotFoundError:
                 continue  # answered meanwhile
-
-
-def _sound_note(folder: Path) -> dict[str, object] | None:
     try:
-        return lock.read_note(folder)
-    except Damaged:
-        return None
+        mailbox.read_posted(folder)
+    except FileNotFoundError:
+        pass
+    except Damaged as error:
+        yield _damage(POSTED, error)
+    for number in mailbox.missing(folder, kept[-1].applied if kept else ()):
+        message = f"command {number} was posted and is neither waiting nor answered: its file is gone."
+        yield Finding(CONTROL, "damage", message)
 
 
 def _strays(folder: Path, live: bool) -> Iterator[Finding]:
-    for name in (LEDGER, EVENTS):
-        if not (folder / name).exists():
-            yield Finding(name, "damage", f"{name} is missing.")
+    if not _is_there(folder, LEDGER):
+        yield Finding(LEDGER, "damage", f"{LEDGER} is missing.")
     for name in FOLDERS:
-        path = folder / name
-        if path.is_symlink() or (path.exists() and not path.is_dir()):
+        found = _look(folder, name)
+        if found is not None and not files.is_folder(found):
             yield Finding(name, "damage", f"{name} is not a folder; links are not followed.")
-    for path in sorted(folder.iterdir()):
-        if path.name not in _KNOWN:
-            yield _stray(path.name)
+    for place, known in (
+        ("", _KNOWN),
+        (CONTROL, {path.rpartition("/")[2] for path in (INBOX, DONE, POSTED)}),
+    ):
+        for name in _names(folder, place):
+            if name not in known:
+                yield _stray(f"{place}/{name}" if place else name)
     for name in _names(folder, MANIFESTS):
         if manifest_round(name) is None:
             yield _stray(f"{MANIFESTS}/{name}")
-    for sub in _inside(folder / OBJECTS):
-        for path in _inside(sub) if sub.is_dir() and not sub.is_symlink() else [sub]:
-            if not _is_object(folder, path):
-                yield _stray(path.relative_to(folder).as_posix())
-    for path in _inside(folder / TMP):
+    for sub in _names(folder, OBJECTS):
+        where = f"{OBJECTS}/{sub}"
+        if not files.is_folder(files.look(folder, where)):
+            broken = is_object_folder(sub)
+            message = f"{where} is not a folder; links are not followed."
+            yield Finding(where, "damage", message) if broken else _stray(where)
+        for name in _names(folder, where):
+            if object_sha256(sub, name) is None:
+                yield _stray(f"{where}/{name}")
+    for name in _names(folder, TMP):
         if not live:
-            yield Finding(f"{TMP}/{path.name}", "note", "left by a crash; the next opening removes it.")
+            yield Finding(f"{TMP}/{name}", "note", "left by a crash; the next opening removes it.")
+
+
+def _is_live(folder: Path) -> bool:
+    """Whether a process here owns the session; what is no lock file is told of with the owner's note."""
+    try:
+        return lock.is_held(folder)
+    except Damaged:
+        return False
+
+
+def _kept_rounds(folder: Path) -> list[int]:
+    """The rounds with a manifest; a link in the place of their folder is told of as a stray."""
+    try:
+        return manifests.rounds(folder)
+    except Damaged:
+        return []
 
 
 def _names(folder: Path, name: str) -> list[str]:
@@ -258,15 +305,18 @@ def _names(folder: Path, name: str) -> list[str]:
         return []
 
 
-def _inside(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _is_object(folder: Path, path: Path) -> bool:
+def _look(folder: Path, name: str) -> os.stat_result | None:
+    """What is there, a link being a link; what is behind one is not there."""
     try:
-        return path == folder.joinpath(*object_parts(path.stem))
-    except ValueError:
-        return False
+        return files.look(folder, name)
+    except Damaged:
+        return None
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    """Whether a file or folder of the session is there, itself and not a link."""
+    found = _look(folder, name)
+    return found is not None and (stat.S_ISREG(found.st_mode) or files.is_folder(found))
 
 
 def _stray(where: str) -> Finding:

@@ -15,6 +15,7 @@ from simulator.errors import ConfigError
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import Method
 from simulator.models import ImageShape
+from simulator.training.client import batch_sizes
 
 
 class Built(NamedTuple):
@@ -26,8 +27,8 @@ class Built(NamedTuple):
     engine: Engine
 
 
-def build(config: Config, data_dir: Path) -> Built:
-    """Load and divide the data, deal out the models, check the method's needs.
+def build(config: Config, data_dir: Path, begun: int = 0) -> Built:
+    """Load and divide the data, deal out the models, check the method's needs; `begun` is the round it began after.
 
     Raises ConfigError or DataError before anything is trained or written.
     """
@@ -40,35 +41,71 @@ def build(config: Config, data_dir: Path) -> Built:
         ClientInfo(number, architecture, client.num_train, client.classes)
         for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
     )
-    return _assembled(config, data, clients, device)
+    return _assembled(config, data, clients, device, begun)
 
 
-def rebuild(built: Built, config: Config) -> Built:
-    """The same data and models under other settings, or another method; raises ConfigError for unmet needs."""
-    return _assembled(config, built.data, built.federation.clients, built.federation.device)
+def rebuild(built: Built, config: Config, begun: int | None = None) -> Built:
+    """The same data and models under other settings, or another method that begins after round `begun`.
+
+    Raises ConfigError for unmet needs.
+    """
+    federation = built.federation
+    begun = federation.begun if begun is None else begun
+    return _assembled(config, built.data, federation.clients, federation.device, begun)
 
 
 def _assembled(
-    config: Config, data: FederatedData, clients: tuple[ClientInfo, ...], device: torch.device
+    config: Config, data: FederatedData, clients: tuple[ClientInfo, ...], device: torch.device, begun: int
 ) -> Built:
     federation = Federation(
         seed=config.seed,
         rounds=config.rounds,
         num_classes=data.num_classes,
-        shape=ImageShape(*data.image_shape),
+        shape=ImageShape(*data.image_shape, config.models.stem),
         clients=clients,
         training=config.training,
         device=device,
         pretrained=config.federation.pretrained,
+        begun=begun,
     )
     if federation.pretrained:
         for name, architecture in federation.architectures.items():
             models.pretrained.weights(
                 name, architecture, federation.pretrained
             )  # refused now rather than in round 1
+    _refuse_idle_stem(federation)
+    _refuse_batches_of_one(federation)
     method = methods.get(config.method.name)(config.method, federation)
     method.check()
     return Built(data, federation, method, Engine(config, federation, data, method))
+
+
+def _refuse_idle_stem(federation: Federation) -> None:
+    """Raise ConfigError where a stem is asked for and no model has one to choose."""
+    stem = federation.shape.stem
+    if stem is not None and not any(models.get(name).stems for name in federation.architectures):
+        raise ConfigError(
+            f"models.stem = '{stem}' changes nothing here: {', '.join(federation.architectures)} have no stem "
+            "to choose; ResNets, GoogLeNet and MobileNetV2 have. Leave it out, or choose another group."
+        )
+
+
+def _refuse_batches_of_one(federation: Federation) -> None:
+    """Raise ConfigError where BatchNorm would have to normalise a single image, which has no variance."""
+    batch_size = federation.training.batch_size
+    for client in federation.clients:
+        if 1 not in batch_sizes(client.samples, batch_size) or models.trains_on_one_image(
+            federation.architecture_of(client), federation.shape
+        ):
+            continue
+        remedy = (
+            "set training.batch_size to 2 or more"
+            if batch_size == 1
+            else "use fewer clients, a larger data.limit or a smaller test part"
+        )
+        raise ConfigError(
+            f"{client} would train on a batch of one image, which its BatchNorm cannot normalise; {remedy}."
+        )
 
 
 def select_device(wanted: str) -> torch.device:

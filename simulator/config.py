@@ -19,6 +19,7 @@ from simulator.sections import (
     EvaluationConfig,
     FederationConfig,
     MethodConfig,
+    ModelsConfig,
     RuntimeConfig,
     Section,
     TrainingConfig,
@@ -41,11 +42,13 @@ class Config(Section):
     """A whole run. Everything that decides its result is in here, with the data's fingerprint beside it."""
 
     preset: str | None = Field(None, description="the preset it was made from, for the record")
+    profile: str | None = Field(None, description="the profile of that preset; default: the paper's")
     seed: int = Field(0, ge=0, lt=2**63)
     rounds: int = Field(20, ge=1, description="communication rounds T")
     method: Annotated[SerializeAsAny[MethodConfig], BeforeValidator(_read_method)]
     data: DataConfig = DataConfig()
     federation: FederationConfig = FederationConfig()
+    models: ModelsConfig = ModelsConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     wire: WireConfig = WireConfig()
@@ -60,6 +63,10 @@ class Config(Section):
                 f"evaluation.clients draws {self.evaluation.clients} of {self.federation.clients} clients"
             )
         return self
+
+    def begun(self) -> "Config":
+        """The configuration of a run whose method begins now: what that fixes is written out."""
+        return self.model_copy(update={"method": self.method.begun(self.rounds)})
 
     def to_json(self) -> Raw:
         """The complete configuration as plain JSON values; `Config.read` takes it back."""

@@ -1,6 +1,6 @@
 """One round, from the state before it to the state after it and the ledger's record.
 
-keys → participants → for each: downlink, local phases, uplink → merge on the server → evaluation → record.
+rng → participants → for each: downlink, local phases, uplink → aggregation on the server → evaluation → record.
 One direction, no room entered twice; the old state is left as it was.
 """
 
@@ -14,19 +14,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simulator import rng
+from simulator import rng, runners
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.federation import Federation
 from simulator.methods import Method, Uplink
+from simulator.methods.hooks import Hooks
 from simulator.metrics import similarity
-from simulator.metrics.accuracy import Counts, accuracy
+from simulator.metrics.accuracy import accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
-from simulator.runners.base import Decision, Gate, LocalUpdate, RoundInterrupted, always_go
-from simulator.runners.parallel import Runner
+from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
+from simulator.runners.evaluation import Counts, answering, evaluate
 from simulator.tensors import Tensors, named, of_module
 from simulator.training.context import TrainingContext
-from simulator.training.flops import FlopCache, counting_flops
+from simulator.training.flops import FlopCache
 from simulator.wire import Wire
 
 
@@ -38,6 +39,8 @@ class State:
     server: Tensors
     clients: tuple[Tensors, ...]
     record: dict[str, Any] | None
+    trained: frozenset[int] = frozenset()
+    """The clients that have taken part in a round so far, and did not diverge in all of them."""
 
 
 class Engine:
@@ -46,27 +49,26 @@ class Engine:
     def __init__(self, config: Config, federation: Federation, data: FederatedData, method: Method) -> None:
         self._config = config
         self._federation = federation
-        self._method = method
+        self._hooks = Hooks(method, federation)
         self._data = data
         self._test_sizes = [len(client.test) for client in data.clients]
+        self._answers = config.evaluation.model or method.answers
+        self._compares = config.cka.model or self._answers
         wanted = None if config.cka.layers == "all" else config.cka.layers
         if config.cka.every or wanted:
             similarity.common_layers(federation, wanted)  # refused now rather than when it is measured
-        self._runner = Runner(
-            TrainingContext(federation, data, FlopCache()),
-            config.runtime.workers,
-            config.runtime.threads_per_client,
-        )
+        context = TrainingContext(federation, data, FlopCache())
+        self._runner = runners.get(config.runtime.runner)(context, config.runtime)
 
-    def start(self) -> State:
+    def initial_state(self) -> State:
         """The state before round 1. Client models are drawn each from its own stream."""
         self._set_threads()
         clients = []
         for client in self._federation.clients:
             stream = self._federation.stream("client/model", client=client.id)
             model = of_module(self._federation.build(client.architecture, stream))
-            clients.append(self._on_device(named("model", model) | self._method.init_client(client)))
-        return State(0, self._on_device(self._method.init_server()), tuple(clients), None)
+            clients.append(self._on_device(named("model", model) | self._hooks.init_client(client)))
+        return State(0, self._on_device(self._hooks.init_server()), tuple(clients), None)
 
     def take_over(self, state: State, before: Method) -> tuple[State, str]:
         """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
@@ -75,15 +77,15 @@ class Engine:
         what `Method.adopt` says and the rest starts as before round 1. Also returns what became of it, as a sentence.
         """
         self._set_threads()
-        server = self._on_device(self._method.init_server())
-        own = [self._on_device(self._method.init_client(client)) for client in self._federation.clients]
+        server = self._on_device(self._hooks.init_server())
+        own = [self._on_device(self._hooks.init_client(client)) for client in self._federation.clients]
         kept = [
             {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
             for tensors in state.clients
         ]
-        if before.name == self._method.name and _alike([server, *own], [state.server, *kept]):
+        if before.name == self._hooks.name and _alike([server, *own], [state.server, *kept]):
             return state, "what it keeps stays as it is"
-        adopted = self._method.adopt(state.server)
+        adopted = self._hooks.adopt(state.server)
         clients = tuple(
             {name: tensor for name, tensor in tensors.items() if name.startswith("model/")} | fresh
             for tensors, fresh in zip(state.clients, own, strict=True)
@@ -102,7 +104,7 @@ class Engine:
 
         `gate` is asked between clients; `finished` are updates that an earlier attempt at this round brought out, which
         are not computed again. `measure`, asked after evaluation, wants CKA in this round though none is due. Raises
-        Left, with all finished updates, when the gate ends the round early.
+        RoundInterrupted, with all finished updates, when the gate ends the round early.
         """
         began = time.perf_counter()
         self._set_threads()
@@ -119,10 +121,9 @@ class Engine:
             for update in sound
             if update.client.id not in dropped
         ]
-        with counting_flops() as server_flops:
-            server, metrics = (
-                self._method.aggregate(t, state.server, uplinks) if uplinks else (state.server, {})
-            )
+        (server, metrics), server_flops = central.update(
+            self._hooks, self._runner.context, t, state.server, uplinks
+        )
         clients = list(state.clients)
         for update in sound:
             clients[update.client.id] = update.tensors
@@ -130,20 +131,21 @@ class Engine:
 
         counts = self._evaluate(t, state, server, clients, participants, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
-        cka = self.cka(clients) if due or measure() else None
+        after = State(t, server, tuple(clients), None, state.trained | {update.client.id for update in sound})
+        cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
 
         before = state.record
         record: dict[str, Any] = {
             "round": t,
-            "method": self._method.name,
+            "method": self._hooks.name,
             "participants": list(participants),
             "diverged": [update.client.id for update in updates if update.diverged],
             "accuracy": accuracy(counts, self._test_sizes, before and before["accuracy"]),
             "loss": _losses(updates, len(clients)),
             "bytes": wire.traffic(before and before["bytes"]),
             "params": wire.params(),
-            "flops": _flops(sum(update.flops for update in updates), server_flops.total),
+            "flops": _flops(sum(update.flops for update in updates), server_flops),
             "cka": cka,
             "method_metrics": _phase_metrics(sound) | metrics,
             "timing": {
@@ -156,7 +158,7 @@ class Engine:
         }
         if self._config.wire.drop:
             record["dropped"] = dropped
-        return State(t, server, tuple(clients), record)
+        return replace(after, record=record)
 
     def participants(self, round: int) -> tuple[int, ...]:
         """S^t: N·C clients drawn without replacement, ascending."""
@@ -166,15 +168,31 @@ class Engine:
         draw = rng.numpy_stream(self._config.seed, "participants", round).choice(total, wanted, replace=False)
         return tuple(sorted(int(client) for client in draw))
 
-    def cka(self, clients: Sequence[Tensors]) -> dict[str, Any]:
-        """How alike the clients' models are, layer by layer, as the ledger has it. Raises ConfigError."""
+    def cka(self, state: State) -> dict[str, Any]:
+        """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
+
+        Compared are the models that local training left, of clients that have been trained, or those that every
+        client would receive next: `cka.model`.
+        """
         settings = self._config.cka
         layers = similarity.common_layers(
             self._federation, None if settings.layers == "all" else settings.layers
         )
+        aggregated = self._compares == "aggregated"
+        if not (aggregated or settings.untrained):
+            layers = similarity.among(layers, state.trained)
         probe = similarity.probe(self._data, self._config.seed, settings.probe)
+
+        def tensors(client: int) -> Tensors:
+            if not aggregated:
+                return state.clients[client]
+            info = self._federation.clients[client]
+            payload = self._hooks.downlink(state.round + 1, state.server, info)
+            job = Job(state.clients[client], payload)
+            return answering(self._hooks, self._runner.context, info, state.round + 1, job).tensors()
+
         return similarity.measure(
-            self._runner.context, self._runner.each, clients.__getitem__, layers, probe, settings.debiased
+            self._runner.context, self._runner.each, tensors, layers, probe, settings.debiased
         )
 
     def close(self) -> None:
@@ -194,7 +212,7 @@ class Engine:
         """The participants' updates in client order, and the seconds for which the gate held all of them back."""
         clients = self._federation.clients
         jobs = {
-            k: (state.clients[k], wire.down(k, self._method.downlink(t, state.server, clients[k])))
+            k: Job(state.clients[k], wire.down(k, self._hooks.downlink(t, state.server, clients[k])))
             for k in participants
         }
         done = len(finished)
@@ -208,20 +226,20 @@ class Engine:
             if (phase := update.diverged) is not None:
                 observe(ClientDiverged(t, update.client.id, phase))
 
-        def guarded(updates: Sequence[LocalUpdate], running: int) -> Decision:
+        def timed(updates: Sequence[LocalUpdate], running: int) -> Decision:
             nonlocal held, since
-            verdict = gate([*finished.values(), *updates], running)
-            if verdict == "hold" and not running:
+            decision = gate([*finished.values(), *updates], running)
+            if decision == "hold" and not running:
                 since = since or time.perf_counter()
             elif since is not None:
                 held, since = held + time.perf_counter() - since, None
-            return verdict
+            return decision
 
         left_to_do = {client: job for client, job in jobs.items() if client not in finished}
         try:
-            updates = self._runner.update(self._method, t, left_to_do, tell, guarded)
-        except RoundInterrupted as left:
-            raise RoundInterrupted([*finished.values(), *left.updates]) from None
+            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed)
+        except RoundInterrupted as interrupted:
+            raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
         by_client = dict(finished) | {update.client.id: update for update in updates}
         return [by_client[client] for client in participants], held
 
@@ -236,7 +254,7 @@ class Engine:
     ) -> dict[int, Counts]:
         """Correct answers of every client whose model changed since it was last evaluated, or as configured."""
         settings = self._config.evaluation
-        aggregated = settings.model == "aggregated"
+        aggregated = self._answers == "aggregated"
         if isinstance(settings.clients, int):
             draw = rng.numpy_stream(self._config.seed, "evaluate", t).choice(
                 len(clients), settings.clients, replace=False
@@ -249,16 +267,11 @@ class Engine:
         observe(EvaluationStarted(t, len(chosen)))
         infos = self._federation.clients
         jobs = {
-            k: (clients[k], self._method.downlink(t + 1, server, infos[k]) if aggregated else None)
+            k: Job(clients[k], self._hooks.downlink(t + 1, server, infos[k]) if aggregated else None)
             for k in chosen
         }
-        # Clients that answer alike are evaluated once: InCo's hundred, say, are five models on one test set.
-        models = {k: self._method.received_model(infos[k]) if aggregated else k for k in chosen}
-        alike = {k: (models[k], self._data.clients[k].test.data_ptr()) for k in chosen}
-        first = {answers: k for k, answers in reversed(alike.items())}
-        once = {k: jobs[k] for k in chosen if first[alike[k]] == k}
-        counts = self._runner.evaluate(self._method, t, once, settings.batch_size)
-        return {k: counts[first[alike[k]]] for k in chosen}
+        # What depends on the round goes with the payload: it is the next one's.
+        return evaluate(self._runner, self._hooks, t + aggregated, jobs, settings.batch_size)
 
     def _set_threads(self) -> None:
         """The server computes with as many threads as a client, or a resumed process could add up differently."""

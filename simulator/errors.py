@@ -19,6 +19,10 @@ class ConfigError(HtflError):
     exit_code = 2
 
 
+class MethodError(ConfigError):
+    """A method failed, or handed back what cannot be used: its author's to mend, or its settings'."""
+
+
 class DataError(HtflError):
     """A data set that is missing, damaged or cannot be divided as asked."""
 

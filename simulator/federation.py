@@ -42,6 +42,8 @@ class Federation:
     device: torch.device
     pretrained: str | bool = False
     """Where clients' initial weights come from, if they are not drawn: True for the hub's, else a path."""
+    begun: int = 0
+    """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
 
     @cached_property
     def architectures(self) -> Mapping[str, Network]:

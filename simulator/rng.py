@@ -33,7 +33,12 @@ def numpy_stream(seed: int, purpose: str, round: int = 0, client: int = EVERYONE
 def torch_stream(
     seed: int, purpose: str, round: int = 0, client: int = EVERYONE, device: torch.device | str = "cpu"
 ) -> torch.Generator:
-    """A torch generator for one purpose (initial weights, batch order, dropout), on `device`."""
+    """A torch generator for one purpose (initial weights, batch order, dropout), on `device`.
+
+    The meta device has no values to draw: what is given for it stays on the CPU.
+    """
+    if torch.device(device).type == "meta":
+        device = "cpu"
     return torch.Generator(device=device).manual_seed(seed_of(seed, purpose, round, client) % 2**63)
 
 
@@ -57,14 +62,16 @@ _ATTENTION = {"scaled_dot_product_attention": 4, "multi_head_attention_forward":
 
 
 class drawing_from(TorchFunctionMode):
-    """A context in which this thread's torch functions draw from `stream`, on the stream's device.
+    """A context in which this thread's torch functions draw from `stream`.
 
-    Raises TypeError at a function whose draws cannot be directed; determinism is never given up silently.
+    What is drawn on another device than the stream's comes from a stream of the same seed there. Raises TypeError at a
+    function whose draws cannot be directed; determinism is never given up silently.
     """
 
     def __init__(self, stream: torch.Generator) -> None:
         super().__init__()
         self.stream = stream
+        self._elsewhere: dict[torch.device, torch.Generator] = {}
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
@@ -73,7 +80,7 @@ class drawing_from(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name in _TAKES_GENERATOR:
             if kwargs.get("generator") is None:
-                kwargs = {**kwargs, "generator": self.stream}
+                kwargs = {**kwargs, "generator": self._on(_device_drawn_on(args, kwargs))}
         elif name in _DROPOUT_DIMS:
             return self._dropout(_DROPOUT_DIMS[name], *args, **kwargs)
         elif name in _ATTENTION:
@@ -92,8 +99,28 @@ class drawing_from(TorchFunctionMode):
             input.shape[:channel_dims] + (1,) * (input.dim() - channel_dims) if channel_dims else input.shape
         )
         keep = torch.empty(shape, dtype=input.dtype, device=input.device)
-        keep = keep.bernoulli_(1.0 - p, generator=self.stream).div_(1.0 - p) if p < 1.0 else keep.zero_()
+        stream = self._on(input.device)
+        keep = keep.bernoulli_(1.0 - p, generator=stream).div_(1.0 - p) if p < 1.0 else keep.zero_()
         return input.mul_(keep) if inplace else input * keep
+
+    def _on(self, device: torch.device) -> torch.Generator | None:
+        """The stream for draws on a device; none where there are no values to draw."""
+        if device.type == "meta":
+            return None
+        if device.type == self.stream.device.type:
+            return self.stream
+        if device not in self._elsewhere:
+            twin = torch.Generator(device=device).manual_seed(self.stream.initial_seed())
+            self._elsewhere[device] = twin
+        return self._elsewhere[device]
+
+
+def _device_drawn_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+    """Where a drawing function puts what it draws: where it is told to, else beside the tensor it is given."""
+    if (device := kwargs.get("device")) is not None:
+        return torch.device(device)
+    given = next((arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)), None)
+    return given.device if given is not None else torch.get_default_device()
 
 
 def _refuse_dropping(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ They stand on the ground, so that data, training and methods can name theirs; `c
 """
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -24,10 +24,14 @@ class DataConfig(Section):
     partition: Literal["pathological", "dirichlet", "iid"] = "pathological"
     classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
     alpha: float = Field(0.5, gt=0, description="dirichlet: concentration of the classes' shares")
-    quantity: Literal["varied", "equal"] = Field(
-        "varied", description="pathological, iid: sizes of the shares"
+    cap: bool = Field(
+        True, description="dirichlet: who has a fair share takes nothing of the classes that follow (FedDF)"
     )
-    min_samples: int = Field(10, ge=1, description="dirichlet: the fewest samples a client may hold")
+    quantity: Literal["varied", "equal", "pfllib"] = Field(
+        "varied",
+        description="pathological, iid: sizes of the shares; pathological: classes and sizes as in PFLlib",
+    )
+    min_samples: int = Field(10, ge=1, description="dirichlet, pfllib: the fewest samples a client may hold")
     split: str = Field(
         "8:1:1", description="train:test, train:eval:test, or 'global' for the data set's own test set"
     )
@@ -37,6 +41,12 @@ class DataConfig(Section):
     )
     rgb: bool = Field(False, description="give grey images three equal channels")
     seed: int | None = Field(None, ge=0, lt=2**63, description="of the partition; default: the run's seed")
+
+    @model_validator(mode="after")
+    def _pfllibs_rule_deals_classes(self) -> "DataConfig":
+        if self.quantity == "pfllib" and self.partition != "pathological":
+            raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        return self
 
     @field_validator("split")
     @classmethod
@@ -73,6 +83,15 @@ class FederationConfig(Section):
         return self
 
 
+class ModelsConfig(Section):
+    """How models are built, where an architecture leaves a choice."""
+
+    stem: Literal["imagenet", "cifar"] | None = Field(
+        None,
+        description="first layers of ResNets and their like: 7×7/2 and pooling, or 3×3; default: 3×3 up to 64 pixels",
+    )
+
+
 class TrainingConfig(Section):
     """Local training, unless a method's phase says otherwise. The optimiser starts afresh each round."""
 
@@ -82,6 +101,12 @@ class TrainingConfig(Section):
     lr: float = Field(0.01, gt=0, description="learning rate η")
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
+    augment: tuple[Literal["flip", "crop", "cutout", "erase"], ...] = Field(
+        (), description="random changes to training images, in this order: flip, crop, cutout, erase"
+    )
+    clip: float | None = Field(
+        None, gt=0, description="largest norm of a step's gradient over all it trains; default: no clipping"
+    )
     on_divergence: Literal["continue", "stop"] = Field(
         "continue", description="after a round in which a client diverged: go on with the others, or stop"
     )
@@ -97,8 +122,9 @@ class EvaluationConfig(Section):
     """Who is evaluated at the end of a round, and with which model."""
 
     clients: Literal["all", "participants"] | Annotated[int, Field(ge=1)] = "all"
-    model: Literal["local", "aggregated"] = Field(
-        "local", description="the model local training left, or the one the client would receive next"
+    model: Literal["local", "aggregated"] | None = Field(
+        None,
+        description="the model local training left, or the one the client would receive next; default: the method's",
     )
     batch_size: int = Field(1024, ge=1)
 
@@ -122,6 +148,7 @@ class RuntimeConfig(Section):
         None, ge=1, description="clients trained at a time; default: the machine's cores"
     )
     threads_per_client: int = Field(1, ge=1)
+    runner: str = Field("parallel", description="how clients are computed: parallel, or sequential")
 
 
 class CheckpointConfig(Section):
@@ -140,12 +167,23 @@ class CkaConfig(Section):
     probe: int = Field(256, ge=4, description="images in the probe batch")
     layers: Literal["all"] | tuple[str, ...] = Field("all", description="which, by name, as 'stage3'")
     debiased: bool = Field(False, description="the unbiased estimate of HSIC, for small probes")
+    model: Literal["local", "aggregated"] | None = Field(
+        None, description="whose layers: as evaluation.model has it; default: the models that are evaluated"
+    )
+    untrained: bool = Field(
+        False,
+        description="count clients that have never taken part, with their initial models; else leave them out",
+    )
 
 
 class MethodConfig(Section):
     """Base of the methods' own sections; each method adds its paper's symbols."""
 
     name: str
+
+    def begun(self, rounds: int) -> Self:
+        """The section with what is fixed when the method begins, in a run of so many rounds; an extension leaves it."""
+        return self
 
 
 def split_shares(split: str) -> tuple[float, ...]:

@@ -5,9 +5,13 @@ Names read `part/parameter`, as `model/conv1.weight` or `adapter/down.weight`.
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor, nn
 
 Tensors = dict[str, Tensor]
+
+TRAVELS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32})
+"""The dtypes of payloads: values travel as floats, labels and counts as int32."""
 
 
 def named(part: str, tensors: Mapping[str, Tensor]) -> Tensors:
@@ -29,6 +33,13 @@ def of_module(module: nn.Module) -> Tensors:
 def floating(tensors: Mapping[str, Tensor]) -> Tensors:
     """Weights and running statistics; integer counters stay where they are, they have no mean."""
     return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
+
+
+def nonzero_rows(tensor: Tensor) -> Tensor:
+    """Indices of the rows of a matrix that are not all zero, ascending, int64; all rows where there are no values."""
+    if tensor.is_meta:
+        return torch.arange(len(tensor), device=tensor.device)
+    return tensor.any(dim=1).nonzero().flatten()
 
 
 def total_bytes(tensors: Mapping[str, Tensor]) -> int:

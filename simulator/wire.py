@@ -12,9 +12,7 @@ from torch import Tensor
 
 from simulator import rng
 from simulator.sections import WireConfig
-from simulator.tensors import Tensors, total_bytes
-
-TRAVELS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32})
+from simulator.tensors import TRAVELS, Tensors, total_bytes
 
 STATISTICS = ("running_mean", "running_var")
 """BatchNorm's: measured, not learned, so no update to disturb; and noise could make a variance negative."""

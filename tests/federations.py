@@ -11,19 +11,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import checkpoints
 from simulator import methods, rng
-from simulator.builder import Built, build
+from simulator.builder import Built, build, rebuild
 from simulator.config import Config
+from simulator.contract.bits import bits as bits
+from simulator.contract.bits import committed as committed
+from simulator.contract.bits import state_bits as state_bits
+from simulator.contract.bits import untimed as untimed
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
 from simulator.engine import Engine, State
 from simulator.federation import ClientInfo, Federation
+from simulator.methods import Aggregated, Method, Uplink
+from simulator.methods.hooks import Hooks
 from simulator.models import GROUPS, ImageShape
 from simulator.nested import merged
 from simulator.progress import Observer, unobserved
+from simulator.runners import Job, LocalUpdate, central
+from simulator.runners.local import update
 from simulator.sections import TrainingConfig
+from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -82,37 +90,23 @@ def built(config: Config, images: ImageSet | None = None) -> Built:
         return build(config, Path())
 
 
+def settings(parts: Built, **sections: Any) -> Built:
+    """The same data and models under other settings."""
+    config = Config.read(merged(parts.engine._config.to_json(), sections))
+    return rebuild(parts, config)
+
+
 def run(engine: Engine, rounds: int, observe: Observer = unobserved) -> State:
     """The state after so many rounds."""
-    state = engine.start()
+    state = engine.initial_state()
     for _ in range(rounds):
         state = engine.round(state, observe)
     return state
 
 
-def bits(tensors: Mapping[str, Tensor]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    """Names, dtypes, shapes and bytes, so that two states compare bit for bit, NaN or not."""
-    return {
-        name: (str(tensor.dtype), tuple(tensor.shape), tensor.contiguous().numpy().tobytes())
-        for name, tensor in tensors.items()
-    }
-
-
-def state_bits(state: State) -> dict[str, Any]:
-    """Every tensor of the server and the clients, bit for bit."""
-    return {"server": bits(state.server), "clients": [bits(tensors) for tensors in state.clients]}
-
-
-def untimed(record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A ledger record without the one part that may differ between equal runs."""
-    return {key: value for key, value in (record or {}).items() if key != "timing"}
-
-
-def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
-    session = checkpoints.SessionReader(folder)
-    states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
-    return [untimed(record) for record in session.records()], states
+def replaced(state: State, **changes: Any) -> State:
+    """The state with other tensors."""
+    return replace(state, **changes)
 
 
 def federation(
@@ -158,6 +152,23 @@ def pixels(images: Tensor, labels: Tensor, clients: Sequence[Tensor], num_classe
 def context(parts: Built) -> TrainingContext:
     """Where the clients of these parts work."""
     return TrainingContext(parts.federation, parts.data, FlopCache())
+
+
+def updated(
+    parts: Built, client: int, tensors: Mapping[str, Tensor], payload: Tensors, round: int = 1
+) -> LocalUpdate:
+    """What client k brings out of round t."""
+    hooks = Hooks(parts.method, parts.federation)
+    info = parts.federation.clients[client]
+    return update(hooks, context(parts), info, round, Job(tensors, payload))
+
+
+def served(
+    method: Method, server: Mapping[str, Tensor], uplinks: Sequence[Uplink], round: int = 1
+) -> Aggregated:
+    """The server's state and figures after its part of round t: aggregation, and its own training if it has any."""
+    place = TrainingContext(method.federation, None, FlopCache())  # the server has no data
+    return central.update(Hooks(method, method.federation), place, round, server, uplinks).aggregated
 
 
 def local(parts: Built, client: int, tensors: Mapping[str, Tensor], round: int = 1) -> LocalClient:

@@ -15,6 +15,7 @@ def test_mean_weighted_and_spread() -> None:
         "min": 0.5,
         "max": 1.0,
         "best_mean": 0.75,
+        "best_weighted": 0.875,
         "per_client": [0.5, 1.0],
     }
 
@@ -39,6 +40,14 @@ def test_the_best_mean_is_kept_when_the_mean_falls_and_raised_when_it_rises() ->
     worse = accuracy({0: (6, 10)}, [10], first)
     better = accuracy({0: (9, 10)}, [10], worse)
     assert [r["best_mean"] for r in (first, worse, better)] == [0.8, 0.8, 0.9]
+
+
+def test_the_best_weighted_is_of_its_own_round() -> None:
+    """Ten and forty images: 10/10 and 10/40, then 4/10 and 32/40. Means 0.625 and 0.6, weighted 0.4 and 0.72."""
+    first = accuracy({0: (10, 10), 1: (10, 40)}, [10, 40], None)
+    second = accuracy({0: (4, 10), 1: (32, 40)}, [10, 40], first)
+    assert (first["best_mean"], first["best_weighted"]) == (0.625, 0.4)
+    assert (second["best_mean"], second["best_weighted"]) == (0.625, 0.72)
 
 
 def test_the_record_before_is_not_changed() -> None:

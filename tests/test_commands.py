@@ -299,7 +299,7 @@ def test_switches_killed_and_resumed_give_the_run_left_alone(tmp_path: Path) -> 
         ({"method": "fedavg", "set": ["method.nosuch=1"]}, "unknown key"),
         ({"method": None, "set": ["data.alpha=0.1"]}, "cannot change within a run"),
         ({"method": "lg_fedavg", "set": []}, "nothing would change"),
-        ({"method": None, "set": ["rounds=1"]}, "round 1 is done"),
+        ({"method": None, "set": ["rounds=1"]}, "no round is left for it: round 2 is done, or under way"),
         ({"method": "heteroavg"}, "needs nested architectures"),
     ],
     ids=["unknown", "key", "data", "nothing", "rounds", "needs"],
@@ -364,6 +364,45 @@ def test_the_observer_hears_the_rounds_of_a_new_total(tmp_path: Path) -> None:
     Session.create(config(), folder, tmp_path).run(operator)
     totals = [event.rounds for event in operator.seen if isinstance(event, RoundStarted)]
     assert totals == [4, 5, 5, 5, 5]
+
+
+def test_a_switch_asked_for_in_the_last_round_is_refused_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(4, 1), "switch", {"method": "fedssa", "set": []}))
+    Session.create(config(), folder, tmp_path).run(operator)
+    assert operator.answers() == [("switch", "refused", None)]
+    answer = checkpoints.answer(folder, operator.posted[0].id)
+    assert answer is not None and "no round is left for it" in answer.message
+    assert not any(isinstance(event, Switched) for event in operator.seen)
+    assert kinds(folder) == ["started", "refused", "stopped"]
+    assert federations.committed(folder) == alone(tmp_path, config())
+
+
+def test_a_switch_asked_for_in_the_last_round_that_brings_more_rounds_takes_hold(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(4, 1), "switch", {"method": "fedssa", "set": ["rounds=6"]}))
+    assert Session.create(config(), folder, tmp_path).run(operator) == RunOutcome("finished", 6)
+    assert operator.answers() == [("switch", "applied", 5)]
+    methods = [record["method"] for record in checkpoints.SessionReader(folder).records()]
+    assert methods == ["lg_fedavg"] * 4 + ["fedssa"] * 2
+
+
+def test_a_switch_that_came_too_late_to_be_read_waits_until_the_run_is_extended(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    Session.create(config(), folder, tmp_path).run()
+    late = checkpoints.post(folder, "switch", {"method": "fedssa", "set": []})
+    with Session.resume(folder, tmp_path) as session:
+        assert session.finished
+        assert session.run() == RunOutcome("finished", 4)
+    assert checkpoints.pending(folder) == [late]
+
+    checkpoints.post(folder, "switch", {"method": None, "set": ["rounds=6"]})
+    assert Session.resume(folder, tmp_path).run() == RunOutcome("finished", 6)
+    methods = [record["method"] for record in checkpoints.SessionReader(folder).records()]
+    assert methods == ["lg_fedavg"] * 4 + ["fedssa"] * 2
+    answer = checkpoints.answer(folder, late.id)
+    assert answer is not None and (answer.outcome, answer.round) == ("applied", 5)
+    assert checkpoints.verify(folder) == []
 
 
 # CKA on demand

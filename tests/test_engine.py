@@ -2,13 +2,11 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from simulator import methods
 from simulator.builder import Built
 from simulator.engine import State
 from simulator.errors import ConfigError
@@ -20,7 +18,6 @@ from simulator.progress import (
     RoundStarted,
     unobserved,
 )
-from simulator.runners import parallel
 from simulator.tensors import part
 from tests import federations
 
@@ -29,7 +26,7 @@ RECORD = {
     "method": None,
     "participants": None,
     "diverged": None,
-    "accuracy": {"mean", "std", "weighted", "min", "max", "best_mean", "per_client"},
+    "accuracy": {"mean", "std", "weighted", "min", "max", "best_mean", "best_weighted", "per_client"},
     "loss": {"mean", "per_client"},
     "bytes": {
         "up",
@@ -117,7 +114,7 @@ def test_fedlora_records_the_loss_of_its_second_phase_too() -> None:
 
 def test_totals_of_traffic_go_on_from_round_to_round() -> None:
     engine = built("lg_fedavg").engine
-    first = engine.round(engine.start(), unobserved)
+    first = engine.round(engine.initial_state(), unobserved)
     second = engine.round(first, unobserved)
     each = record(first)["bytes"]["up"]
     assert each == 3 * (8 * 4 + 4) * 4  # three heads of 8 features and 4 classes
@@ -127,7 +124,7 @@ def test_totals_of_traffic_go_on_from_round_to_round() -> None:
 def test_training_learns() -> None:
     """Two classes a client, told apart by their patterns."""
     engine = built(training={"epochs": 3}).engine
-    first = engine.round(engine.start(), unobserved)
+    first = engine.round(engine.initial_state(), unobserved)
     assert record(federations.run(engine, 15))["accuracy"]["mean"] > max(
         0.9, record(first)["accuracy"]["mean"]
     )
@@ -140,7 +137,7 @@ def events(parts: Built, state: State) -> tuple[State, list[Event]]:
 
 def test_an_observer_hears_of_the_round_as_it_goes() -> None:
     parts = built()
-    end, heard = events(parts, parts.engine.start())
+    end, heard = events(parts, parts.engine.initial_state())
     participants = tuple(record(end)["participants"])
     assert heard[0] == RoundStarted(1, 3, participants)
     trained = [event for event in heard if isinstance(event, ClientTrained)]
@@ -155,7 +152,7 @@ def test_an_observer_hears_of_the_round_as_it_goes() -> None:
 def evaluated(rounds: int, **evaluation: Any) -> list[list[bool]]:
     """Which clients have an accuracy, after each round."""
     engine = built(evaluation=evaluation, federation={"participation": 0.25}).engine
-    state, known = engine.start(), []
+    state, known = engine.initial_state(), []
     for _ in range(rounds):
         state = engine.round(state, unobserved)
         known.append([value is not None for value in record(state)["accuracy"]["per_client"]])
@@ -183,7 +180,7 @@ def test_a_number_of_clients_is_drawn_for_evaluation() -> None:
 def test_evaluating_participants_only_tells_the_same_as_evaluating_everyone() -> None:
     """After round 1 only the participants' models change, so that the others' accuracy stands."""
     parts = built()
-    first = parts.engine.round(parts.engine.start(), unobserved)
+    first = parts.engine.round(parts.engine.initial_state(), unobserved)
     second = parts.engine.round(first, unobserved)
     assert record(second)["accuracy"]["per_client"] == [by_hand(parts, second, k) for k in range(4)]
 
@@ -232,7 +229,7 @@ def astray(state: State, client: int, **tensors: torch.Tensor) -> State:
 def poisoned(parts: Built) -> tuple[State, int]:
     """The state before round 1 with a NaN in the first layer of one participant."""
     client = parts.engine.participants(1)[1]
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     weight = torch.full_like(start.clients[client]["model/fc1.weight"], torch.nan)
     return astray(start, client, **{"fc1.weight": weight}), client
 
@@ -244,7 +241,7 @@ def exploding(parts: Built) -> tuple[State, int]:
     learning rate 1000.
     """
     client = parts.engine.participants(1)[1]
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     model = part(start.clients[client], "model")
     tensors = {name: torch.zeros_like(model[name]) for name in ("fc2.weight", "head.weight", "head.bias")}
     tensors["fc2.bias"] = torch.full_like(model["fc2.bias"], 1e38)
@@ -282,7 +279,7 @@ def test_a_client_whose_last_step_explodes_is_named_and_the_others_go_on(method:
 @pytest.mark.parametrize("method", ["standalone", "lg_fedavg", "fedgh", "fedssa", "fedlora"])
 def test_a_round_in_which_all_diverge_leaves_everything_as_it_was(method: str) -> None:
     parts = built(method)
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     for client in range(4):
         weight = torch.full_like(start.clients[client]["model/fc1.weight"], torch.nan)
         start = astray(start, client, **{"fc1.weight": weight})
@@ -292,49 +289,13 @@ def test_a_round_in_which_all_diverge_leaves_everything_as_it_was(method: str) -
     assert record(end)["loss"]["mean"] is None
 
 
-@pytest.mark.parametrize("name", ["fedavg", "scaffold", "moon", "heteroavg", "inco_avg", "inco_moon"])
-def test_equal_models_on_one_test_set_are_evaluated_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in InCo's tables: the aggregated models, of few architectures, on the global test set."""
-    settings = federations.config(
-        name,
-        federation={"clients": 6},
-        data={"split": "global"},
-        evaluation={"model": "aggregated"},
-        rounds=2,
-    )
-    images = federations.generated()
-    images = replace(images, test_from=len(images) - 40)
-    evaluated: list[int] = []
-    evaluate = parallel.evaluate
-    monkeypatch.setattr(parallel, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
-    once = federations.run(federations.built(settings, images).engine, 2).record
-    architectures = len(
-        {client.architecture for client in federations.built(settings, images).federation.clients}
-    )
-    assert len(evaluated) == 2 * architectures
-
-    monkeypatch.setattr(methods.get(name), "received_model", lambda self, client: client.id)
-    each = federations.run(federations.built(settings, images).engine, 2).record
-    assert len(evaluated) == 2 * architectures + 2 * 6
-    assert once is not None and each is not None
-    assert once["accuracy"] == each["accuracy"]
-
-
-def test_clients_with_test_data_of_their_own_are_evaluated_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluated: list[int] = []
-    evaluate = parallel.evaluate
-    monkeypatch.setattr(parallel, "evaluate", lambda *of: (evaluated.append(of[2].id), evaluate(*of))[1])
-    federations.run(built("fedavg", evaluation={"model": "aggregated"}).engine, 1)
-    assert sorted(evaluated) == [0, 1, 2, 3]
-
-
 # CKA
 
 
 def test_cka_is_measured_every_so_many_rounds_and_left_out_otherwise() -> None:
     engine = federations.built(federations.config("standalone", cka={"every": 2})).engine
     seen: list[Any] = []
-    state = engine.start()
+    state = engine.initial_state()
     for _ in range(4):
         state = engine.round(state, lambda event: None)
         assert state.record is not None
@@ -348,6 +309,40 @@ def test_measuring_cka_changes_no_result() -> None:
     plain = federations.run(federations.built(federations.config("lg_fedavg")).engine, 3)
     measured = federations.run(federations.built(federations.config("lg_fedavg", cka={"every": 1})).engine, 3)
     assert federations.state_bits(plain) == federations.state_bits(measured)
+
+
+def cka(name: str, rounds: int = 1, **sections: Any) -> Any:
+    """CKA as the last round's record has it, all four clients of one architecture."""
+    settings = {"federation": {"group": "tiny_cnn"}, "cka": {"every": 1}}
+    engine = federations.built(federations.config(name, **{**settings, **sections})).engine
+    record = federations.run(engine, rounds).record
+    assert record is not None
+    return record["cka"]
+
+
+def test_cka_compares_the_models_that_are_evaluated() -> None:
+    """Clients that would receive the same model are alike in every layer; those that training left are not."""
+    aggregated = cka("fedavg", evaluation={"model": "aggregated"})
+    assert set(aggregated["layers"].values()) == {1.0}
+    local = cka("fedavg")
+    assert all(value < 1.0 for value in local["layers"].values())
+    asked = cka("fedavg", cka={"every": 1, "model": "aggregated"})
+    assert asked == aggregated
+
+
+def test_clients_that_have_never_taken_part_are_left_out_of_cka_or_counted() -> None:
+    """Three of four clients take part in round 1."""
+    out, counted = (cka("fedavg", cka={"every": 1, "untrained": each}) for each in (False, True))
+    for matrix in out["matrix"].values():
+        assert sum(value is not None for row in matrix for value in row) == 3 * 3
+    for matrix in counted["matrix"].values():
+        assert all(value is not None for row in matrix for value in row)
+
+
+def test_a_client_stays_in_cka_once_it_has_been_trained() -> None:
+    """In five rounds of three of four clients everybody has had a turn."""
+    matrix = cka("fedavg", rounds=5)["matrix"]["conv1"]
+    assert all(value is not None for row in matrix for value in row)
 
 
 def test_cka_is_the_same_whatever_the_number_of_workers() -> None:

@@ -92,7 +92,7 @@ def test_the_examples_loss_holds_the_head_to_the_received_one() -> None:
     """A head of 4·8 + 4 numbers, each ½ away from the received one: ρ · 36 · ¼ more than cross-entropy alone."""
     plugins.load(EXAMPLE)
     parts = federations.built(federations.config("median_head", method={"rho": 2.0}))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     local = federations.local(parts, 0, state.clients[0])
     parts.method.receive(local, parts.method.downlink(1, state.server, local.info))
     (phase,) = parts.method.phases(local)
@@ -101,7 +101,7 @@ def test_the_examples_loss_holds_the_head_to_the_received_one() -> None:
         for weights in local.nets.model.head.parameters():
             weights += 0.5
     batch = local.batch(local.train)
-    extra = phase.loss(local.nets, phase.state, batch) - cross_entropy(local.nets, {}, batch)
+    extra = phase.loss(local.nets, phase.state, batch, {}) - cross_entropy(local.nets, {}, batch, {})
     assert extra.item() == pytest.approx(2.0 * 36 * 0.25, rel=1e-5)
 
 

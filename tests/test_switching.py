@@ -41,7 +41,7 @@ def parts(group: str) -> Built:
 def begun(group: str, name: str) -> tuple[Built, State]:
     """A method's parts, and the state after its first round."""
     built = rebuild(parts(group), config(group, name))
-    return built, built.engine.round(built.engine.start(), unobserved)
+    return built, built.engine.round(built.engine.initial_state(), unobserved)
 
 
 def runnable(group: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_fedkd_decomposes_the_meme_it_takes_over() -> None:
 def test_a_method_that_finds_nothing_of_its_own_starts_afresh_and_says_so() -> None:
     _, taken, said = switched("tiny", "standalone", "fedlora")
     new = rebuild(parts("tiny"), config("tiny", "fedlora"))
-    assert federations.bits(taken.server) == federations.bits(new.engine.start().server)
+    assert federations.bits(taken.server) == federations.bits(new.engine.initial_state().server)
     assert said == "starts adapter afresh"
 
 

@@ -208,7 +208,7 @@ def test_a_lost_uplink_is_recorded_not_counted_and_not_merged() -> None:
 
 def test_a_round_whose_uplinks_are_all_lost_leaves_the_server_as_it_was() -> None:
     parts = federations.built(federations.config("fedavg", wire={"drop": 0.999}))
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     end = parts.engine.round(start, lambda event: None)
     assert end.record["dropped"] == end.record["participants"]
     assert federations.bits(end.server) == federations.bits(start.server)

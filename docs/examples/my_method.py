@@ -42,9 +42,9 @@ class MedianHead(Method):
         received = {name: tensor.clone() for name, tensor in of_module(local.nets.model.head).items()}
         return [Phase("model", self.loss, state=received)]
 
-    def loss(self, nets, state, batch):
-        drift = sum(((p - state[name]) ** 2).sum() for name, p in nets.model.head.named_parameters())
-        return F.cross_entropy(nets.model(batch.x), batch.y) + self.config.rho * drift
+    def loss(self, nets, state, batch, draws):
+        distance = sum(((p - state[name]) ** 2).sum() for name, p in nets.model.head.named_parameters())
+        return F.cross_entropy(nets.model(batch.x), batch.y) + self.config.rho * distance
 
     def uplink(self, local):
         return named("head", of_module(local.nets.model.head))

@@ -186,12 +186,18 @@ def _partitioned(config: DataConfig, clients: int, seed: int, images: ImageSet, 
     """The clients' shares of the first `upto` images."""
     labels, num_classes = images.labels[:upto], len(images.classes)
     stream = rng.numpy_stream(seed, "data/partition")
+    if config.partition == "dirichlet":
+        return partition.dirichlet(
+            labels, num_classes, clients, config.alpha, config.min_samples, stream, config.cap
+        )
+    if config.quantity == "pfllib":
+        return partition.pathological_as_pfllib(
+            labels, num_classes, clients, config.classes_per_client, config.min_samples, stream
+        )
     if config.partition == "pathological":
         return partition.pathological(
             labels, num_classes, clients, config.classes_per_client, config.quantity, stream
         )
-    if config.partition == "dirichlet":
-        return partition.dirichlet(labels, num_classes, clients, config.alpha, config.min_samples, stream)
     return partition.iid(labels, clients, config.quantity, stream)
 
 

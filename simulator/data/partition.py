@@ -30,11 +30,7 @@ def pathological(
     have as equal numbers of owners as possible. Raises ConfigError when there are fewer classes than asked
     for, DataError when a class has fewer images than owners.
     """
-    if classes_per_client > num_classes:
-        raise ConfigError(
-            f"data.classes_per_client is {classes_per_client}, but the data set has {num_classes} classes; "
-            f"use at most {num_classes}."
-        )
+    _check_classes(classes_per_client, num_classes)
     holds = _dealt_classes(num_classes, clients, classes_per_client, stream)
     owner = _nobodys(labels)
     for label in range(num_classes):
@@ -52,6 +48,43 @@ def pathological(
     return _holdings(owner, clients)
 
 
+def pathological_as_pfllib(
+    labels: Labels,
+    num_classes: int,
+    clients: int,
+    classes_per_client: int,
+    min_samples: int,
+    stream: np.random.Generator,
+) -> list[Indices]:
+    """Classes in blocks, sizes far apart, as PFLlib makes them (d832e76, dataset/utils/dataset_utils.py, lines 53–85).
+
+    Class by class the first ⌈N/C · c⌉ clients that have fewer than c classes share its images in their order: all but
+    the last draw from [max(m/10, least/C), m), m being an equal share and least the smaller of `min_samples` and half
+    of a fair share of all images; the last takes the rest. Classes for which nobody is left are left out. Raises
+    ConfigError when there are fewer classes than asked for, DataError when a client would stay empty.
+    """
+    _check_classes(classes_per_client, num_classes)
+    at_a_time = -(-clients * classes_per_client // num_classes)
+    least = int(min(min_samples, len(labels) / clients / 2))
+    owner, held = _nobodys(labels), np.zeros(clients, dtype=np.int64)
+    for label in range(num_classes):
+        members = np.flatnonzero(labels == label)
+        owners = np.flatnonzero(held < classes_per_client)[:at_a_time]
+        if len(owners) == 0:
+            break
+        share = len(members) / len(owners)
+        low, high = int(max(share / 10, least / num_classes)), int(share)
+        if low >= high:
+            raise DataError(
+                f"class {label} has {len(members)} images for {len(owners)} clients, too few for PFLlib's rule; "
+                "use fewer clients or a larger data.limit."
+            )
+        counts = stream.integers(low, high, len(owners) - 1)
+        owner[members] = np.repeat(owners, [*counts, len(members) - counts.sum()])
+        held[owners] += 1
+    return _holdings(owner, clients)
+
+
 def dirichlet(
     labels: Labels,
     num_classes: int,
@@ -59,12 +92,13 @@ def dirichlet(
     alpha: float,
     min_samples: int,
     stream: np.random.Generator,
+    cap: bool = True,
 ) -> list[Indices]:
     """Each class's images are divided over the clients by proportions from Dir(α) (Lin et al. 2020, FedDF).
 
-    As in their code, a client that has its fair share n/N already takes nothing of the classes that follow.
-    Where theirs draws again until everyone has `min_samples`, here the largest clients give to those below.
-    Raises DataError when there are too few images for that.
+    As in their code, a client that has its fair share n/N already takes nothing of the classes that follow, unless
+    `cap` is off. Where theirs draws again until everyone has `min_samples`, here the largest clients give to those
+    below. Raises DataError when there are too few images for that.
     """
     if clients * min_samples > len(labels):
         raise DataError(
@@ -77,7 +111,7 @@ def dirichlet(
         members = stream.permutation(np.flatnonzero(labels == label))
         if len(members) == 0:
             continue
-        below_fair_share = sizes < len(labels) / clients
+        below_fair_share = sizes < len(labels) / clients if cap else np.ones(clients, dtype=bool)
         shares = stream.dirichlet(np.full(clients, alpha)) * below_fair_share
         if not shares.sum() > 0:  # a tiny α underflows to zeros; then one client has it all
             shares = np.eye(clients)[stream.choice(np.flatnonzero(below_fair_share))]
@@ -99,6 +133,14 @@ def iid(
         raise DataError(f"{len(labels)} images are too few for {clients} clients; use fewer clients.")
     counts = apportion(len(labels), _weights(clients, quantity, stream), minimum=1)
     return _holdings(stream.permutation(np.repeat(np.arange(clients), counts)), clients)
+
+
+def _check_classes(classes_per_client: int, num_classes: int) -> None:
+    if classes_per_client > num_classes:
+        raise ConfigError(
+            f"data.classes_per_client is {classes_per_client}, but the data set has {num_classes} classes; "
+            f"use at most {num_classes}."
+        )
 
 
 def _dealt_classes(

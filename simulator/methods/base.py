@@ -4,19 +4,20 @@ A method object is its configuration and the facts of the federation, nothing th
 state and payloads are flat named tensors that it is handed and hands back.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.errors import ConfigError
 from simulator.federation import ClientInfo, Federation
 from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, named, part
+from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.server import CentralServer
 
 
 class Uplink(NamedTuple):
@@ -48,13 +49,16 @@ class Card:
 class Method:
     """A federated method. Subclass it in a file of `simulator/methods/` and register it by name.
 
-    In the order of a round: `downlink`, `receive`, `phases`, `uplink`, `merge`. The parts a method does not need
-    keep what stands here: nothing travels, nothing is kept, the whole model is trained with cross-entropy.
+    In the order of a round: `downlink`, `receive`, `phases`, `uplink`, `aggregate`, `server_phases`. The parts a method
+    does not need keep what stands here: nothing travels, nothing is kept, the model is trained with cross-entropy.
     """
 
     name: ClassVar[str]
     """Set by `register`."""
     card: ClassVar[Card]
+    answers: ClassVar[Literal["local", "aggregated"]] = "local"
+    """With which model clients are evaluated unless the run says otherwise: what local training left, or that after
+    they have received what they would be sent next."""
     Config: ClassVar[type[MethodConfig]] = MethodConfig
 
     def __init__(self, config: MethodConfig, federation: Federation) -> None:
@@ -73,8 +77,12 @@ class Method:
             )
 
     def init_server(self) -> Tensors:
-        """The server's state before round 1."""
-        return {}
+        """The server's state before round 1: unless said otherwise, the weights of the networks that it trains."""
+        return {
+            f"{part}/{name}": tensor
+            for part, network in self.server_networks().items()
+            for name, tensor in of_module(network).items()
+        }
 
     def init_client(self, client: ClientInfo) -> Tensors:
         """What the client keeps beside its model, before round 1. Names must not begin with 'model/'."""
@@ -117,9 +125,13 @@ class Method:
         """The server's new state from its old one and the uplinks, which come in client order."""
         return Aggregated(dict(server), {})
 
-    def received_model(self, client: ClientInfo) -> Hashable:
-        """Equal for clients that answer alike once they have received what they would receive next."""
-        return client.id
+    def server_networks(self) -> Mapping[str, nn.Module]:
+        """Modules that the server trains itself, by the part of its state that keeps their weights."""
+        return {}
+
+    def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
+        """The server's own training after `aggregate`, in order, on batches made of the uplinks."""
+        return []
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Scores [B, C] of a client's model for images x at evaluation; the highest is its answer."""
@@ -127,7 +139,7 @@ class Method:
         return scores
 
 
-def cross_entropy(nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+def cross_entropy(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
     """Mean cross-entropy of the model's logits and the labels."""
     return F.cross_entropy(nets.model(batch.x), batch.y)
 

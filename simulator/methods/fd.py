@@ -21,7 +21,7 @@ from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class FDConfig(MethodConfig):
@@ -85,7 +85,7 @@ class FD(Method):
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("model", self.loss, state=local.state)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ(F(x), y) + γ·MSE(F(x), F̂_y); a class without a guide adds nothing to the mean."""
         logits: Tensor = nets.model(batch.x)
         distance = (logits - state["guide/logits"][batch.y]) * state["guide/known"][batch.y, None]

@@ -5,7 +5,7 @@ Clients of several architectures average within the group that shares one (InCo 
 Server state: `ARCHITECTURE/…`, one model w per group. Client state: none beside the model.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -71,10 +71,6 @@ class FedAvg(Method):
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         local.nets.model.load_state_dict(part(payload, "model"), strict=False)
         local.received = payload
-
-    def received_model(self, client: ClientInfo) -> Hashable:
-        whole = type(self).receive is FedAvg.receive and type(self).predict is Method.predict
-        return client.architecture if whole else client.id
 
     def uplink(self, local: LocalClient) -> Tensors:
         return named("model", floating(of_module(local.nets.model)))

@@ -19,8 +19,10 @@ from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 from simulator.training.views import RandomView
+
+VIEW = RandomView()
 
 
 class FedClassAvgConfig(MethodConfig):
@@ -67,16 +69,15 @@ class FedClassAvg(Method):
         received = {name: tensor.clone() for name, tensor in of_module(local.nets.model.head).items()}
         if not self.config.contrast:
             return [Phase("model", self.loss, state=received)]
-        local.nets["view"] = RandomView()
-        return [Phase("model", self.contrastive_loss, trains=("model", "view"), state=received)]
+        return [Phase("model", self.contrastive_loss, draws=two_views, state=received)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_CE + ρ‖θ − θ̄‖², θ̄ the received head."""
         return F.cross_entropy(nets.model(batch.x), batch.y) + self._proximal(nets, state)
 
-    def contrastive_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def contrastive_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_CE + ℓ_CL + ρ‖θ − θ̄‖² on two views of the batch, of which the first is classified."""
-        views = torch.cat([nets["view"](batch.x), nets["view"](batch.x)])
+        views = torch.cat([VIEW(batch.x, draws["first"]), VIEW(batch.x, draws["second"])])
         features = nets.model.features(views)
         classified = F.cross_entropy(nets.model.head(features[: len(batch.y)]), batch.y)
         contrast = supervised_contrast(features, batch.y.repeat(2), self.config.tau)
@@ -94,6 +95,11 @@ class FedClassAvg(Method):
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         return Aggregated({name: weighted_mean(uplinks, name) for name in server}, {})
+
+
+def two_views(stream: torch.Generator, batch: Batch) -> Draws:
+    """What two random views of the batch are made of."""
+    return {"first": VIEW.drawn(stream, batch.x), "second": VIEW.drawn(stream, batch.x)}
 
 
 def supervised_contrast(features: Tensor, labels: Tensor, tau: float) -> Tensor:

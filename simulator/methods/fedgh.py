@@ -5,19 +5,22 @@ Server state: `head/weight` [C, K], the global header θ. It carries no bias, as
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.federation import ClientInfo
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.server import CentralServer
 
 
 class FedGHConfig(MethodConfig):
@@ -25,6 +28,10 @@ class FedGHConfig(MethodConfig):
 
     eta_theta: float = Field(0.01, gt=0, description="η_θ, learning rate of the global header")
     server_epochs: int = Field(1, ge=1, description="passes over the received representations")
+    server_step: Literal["pair", "client"] = Field(
+        "pair",
+        description="what one step of the server's is of: a pair (representation, class), eq. 4, or a client's",
+    )
 
 
 @register("fedgh")
@@ -62,14 +69,28 @@ class FedGH(Method):
         representations, labels = local.class_means()  # LARs, eq. 3
         return {"features": representations, "labels": labels}
 
-    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        theta = server["head/weight"].clone().requires_grad_()
-        losses = []
-        for _ in range(self.config.server_epochs):
-            for _, payload in uplinks:  # eq. 4, one step for each participant in turn
-                loss = F.cross_entropy(F.linear(payload["features"], theta), payload["labels"].long())
-                (gradient,) = torch.autograd.grad(loss, theta)
-                with torch.no_grad():
-                    theta -= self.config.eta_theta * gradient
-                losses.append(loss.detach())
-        return Aggregated({"head/weight": theta.detach()}, {"server_loss": float(torch.stack(losses).mean())})
+    def server_networks(self) -> Mapping[str, nn.Module]:
+        head = self.federation.architecture_of(self.federation.clients[0]).head
+        return {"head": nn.Linear(head.in_features, head.out_features, bias=False)}
+
+    def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
+        """Eq. 4: θ ← θ − η_θ ∇ℓ(θ(R̄_k^s), s) for each participant k and each of its classes s in turn."""
+        steps = [Batch(payload["features"], payload["labels"].long()) for _, payload in uplinks]
+        if self.config.server_step == "pair":
+            steps = [
+                Batch(*pair) for step in steps for pair in zip(step.x.split(1), step.y.split(1), strict=True)
+            ]
+        return [
+            Phase(
+                "server",
+                self.server_loss,
+                trains=("head",),
+                lr=self.config.eta_theta,
+                optimizer="sgd",
+                batches=steps * self.config.server_epochs,
+            )
+        ]
+
+    def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        """ℓ(θ(R̄), y) on representations R̄ [B, K] in place of images."""
+        return F.cross_entropy(nets["head"](batch.x), batch.y)

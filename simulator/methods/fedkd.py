@@ -23,7 +23,7 @@ from simulator.rng import drawing_from
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, floating, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class FedKDConfig(MethodConfig):
@@ -87,17 +87,13 @@ class FedKD(Method):
         return truncated(floating(part(server, "meme")), server, self.energy(round))
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("meme", self.meme, self._restored(payload))
-        with torch.device("meta"):
-            projection = self._projection(local.info)
-        w_h = {name: tensor.clone() for name, tensor in part(local.state, "projection").items()}
-        projection.load_state_dict(w_h, assign=True)
-        local.nets["projection"] = projection
+        local.add_network("meme", self.federation.architecture(self.meme), self._restored(payload))
+        local.add_network("projection", self._projection(local.info, "meta"), part(local.state, "projection"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("mutual", self.loss, trains=("model", "meme", "projection"))]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """The sum of both losses; each reaches its own network, and the meme's W_h as well.
 
         local: CE + (KL(meme ‖ local) + MSE(H, W_h·H_meme)) / (CE + CE_meme); meme: the same with the parts exchanged
@@ -131,10 +127,10 @@ class FedKD(Method):
         progress = min(round / self.federation.rounds, 1.0)
         return self.config.t_start + (self.config.t_end - self.config.t_start) * progress
 
-    def _projection(self, client: ClientInfo) -> nn.Linear:
+    def _projection(self, client: ClientInfo, device: str = "cpu") -> nn.Linear:
         """W_h for the client's model."""
         meme, model = self.federation.architecture(self.meme), self.federation.architecture_of(client)
-        return nn.Linear(meme.num_features, model.num_features, bias=False)
+        return nn.Linear(meme.num_features, model.num_features, bias=False, device=device)
 
     def _restored(self, payload: Mapping[str, Tensor]) -> Tensors:
         """The meme's weights from what travelled of them."""
@@ -153,12 +149,14 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
     for name, weight in weights.items():
         if weight.dim() < 2 or not weight.is_floating_point():
             continue
-        matrix = weight.detach().flatten(1).cpu()
-        finite = bool(matrix.isfinite().all())
-        u, s, v = torch.linalg.svd(matrix if finite else torch.zeros_like(matrix), full_matrices=False)
+        matrix = weight.detach().flatten(1)
+        matrix = matrix if matrix.is_meta else matrix.cpu()
+        finite = matrix.isfinite().all()
+        u, s, v = torch.linalg.svd(torch.where(finite, matrix, 0.0), full_matrices=False)
         for part_of, factor in (("u", u), ("s", s), ("v", v)):
-            factor = factor.contiguous() if finite else torch.full_like(factor, torch.nan)
-            factors[f"{part_of}/{name}"] = factor.to(weight.device)
+            factors[f"{part_of}/{name}"] = (
+                torch.where(finite, factor, torch.nan).contiguous().to(weight.device)
+            )
     return factors
 
 
@@ -184,6 +182,8 @@ def restored(payload: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def rank(s: Tensor, energy: float) -> int:
-    """The smallest r ≥ 1 with Σ_{i≤r} s_i² ≥ energy · Σ s_i²; s is descending."""
+    """The smallest r ≥ 1 with Σ_{i≤r} s_i² ≥ energy · Σ s_i²; s is descending. Without values, the largest."""
+    if s.is_meta:
+        return len(s)
     held = s.cpu().double().square().cumsum(0)  # whose order of summation a GPU does not fix
     return min(int((held < energy * held[-1]).sum()) + 1, len(s))

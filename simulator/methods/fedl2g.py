@@ -6,7 +6,7 @@ down; the non-zero rows of the client's gradient π [rows, M] with their classes
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from pydantic import Field
@@ -21,14 +21,19 @@ from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.rng import drawing_from
 from simulator.sections import MethodConfig
-from simulator.tensors import Tensors
+from simulator.tensors import Tensors, nonzero_rows
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import derivative_along
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
 
 LONGEST_WARM_UP = 50
 SHARE_OF_WARM_UP = 20
 """The paper warms up for 50 of 1,000 rounds: one in twenty."""
+
+
+def default_warm_up(rounds: int) -> int:
+    """T_warm of a run of so many rounds, where nothing is said."""
+    return min(LONGEST_WARM_UP, rounds // SHARE_OF_WARM_UP)
 
 
 ETA_S = "η_s, learning rate of the guiding vectors on the server (eq. 6)"
@@ -41,8 +46,16 @@ class FedL2GConfig(MethodConfig):
     t_warm: int | None = Field(
         None,
         ge=0,
-        description="T_warm, first rounds without local training; default 50, at most a twentieth of all rounds",
+        description="T_warm, first rounds without local training; default 50, at most a twentieth of the run's",
     )
+    clip: float | None = Field(
+        None, gt=0, description="largest norm of the vectors' gradient on the server; default: no clipping"
+    )
+
+    def begun(self, rounds: int) -> Self:
+        if self.t_warm is not None:
+            return self
+        return self.model_copy(update={"t_warm": default_warm_up(rounds)})
 
 
 class FedL2GLConfig(FedL2GConfig):
@@ -88,9 +101,8 @@ class FedL2G(Method):
     @property
     def t_warm(self) -> int:
         """T_warm: rounds in which only the vectors learn."""
-        if self.config.t_warm is not None:
-            return self.config.t_warm
-        return min(LONGEST_WARM_UP, self.federation.rounds // SHARE_OF_WARM_UP)
+        fixed = self.config.t_warm
+        return default_warm_up(self.federation.rounds) if fixed is None else fixed
 
     def unmet_need(self) -> str | None:
         return needs.samples(self.federation, 4, "two to study and two for the quiz")
@@ -108,12 +120,14 @@ class FedL2G(Method):
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         """Step 2, after the warm-up: E epochs on the study set 𝒟^s."""
         study, _ = self.divided(local)
-        return [Phase("model", self.loss, samples=study)] if local.round > self.t_warm else []
+        warm = local.round - self.federation.begun <= self.t_warm
+        return [] if warm else [Phase("model", self.loss, samples=study)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
-        """ℓ_ce + ℓ_g, the latter the mean squared distance of g(x) from v_y (eq. 4)."""
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
+        """ℓ_ce + ℓ_g, the latter the mean squared distance of g(x) from v_y (eq. 4); each is recorded by itself."""
         guided, logits = Guided(nets.model, self.shown)(batch.x)
-        return F.cross_entropy(logits, batch.y) + F.mse_loss(guided, nets["guide"](batch.y))
+        ce, guiding = F.cross_entropy(logits, batch.y), F.mse_loss(guided, nets["guide"](batch.y))
+        return LossParts(ce + guiding, terms={"cross_entropy": ce, "guiding": guiding})
 
     def uplink(self, local: LocalClient) -> Tensors:
         """Steps 3 to 5: π on a random study batch ℬ^s and the quiz 𝒟^q; its non-zero rows go up."""
@@ -121,7 +135,7 @@ class FedL2G(Method):
         drawn = torch.randperm(len(study), generator=local.stream("study batch")).to(study.device)
         batch = local.batch(study[drawn[: self.federation.training.batch_size]])
         pi = self.guiding_gradient(local, batch, local.batch(quiz))
-        labels = pi.any(dim=1).nonzero().flatten()
+        labels = nonzero_rows(pi)
         return {"gradients": pi[labels], "labels": labels.to(torch.int32)}
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
@@ -134,6 +148,8 @@ class FedL2G(Method):
             senders[labels] += 1
         pi = sums / senders.clamp(min=1)
         metrics = {"guided_classes": int((senders > 0).sum()), "gradient_norm": float(pi.norm())}
+        if self.config.clip is not None:
+            pi = pi * (self.config.clip / pi.norm().clamp(min=self.config.clip))
         return Aggregated({"vectors": vectors - self.config.eta_s * pi}, metrics)
 
     def divided(self, local: LocalClient) -> tuple[Tensor, Tensor]:

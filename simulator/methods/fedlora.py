@@ -22,7 +22,7 @@ from simulator.rng import drawing_from
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class FedLoRAConfig(MethodConfig):
@@ -98,8 +98,7 @@ class FedLoRA(Method):
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         with torch.device("meta"):  # the received weights take the place of any drawn here
-            local.nets["adapter"] = self.adapter()
-        local.nets["adapter"].load_state_dict(part(payload, "adapter"), assign=True)
+            local.add_network("adapter", self.adapter(), part(payload, "adapter"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [
@@ -107,7 +106,7 @@ class FedLoRA(Method):
             Phase("adapter", self.adapter_loss, trains=("adapter",), lr=self.config.eta_theta),
         ]
 
-    def model_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def model_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_ω = (1−μ)·ℓ(A(R), y) + μ·ℓ(h(R), y), adapter frozen (eqs 3–5)."""
         shown = nets.model.represent(batch.x)
         y_1 = nets["adapter"](shown[self.reads(nets.model)])
@@ -115,7 +114,7 @@ class FedLoRA(Method):
         mu = self.config.mu
         return (1 - mu) * F.cross_entropy(y_1, batch.y) + mu * F.cross_entropy(y_2, batch.y)
 
-    def adapter_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def adapter_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """ℓ_θ = ℓ(A(R̃), y), model frozen (eqs 7–8)."""
         r = nets.model.represent(batch.x)[self.reads(nets.model)]
         return F.cross_entropy(nets["adapter"](r), batch.y)

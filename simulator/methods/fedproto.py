@@ -7,6 +7,7 @@ of which only the client's own classes are ever known.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -21,7 +22,7 @@ from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
 
 
 class FedProtoConfig(MethodConfig):
@@ -31,6 +32,10 @@ class FedProtoConfig(MethodConfig):
     weighting: Literal["counts", "plain"] = Field(
         "counts",
         description="weights of the server's mean: a client's samples of the class (eq. 6), or equal",
+    )
+    collect: Literal["last_epoch", "all_epochs", "after"] = Field(
+        "last_epoch",
+        description="when prototypes are collected: in the last local epoch (Algorithm 1), in all, or after them",
     )
     inference: Literal["nearest", "head"] = Field(
         "nearest", description="answer by the nearest prototype (eq. 8) or by the model's head"
@@ -49,6 +54,7 @@ class FedProto(Method):
         down="prototypes of the client's classes, labels",
         up="class-mean features, labels, class counts",
     )
+    answers = "aggregated"  # by this round's prototypes; the model is the client's own all the same
     Config = FedProtoConfig
     config: FedProtoConfig
 
@@ -77,20 +83,39 @@ class FedProto(Method):
         local.state = received
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
-        return [Phase("model", self.loss, state=local.state)]
+        phase = Phase("model", self.loss, state=local.state)
+        if self.config.collect == "all_epochs":
+            return [phase]
+        per_epoch = local.steps(phase) // local.epochs(phase)
+        return [replace(phase, collect_after=local.steps(phase) - per_epoch)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
-        """ℓ(h(f(x)), y) + λ·MSE(f(x), C̄_y) (eq. 7); a class without a prototype adds nothing to the mean."""
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
+        """ℓ(h(f(x)), y) + λ·MSE(f(x), C̄_y) (eq. 7); a class without a prototype adds nothing to the mean.
+
+        Added up over the steps: features and samples by class, before each step (Algorithm 1).
+        """
         features = nets.model.features(batch.x)
         distance = (features - state["prototypes/mean"][batch.y]) * state["prototypes/known"][batch.y, None]
-        return (
+        loss = (
             F.cross_entropy(nets.model.head(features), batch.y) + self.config.lam * distance.square().mean()
         )
+        if self.config.collect == "after":
+            return LossParts(loss)
+        of_class = F.one_hot(batch.y, self.federation.num_classes).to(features.dtype)
+        return LossParts(loss, sums={"features": of_class.T @ features.detach(), "samples": of_class.sum(0)})
 
     def uplink(self, local: LocalClient) -> Tensors:
-        prototypes, labels = local.class_means()  # eq. 4
+        prototypes, labels = self._prototypes_of(local)  # eq. 4
         sent = {"prototypes": prototypes, "labels": labels}
         return sent | {"counts": local.class_counts()} if self.config.weighting == "counts" else sent
+
+    def _prototypes_of(self, local: LocalClient) -> tuple[Tensor, Tensor]:
+        """The mean feature [|S_k|, K] of each of the client's classes, as configured, and the classes."""
+        if self.config.collect == "after":
+            return local.class_means()
+        labels = torch.tensor(local.info.classes, device=self.federation.device)
+        sums, samples = local.collected["features"][labels], local.collected["samples"][labels]
+        return sums / samples[:, None], labels.to(torch.int32)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants that hold class j (eq. 6); others stay."""

@@ -15,7 +15,7 @@ from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import named, part
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class FedProxConfig(MethodConfig):
@@ -43,7 +43,7 @@ class FedProx(FedAvg):
         received = named("received", part(local.received, "model"))  # w^{t−1}
         return [Phase("model", self.loss, state=received)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE + (μ/2)‖w − w^{t−1}‖² (eq. 2); running statistics are no part of w."""
         distance = sum(
             (
@@ -52,4 +52,4 @@ class FedProx(FedAvg):
             ),
             start=next(nets.model.parameters()).new_zeros(()),
         )
-        return cross_entropy(nets, state, batch) + self.config.mu / 2 * distance
+        return cross_entropy(nets, state, batch, draws) + self.config.mu / 2 * distance

@@ -2,8 +2,9 @@
 Federated Learning", IJCAI 2024, Algorithm 1.
 
 A head's row s is class s's weights [K] and bias. Server state: `head/weight` [C, K], `head/bias` [C], the global
-header θ. Client state: none beside the model. On the wire: the rows of the client's seen classes S_k, ascending, so
-that no labels need to travel.
+header θ; with `holders = "all"` also `sent/weight` [N, C, K], `sent/bias` [N, C], the rows that clients last sent.
+Client state: none beside the model. On the wire: the rows of the client's seen classes S_k, ascending, so that no
+labels need to travel.
 """
 
 import math
@@ -19,7 +20,7 @@ from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, named, of_module
+from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import LocalClient
 
 
@@ -27,10 +28,15 @@ class FedSSAConfig(MethodConfig):
     """Hyper-parameters of FedSSA, §4.2."""
 
     mu_0: float = Field(0.5, gt=0, le=1, description="μ_0, initial weight of the historical local header")
-    t_stable: int = Field(50, ge=1, description="T_stable, rounds until the global header is trusted alone")
+    t_stable: int = Field(10, ge=1, description="T_stable, rounds until the global header is trusted alone")
+    t_from: Literal[0, 1] = Field(0, description="t of the method's first round: 0 in Algorithm 1")
     fusion: Literal["sum", "convex", "replace_seen", "replace_all"] = Field(
         "sum",
         description="eq. 4, a convex mix, or the ablations B (replace_seen) and A (replace_all) of Table 3",
+    )
+    holders: Literal["participants", "all"] = Field(
+        "participants",
+        description="whose rows are averaged: this round's (eq. 3), or the last of every holder, absent ones too",
     )
 
 
@@ -53,35 +59,46 @@ class FedSSA(Method):
         return needs.same_head(self.federation)
 
     def init_server(self) -> Tensors:
-        return named("head", of_module(self.federation.shared_head()))
+        head = named("head", of_module(self.federation.shared_head()))
+        if self.config.holders == "participants":
+            return head
+        clients = len(self.federation.clients)
+        return head | {
+            name.replace("head/", "sent/"): rows.expand(clients, *rows.shape).clone()
+            for name, rows in head.items()
+        }
 
     def adopts(self) -> Collection[str]:
         return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        return {name: rows[self._rows(client)] for name, rows in server.items()}
+        """θ^{t−1,s} of the seen classes; in ablation A the whole header."""
+        head = named("head", part(server, "head"))
+        if self.config.fusion == "replace_all":
+            return head
+        return {name: rows[list(client.classes)] for name, rows in head.items()}
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        seen = self._rows(local.info)
+        replaced = range(self.federation.num_classes)
+        received = list(replaced if self.config.fusion == "replace_all" else local.info.classes)
         with torch.no_grad():
             for name, rows in local.nets.model.head.named_parameters():
-                rows[seen] = self._fused(payload[f"head/{name}"], rows[seen], local.round)
+                rows[received] = self._fused(payload[f"head/{name}"], rows[received], local.round)
 
     def uplink(self, local: LocalClient) -> Tensors:
-        seen = self._rows(local.info)
+        seen = list(local.info.classes)
         return {f"head/{name}": rows[seen] for name, rows in of_module(local.nets.model.head).items()}
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated(
-            {name: self._mean_rows(name, rows, uplinks) for name, rows in server.items()},
-            {"mu": self.mu(round)},
-        )
+        mean = self._mean_of_all if self.config.holders == "all" else self._mean_of_participants
+        return Aggregated(mean(server, uplinks), {"mu": self.mu(round)})
 
     def mu(self, round: int) -> float:
-        """μ^t = μ_0 cos(π t / (2 T_stable)) while t ≤ T_stable, then 0 (eq. 4)."""
-        if round > self.config.t_stable:
+        """μ^t = μ_0 cos(π t / (2 T_stable)) while t ≤ T_stable, then 0 (eq. 4); t counts the method's rounds."""
+        t = round - self.federation.begun - 1 + self.config.t_from
+        if t > self.config.t_stable:
             return 0.0
-        return self.config.mu_0 * math.cos(math.pi * round / (2 * self.config.t_stable))
+        return self.config.mu_0 * math.cos(math.pi * t / (2 * self.config.t_stable))
 
     def _fused(self, theta: Tensor, local: Tensor, round: int) -> Tensor:
         """θ̂_k^s from the received and the historical rows of the seen classes (eq. 4)."""
@@ -94,23 +111,39 @@ class FedSSA(Method):
             case _:
                 return theta
 
-    def _mean_rows(self, name: str, rows: Tensor, uplinks: Sequence[Uplink]) -> Tensor:
+    def _mean_of_participants(self, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Tensors:
         """θ^{t,s}: the plain mean over the participants that hold class s; rows nobody sent stay (eq. 3)."""
-        sums = torch.zeros_like(rows)
-        holders = [0] * len(rows)
-        for client, payload in uplinks:
-            seen = self._rows(client)
-            sums[seen] += payload[name]
-            for s in seen:
-                holders[s] += 1
-        means = rows.clone()
-        for s, count in enumerate(holders):
-            if count:
-                means[s] = sums[s] / count
-        return means
+        aggregated = {}
+        for name, rows in server.items():
+            sums, holders = torch.zeros_like(rows), [0] * len(rows)
+            for client, payload in uplinks:
+                seen = list(client.classes)
+                sums[seen] += payload[name]
+                for s in seen:
+                    holders[s] += 1
+            means = rows.clone()
+            for s, count in enumerate(holders):
+                if count:
+                    means[s] = sums[s] / count
+            aggregated[name] = means
+        return aggregated
 
-    def _rows(self, client: ClientInfo) -> list[int]:
-        """S_k: the rows that travel. In ablation A all do, whatever the client has seen."""
-        return list(
-            range(self.federation.num_classes) if self.config.fusion == "replace_all" else client.classes
-        )
+    def _mean_of_all(self, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Tensors:
+        """The plain mean of what every holder of class s last sent; before its first round, the initial rows."""
+        holds = torch.zeros(len(self.federation.clients), self.federation.num_classes)
+        for client in self.federation.clients:
+            holds[client.id, list(client.classes)] = 1
+        holds = holds.to(self.federation.device)
+        aggregated = dict(server)
+        for name in ("weight", "bias"):
+            sent = server[f"sent/{name}"].clone()
+            for client, payload in uplinks:
+                sent[client.id, list(client.classes)] = payload[f"head/{name}"]
+            shares = holds / holds.sum(0).clamp(min=1)
+            means = torch.einsum("nc,nc...->c...", shares, sent)
+            known = (holds.sum(0) > 0).view(-1, *[1] * (means.dim() - 1))
+            aggregated |= {
+                f"sent/{name}": sent,
+                f"head/{name}": torch.where(known, means, server[f"head/{name}"]),
+            }
+        return aggregated

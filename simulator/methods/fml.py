@@ -17,7 +17,7 @@ from simulator.methods.registry import register
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors, floating, named, of_module, part
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class FMLConfig(MethodConfig):
@@ -66,12 +66,12 @@ class FML(Method):
         return floating(server)
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("meme", self.meme, part(payload, "meme"))
+        local.add_network("meme", self.federation.architecture(self.meme), part(payload, "meme"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("mutual", self.loss, trains=("model", "meme"))]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """The sum of both losses; each reaches its own network alone.
 
         local: α·CE + (1−α)·KL(meme ‖ local) (eq. 5); meme: β·CE + (1−β)·KL(local ‖ meme) (eq. 6).

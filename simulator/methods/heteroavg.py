@@ -5,12 +5,26 @@ Server state: `ARCHITECTURE/…`, one model w of the clients' largest architectu
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
 
 from simulator.federation import ClientInfo
 from simulator.methods import needs
 from simulator.methods.base import Card, Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
+from simulator.sections import MethodConfig
+from simulator.tensors import Tensors, named
+from simulator.training.client import LocalClient
+
+
+class HeteroAvgConfig(MethodConfig):
+    """A choice of the released code, for its transformers."""
+
+    per_epoch: bool = Field(
+        False, description="send updates divided by the local epochs, as the released code does for ViTs"
+    )
 
 
 @register("heteroavg")
@@ -28,12 +42,30 @@ class HeteroAvg(FedAvg):
         down="the client's layers of the server model",
         up="the client's layers",
     )
+    Config: ClassVar[type[MethodConfig]] = HeteroAvgConfig
+    config: HeteroAvgConfig
 
     def unmet_need(self) -> str | None:
         return needs.nested(self.federation)
 
     def server_model(self, client: ClientInfo) -> str:
         return self.federation.largest
+
+    def uplink(self, local: LocalClient) -> Tensors:
+        """What the base method sends; with `per_epoch` every update, and every difference from what came, over E."""
+        sent = super().uplink(local)
+        if not self.config.per_epoch:
+            return sent
+        epochs = self.federation.training.epochs
+        trained = set(named("model", dict(local.nets.model.named_parameters())))
+        return {
+            name: local.received[name] + (tensor - local.received[name]) / epochs
+            if name in trained
+            else tensor / epochs
+            if name.startswith("update/")
+            else tensor
+            for name, tensor in sent.items()
+        }
 
     def shares(self, holders: Sequence[Uplink]) -> list[float]:
         """The plain mean."""

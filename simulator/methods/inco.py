@@ -15,17 +15,16 @@ from torch import Tensor
 from simulator.methods.base import Aggregated, Card, Uplink
 from simulator.methods.fednova import FedNova, FedNovaConfig
 from simulator.methods.fedprox import FedProx, FedProxConfig
-from simulator.methods.heteroavg import HeteroAvg
+from simulator.methods.heteroavg import HeteroAvg, HeteroAvgConfig
 from simulator.methods.moon import MOON, MOONConfig
 from simulator.methods.registry import register
 from simulator.methods.scaffold import Scaffold, ScaffoldConfig
-from simulator.sections import MethodConfig
 
 LARGEST_CHANGE = 0.1
 """What the released code clamps an update's entries to."""
 
 
-class InCoConfig(MethodConfig):
+class InCoConfig(HeteroAvgConfig):
     """Options of InCo Aggregation: the ablations of Figure 8, and where the released code reads otherwise."""
 
     variant: Literal["paper", "released_code"] = Field(
@@ -36,6 +35,7 @@ class InCoConfig(MethodConfig):
     only_conflicting: bool = Field(
         False, description="leave a layer alone where β ≥ 0, as Theorem 3.1 (eq. 2) has it"
     )
+    epsilon: float = Field(1e-7, ge=0, description="released_code: what is added to norms and α in quotients")
     clamp: float = Field(5.0, gt=0, description="released_code: the largest weight |β|/α of layer 0's update")
 
     @model_validator(mode="after")
@@ -58,15 +58,15 @@ def mixed(g_k: Tensor, g_0: Tensor, config: InCoConfig) -> Mixed:
     if config.variant == "released_code":
         return _mixed_as_released(g_k, g_0, config)
     norm_k, norm_0 = torch.linalg.vector_norm(g_k), torch.linalg.vector_norm(g_0)
-    scale = torch.ones_like(norm_k)
+    own, scale = g_k, torch.ones_like(norm_k)
     if config.normalize:
         g_k, g_0, scale = _over(g_k, norm_k), _over(g_0, norm_0), (norm_0 + norm_k) / 2
     alpha, beta = (g_0 * g_0).sum(), (g_0 * g_k).sum()
     theta = _over(beta, alpha)
     if not config.optimize:
         return Mixed((g_k + g_0) * scale, theta, beta)
-    applied = theta.clamp(max=0) if config.only_conflicting else theta
-    return Mixed((g_k - applied * g_0) * scale, theta, beta)
+    update = (g_k - theta * g_0) * scale
+    return Mixed(torch.where(beta >= 0, own, update) if config.only_conflicting else update, theta, beta)
 
 
 def _mixed_as_released(g_k: Tensor, g_0: Tensor, config: InCoConfig) -> Mixed:
@@ -74,10 +74,12 @@ def _mixed_as_released(g_k: Tensor, g_0: Tensor, config: InCoConfig) -> Mixed:
     dims = (2, 3) if g_k.dim() == 4 else tuple(range(g_k.dim()))
     norm_k, norm_0 = (torch.linalg.vector_norm(g, dim=dims, keepdim=True) for g in (g_k, g_0))
     alpha, beta = ((g_0 * g).sum(dims, keepdim=True) for g in (g_0, g_k))
-    theta = _over(beta.abs(), alpha).clamp(max=config.clamp)
+    epsilon = config.epsilon
+    theta = _over(beta.abs(), alpha + epsilon).clamp(max=config.clamp)
     weight = theta if config.optimize else torch.ones_like(theta)
     if config.normalize:
-        update = (_over(g_k, norm_k) + weight * _over(g_0, norm_0)) * (norm_0 + norm_k) / 2
+        g_k, g_0 = _over(g_k, norm_k + epsilon), _over(g_0, norm_0 + epsilon)
+        update = (g_k + weight * g_0) * (norm_0 + norm_k) / 2
     else:
         update = g_k + weight * g_0
     return Mixed(update.clamp(-LARGEST_CHANGE, LARGEST_CHANGE), theta.mean(), beta.mean())

@@ -1,10 +1,12 @@
 """MOON: Li et al., "Model-Contrastive Federated Learning", CVPR 2021, Algorithm 1, equation 3.
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: none beside the model, which is the local model
-of the client's last round until the received one replaces it: the previous local model of the paper.
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: beside the model, which is the local model of the
+client's last round until the received one replaces it (the paper's previous local model), `taken/part` [1]: whether
+there was such a round.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -12,14 +14,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.federation import ClientInfo
-from simulator.methods.base import Card, Method
+from simulator.methods.base import Card
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.sections import MethodConfig
-from simulator.tensors import of_module
+from simulator.tensors import Tensors, of_module
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class MOONConfig(MethodConfig):
@@ -27,6 +29,10 @@ class MOONConfig(MethodConfig):
 
     mu: float = Field(1.0, ge=0, description="μ, weight of the model-contrastive loss")
     tau: float = Field(0.5, gt=0, description="τ, temperature (eq. 3)")
+    first: Literal["equal", "own"] = Field(
+        "equal",
+        description="the previous model in a client's first round: the received one, or its own initial draw",
+    )
 
 
 @register("moon")
@@ -44,20 +50,26 @@ class MOON(FedAvg):
     Config = MOONConfig
     config: MOONConfig
 
-    def received_model(self, client: ClientInfo) -> Hashable:
-        # The models it compares with in training have no part in its answers.
-        whole = type(self).receive is MOON.receive and type(self).predict is Method.predict
-        return client.architecture if whole else client.id
+    def init_client(self, client: ClientInfo) -> Tensors:
+        own = super().init_client(client)
+        return own | {"taken/part": torch.zeros(1)} if self.config.first == "equal" else own
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        local.add_network("previous", local.info.architecture, of_module(local.nets.model))  # w_k^{t−1}
+        architecture = self.federation.architecture_of(local.info)
+        own = {name: weight.clone() for name, weight in of_module(local.nets.model).items()}
         super().receive(local, payload)
-        local.add_network("global", local.info.architecture, of_module(local.nets.model))  # w^t
+        previous = own  # w_k^{t−1}
+        if self.config.first == "equal":
+            there_is, received = local.state["taken/part"] > 0, of_module(local.nets.model)
+            previous = {name: torch.where(there_is, own[name], received[name]) for name in own}
+            local.state = local.state | {"taken/part": torch.ones_like(local.state["taken/part"])}
+        local.add_network("previous", architecture, previous)
+        local.add_network("global", architecture, of_module(local.nets.model))  # w^t
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         return [Phase("model", self.loss)]
 
-    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE + μ·ℓ_con, ℓ_con = −log(e^{sim(z, z_glob)/τ} / (e^{sim(z, z_glob)/τ} + e^{sim(z, z_prev)/τ})) (eq. 3).
 
         With a and b for the two exponents this is log(1 + e^{b − a}).

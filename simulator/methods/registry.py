@@ -30,6 +30,8 @@ class Plugin:
 _METHODS: dict[str, type[Method]] = {}
 _ORIGINS: dict[str, Plugin] = {}
 """Where each method comes from that is not built in."""
+_FILES: set[str] = set()
+"""The plugins' files, as tracebacks name them."""
 M = TypeVar("M", bound=type[Method])
 
 
@@ -72,12 +74,18 @@ def plugins() -> set[Plugin]:
     return set(_ORIGINS.values())
 
 
+def is_users(file: str) -> bool:
+    """Whether a file, as a traceback names it, is a user's plugin and not htfl-sim's."""
+    return file in _FILES
+
+
 def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
     """Run the code of a plugin and note which methods came of it; of one that fails, none stays.
 
     Raises ConfigError for one that fails, with the line, or registers nothing.
     """
     before = set(_METHODS)
+    _FILES.add(str(path))
     try:
         run()
     except Exception as error:

@@ -14,7 +14,7 @@ def accuracy(
     """Accuracy of every client, those not evaluated this round as they last were, and its summary.
 
     `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples; `per_client` has null
-    for a client never evaluated; `best_mean` is the highest `mean` so far.
+    for a client never evaluated; `best_mean` and `best_weighted` are the highest so far.
     """
     per_client: list[float | None] = list(before["per_client"]) if before else [None] * len(test_sizes)
     for client, (correct, samples) in counts.items():
@@ -22,12 +22,15 @@ def accuracy(
     known = [(value, test_sizes[client]) for client, value in enumerate(per_client) if value is not None]
     values = [value for value, _ in known]
     mean = statistics.fmean(values)
+    weighted = statistics.fmean(values, [samples for _, samples in known])
+    best = before or {}
     return {
         "mean": mean,
         "std": statistics.pstdev(values),
-        "weighted": statistics.fmean(values, [samples for _, samples in known]),
+        "weighted": weighted,
         "min": min(values),
         "max": max(values),
-        "best_mean": max(mean, before["best_mean"]) if before else mean,
+        "best_mean": max(mean, best.get("best_mean", mean)),
+        "best_weighted": max(weighted, best.get("best_weighted", best.get("weighted", weighted))),
         "per_client": per_client,
     }

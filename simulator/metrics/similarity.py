@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -89,6 +89,14 @@ def common_layers(federation: Federation, wanted: Sequence[str] | None = None) -
     return {layer: names for layer, names in common.items() if layer in wanted}
 
 
+def among(layers: Layers, clients: Collection[int]) -> Layers:
+    """The layers as these clients alone have them; a layer that none of them has stays, without anybody."""
+    return {
+        layer: {client: name for client, name in names.items() if client in clients}
+        for layer, names in layers.items()
+    }
+
+
 def measure(
     context: TrainingContext,
     each: Each,
@@ -101,8 +109,8 @@ def measure(
 
     `tensors_of` gives a client's state; it is asked once per client, where `each` does that client's work. In the
     result, "order" is the layers, shallow to deep; "layers" their means over the pairs i < j; "matrix" has a row and a
-    column per client of the federation, null where one has no such layer or CKA is not defined. Whatever `each` does
-    side by side, the bits are the same.
+    column per client of the federation, null where one has no such layer, is not among those of `layers`, or CKA is
+    not defined. Whatever `each` does side by side, the bits are the same.
     """
 
     def grams_of(client: int) -> Grams:
@@ -116,7 +124,8 @@ def measure(
     clients = len(context.federation.clients)
     matrix, means = {}, {}
     for layer, names in layers.items():
-        alike = all_pairs(torch.stack([grams[client].pop(layer) for client in names])).tolist()
+        shown = [grams[client].pop(layer) for client in names]
+        alike = all_pairs(torch.stack(shown)).tolist() if shown else []
         matrix[layer] = _spread(alike, list(names), clients)
         means[layer] = _mean_over_pairs(alike)
     return {"order": list(layers), "layers": means, "matrix": matrix}

@@ -3,7 +3,16 @@
 from simulator.models import cnn, convnets, libraries, resnet, tiny, vit
 from simulator.models.groups import GROUPS, assign, members
 from simulator.models.network import Network
-from simulator.models.registry import ImageShape, RegisteredModel, architecture, build, get, names, register
+from simulator.models.registry import (
+    ImageShape,
+    RegisteredModel,
+    architecture,
+    build,
+    get,
+    names,
+    register,
+    trains_on_one_image,
+)
 
 __all__ = [
     "GROUPS",
@@ -22,5 +31,6 @@ __all__ = [
     "register",
     "resnet",
     "tiny",
+    "trains_on_one_image",
     "vit",
 ]

@@ -1,7 +1,7 @@
 """GoogLeNet (Szegedy et al. 2015) and MobileNetV2 (Sandler et al. 2018): torchvision's, without auxiliary heads.
 
-Images of up to 64 pixels a side lose neither resolution in the first two halvings: the networks were made for 224
-pixels and divide the side by 32. Feature vectors are pooled to K = 512 (FedL2G §4.1).
+Unless a stem is asked for, images of up to 64 pixels a side lose no resolution in the first two halvings: the networks
+were made for 224 pixels and divide the side by 32. Feature vectors are pooled to K = 512 (FedL2G §4.1).
 """
 
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from simulator.models.network import Network
 from simulator.models.pooling import to_width
 from simulator.models.registry import ImageShape, register
-from simulator.models.resnet import FEATURES, SMALL_SIDE
+from simulator.models.resnet import FEATURES
 
 
 class GoogLeNet(Network):
@@ -28,7 +28,7 @@ class GoogLeNet(Network):
             if name == "avgpool":  # what follows is the average over the image, dropout and the head
                 break
             self.trunk.add_module(name, module)
-        small = _is_small(shape)
+        small = shape.full_resolution
         if small:
             self.trunk.maxpool1 = nn.Identity()
         if small or shape.channels != 3:
@@ -57,7 +57,7 @@ class MobileNetV2(Network):
         super().__init__()
         from torchvision.models import MobileNetV2 as Published
 
-        small = _is_small(shape)
+        small = shape.full_resolution
         #        expansion, channels, blocks, stride
         table = [
             [1, 16, 1, 1],
@@ -88,15 +88,11 @@ class MobileNetV2(Network):
         return shown | {"features": to_width(self.dropout(x.mean((2, 3))), self.num_features)}
 
 
-def _is_small(shape: ImageShape) -> bool:
-    return max(shape.height, shape.width) <= SMALL_SIDE
-
-
 def _first(shape: ImageShape, channels: int, small: bool) -> nn.Conv2d:
     if small:
         return nn.Conv2d(shape.channels, channels, kernel_size=3, padding=1, bias=False)
     return nn.Conv2d(shape.channels, channels, kernel_size=7, stride=2, padding=3, bias=False)
 
 
-register("googlenet", "GoogLeNet without auxiliary heads", 1)(GoogLeNet)
-register("mobilenet_v2", "MobileNetV2", 1)(MobileNetV2)
+register("googlenet", "GoogLeNet without auxiliary heads", 1, stems=True)(GoogLeNet)
+register("mobilenet_v2", "MobileNetV2", 1, stems=True)(MobileNetV2)

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -12,14 +13,26 @@ from simulator.models import pretrained
 from simulator.models.network import Network
 from simulator.rng import drawing_from
 
+SMALL_SIDE = 64
+"""Pixels up to which images enter a network at full resolution, unless a stem is asked for."""
+
 
 @dataclass(frozen=True)
 class ImageShape:
-    """What a model is built for: channels × height × width."""
+    """What a model is built for: channels × height × width, and the first layers that are asked for."""
 
     channels: int
     height: int
     width: int
+    stem: Literal["imagenet", "cifar"] | None = None
+    """7×7 with stride 2 and pooling, or 3×3 at full resolution; None: 3×3 for images up to 64 pixels a side."""
+
+    @property
+    def full_resolution(self) -> bool:
+        """Whether images enter at full resolution: the stem of small images."""
+        if self.stem is None:
+            return max(self.height, self.width) <= SMALL_SIDE
+        return self.stem == "cifar"
 
     def __str__(self) -> str:
         return f"{self.channels}×{self.height}×{self.width}"
@@ -38,6 +51,8 @@ class RegisteredModel:
     builder: Builder
     foreign: bool = False
     """Whether it comes from a library that does not say which images it takes."""
+    stems: bool = False
+    """Whether its first layers can be chosen."""
 
 
 Library = Callable[[str], RegisteredModel]
@@ -47,13 +62,15 @@ _MODELS: dict[str, RegisteredModel] = {}
 _LIBRARIES: dict[str, Library] = {}
 
 
-def register(name: str, title: str, smallest_side: int) -> Callable[[Builder], Builder]:
+def register(
+    name: str, title: str, smallest_side: int, *, stems: bool = False
+) -> Callable[[Builder], Builder]:
     """Add a model under `name`. Raises ValueError when the name is taken."""
 
     def add(builder: Builder) -> Builder:
         if name in _MODELS:
             raise ValueError(f"a model named '{name}' exists already")
-        _MODELS[name] = RegisteredModel(name, title, smallest_side, builder)
+        _MODELS[name] = RegisteredModel(name, title, smallest_side, builder, stems=stems)
         return builder
 
     return add
@@ -109,6 +126,16 @@ def architecture(name: str, shape: ImageShape, num_classes: int) -> Network:
     if model.foreign:
         _check_by_trying(model, network, shape)
     return network
+
+
+def trains_on_one_image(network: Network, shape: ImageShape) -> bool:
+    """Whether an architecture can train on a single image: BatchNorm cannot, where it sees one value per channel."""
+    image = torch.empty(1, shape.channels, shape.height, shape.width, device="meta")
+    try:
+        copy.deepcopy(network).train()(image)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_side(model: RegisteredModel, shape: ImageShape) -> None:

@@ -1,9 +1,9 @@
 """ResNets (He et al. 2016) from torchvision's blocks, for any number of stages and blocks.
 
 Parameters bear torchvision's names, so that a shallower network's are a subset, by name and shape, of a deeper one's
-with the same stages: ResNet10 ⊂ 14 ⊂ 18 ⊂ 22 ⊂ 26 (InCo Aggregation §4.1). Images of up to 64 pixels a side enter
-through a 3×3 convolution at full resolution; the 7×7 convolution and the pooling made for 224 pixels would leave
-one pixel of them at stage 4.
+with the same stages: ResNet10 ⊂ 14 ⊂ 18 ⊂ 22 ⊂ 26 (InCo Aggregation §4.1). Unless a stem is asked for, images of up to
+64 pixels a side enter through a 3×3 convolution at full resolution; the 7×7 convolution and the pooling made for 224
+pixels leave one pixel of them at stage 4.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,6 @@ from simulator.models.pooling import to_width
 from simulator.models.registry import Builder, ImageShape, register
 
 FEATURES = 512
-SMALL_SIDE = 64
 
 
 class ResNet(Network):
@@ -36,7 +35,7 @@ class ResNet(Network):
         features: int = FEATURES,
     ) -> None:
         super().__init__()
-        small = max(shape.height, shape.width) <= SMALL_SIDE
+        small = shape.full_resolution
         self.conv1 = (
             nn.Conv2d(shape.channels, width, kernel_size=3, padding=1, bias=False)
             if small
@@ -104,22 +103,24 @@ def _tiny(*blocks: int) -> Builder:
     return lambda shape, num_classes: ResNet(shape, num_classes, "basic", blocks, width=4, features=8)
 
 
-register("resnet4", "ResNet4: one basic block in one stage", 1)(_resnet("basic", 1))
-register("resnet6", "ResNet6: one basic block in each of two stages", 1)(_resnet("basic", 1, 1))
-register("resnet8", "ResNet8: one basic block in each of three stages", 1)(_resnet("basic", 1, 1, 1))
-register("resnet10", "ResNet10: basic blocks 1, 1, 1, 1", 1)(_resnet("basic", 1, 1, 1, 1))
-register("resnet14", "ResNet14: basic blocks 1, 1, 2, 2", 1)(_resnet("basic", 1, 1, 2, 2))
-register("resnet18", "ResNet18: basic blocks 2, 2, 2, 2", 1)(_resnet("basic", 2, 2, 2, 2))
-register("resnet22", "ResNet22: basic blocks 2, 2, 3, 3", 1)(_resnet("basic", 2, 2, 3, 3))
-register("resnet26", "ResNet26: basic blocks 3, 3, 3, 3", 1)(_resnet("basic", 3, 3, 3, 3))
-register("resnet34", "ResNet34: basic blocks 3, 4, 6, 3", 1)(_resnet("basic", 3, 4, 6, 3))
-register("resnet50", "ResNet50: bottlenecks 3, 4, 6, 3", 1)(_resnet("bottleneck", 3, 4, 6, 3))
-register("resnet101", "ResNet101: bottlenecks 3, 4, 23, 3", 1)(_resnet("bottleneck", 3, 4, 23, 3))
-register("resnet152", "ResNet152: bottlenecks 3, 8, 36, 3", 1)(_resnet("bottleneck", 3, 8, 36, 3))
-register("narrow_resnet10", "ResNet10 at a quarter of the width", 1)(_narrow(1, 1, 1, 1))
-register("narrow_resnet14", "ResNet14 at a quarter of the width", 1)(_narrow(1, 1, 2, 2))
-register("narrow_resnet18", "ResNet18 at a quarter of the width", 1)(_narrow(2, 2, 2, 2))
-register("narrow_resnet22", "ResNet22 at a quarter of the width", 1)(_narrow(2, 2, 3, 3))
-register("narrow_resnet26", "ResNet26 at a quarter of the width", 1)(_narrow(3, 3, 3, 3))
-register("tiny_resnet6", "basic blocks 1, 1 of 4 and 8 channels", 1)(_tiny(1, 1))
-register("tiny_resnet10", "basic blocks 2, 2 of 4 and 8 channels", 1)(_tiny(2, 2))
+register("resnet4", "ResNet4: one basic block in one stage", 1, stems=True)(_resnet("basic", 1))
+register("resnet6", "ResNet6: one basic block in each of two stages", 1, stems=True)(_resnet("basic", 1, 1))
+register("resnet8", "ResNet8: one basic block in each of three stages", 1, stems=True)(
+    _resnet("basic", 1, 1, 1)
+)
+register("resnet10", "ResNet10: basic blocks 1, 1, 1, 1", 1, stems=True)(_resnet("basic", 1, 1, 1, 1))
+register("resnet14", "ResNet14: basic blocks 1, 1, 2, 2", 1, stems=True)(_resnet("basic", 1, 1, 2, 2))
+register("resnet18", "ResNet18: basic blocks 2, 2, 2, 2", 1, stems=True)(_resnet("basic", 2, 2, 2, 2))
+register("resnet22", "ResNet22: basic blocks 2, 2, 3, 3", 1, stems=True)(_resnet("basic", 2, 2, 3, 3))
+register("resnet26", "ResNet26: basic blocks 3, 3, 3, 3", 1, stems=True)(_resnet("basic", 3, 3, 3, 3))
+register("resnet34", "ResNet34: basic blocks 3, 4, 6, 3", 1, stems=True)(_resnet("basic", 3, 4, 6, 3))
+register("resnet50", "ResNet50: bottlenecks 3, 4, 6, 3", 1, stems=True)(_resnet("bottleneck", 3, 4, 6, 3))
+register("resnet101", "ResNet101: bottlenecks 3, 4, 23, 3", 1, stems=True)(_resnet("bottleneck", 3, 4, 23, 3))
+register("resnet152", "ResNet152: bottlenecks 3, 8, 36, 3", 1, stems=True)(_resnet("bottleneck", 3, 8, 36, 3))
+register("narrow_resnet10", "ResNet10 at a quarter of the width", 1, stems=True)(_narrow(1, 1, 1, 1))
+register("narrow_resnet14", "ResNet14 at a quarter of the width", 1, stems=True)(_narrow(1, 1, 2, 2))
+register("narrow_resnet18", "ResNet18 at a quarter of the width", 1, stems=True)(_narrow(2, 2, 2, 2))
+register("narrow_resnet22", "ResNet22 at a quarter of the width", 1, stems=True)(_narrow(2, 2, 3, 3))
+register("narrow_resnet26", "ResNet26 at a quarter of the width", 1, stems=True)(_narrow(3, 3, 3, 3))
+register("tiny_resnet6", "basic blocks 1, 1 of 4 and 8 channels", 1, stems=True)(_tiny(1, 1))
+register("tiny_resnet10", "basic blocks 2, 2 of 4 and 8 channels", 1, stems=True)(_tiny(2, 2))

@@ -1,12 +1,29 @@
-"""What carries out the clients' work: the vocabulary that runners and the engine share."""
+"""The interface of runners: what carries out the work of many clients, and the words it shares with the engine."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, TypeVar
 
+from torch import Tensor
+
+from simulator.errors import ConfigError, nearest
 from simulator.federation import ClientInfo
+from simulator.methods.hooks import Hooks
+from simulator.sections import RuntimeConfig
 from simulator.tensors import Tensors
+from simulator.training.context import TrainingContext
+
+Result = TypeVar("Result")
+R = TypeVar("R", bound="type[Runner]")
+
+Decision = Literal["go", "hold", "leave"]
+"""Whether the next client may start: yes; not now, ask again; no more in this round."""
+
+POLL_SECONDS = 0.1
+"""How long the gate goes unasked while no client finishes."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +35,8 @@ class LocalUpdate:
     """The client's new state."""
     uplink: Tensors
     losses: Mapping[str, float]
-    """Mean training loss over all steps of each phase, weighted by batch size; empty in a round without training."""
+    """Mean training loss over all steps of each phase, weighted by batch size, and of the terms that losses name; empty
+    in a round without training."""
     finite: bool
     """Whether all numbers it would keep or send are finite: no loss shows what the last step did."""
     flops: int
@@ -30,23 +48,101 @@ class LocalUpdate:
         return next(iter(lost), None if self.finite else next(reversed(list(self.losses)), "uplink"))
 
 
-Decision = Literal["go", "hold", "leave"]
-"""Whether the next client may start: yes; not now, ask again; no more in this round."""
+@dataclass(frozen=True)
+class Job:
+    """What a client starts a round from: its state, and what the server sent it; no payload: it receives nothing."""
+
+    tensors: Mapping[str, Tensor]
+    payload: Mapping[str, Tensor] | None
+
+
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 """Asked between clients, with the updates finished so far and the number of clients at work."""
 
-POLL_SECONDS = 0.1
-"""How long the gate goes unasked while no client finishes."""
+
+def always_go(finished: object, running: int) -> Decision:
+    """A gate that is always open."""
+    return "go"
 
 
 class RoundInterrupted(Exception):
     """The gate ended a round before all its clients had trained; `updates` are those that had."""
 
     def __init__(self, updates: Sequence[LocalUpdate]) -> None:
-        super().__init__(f"left after {len(updates)} clients")
+        super().__init__(f"interrupted after {len(updates)} clients")
         self.updates = updates
 
 
-def always_go(finished: object, running: int) -> Decision:
-    """A gate that is always open."""
-    return "go"
+class Runner(ABC):
+    """Carries out the clients' work. Every runner gives its own bits again and again; its file says which those are.
+
+    A subclass decides how many clients are at work, and may take their steps together: `local` has a client's round in
+    three pieces for that, prepare, train and finish.
+    """
+
+    name: ClassVar[str]
+    """Set by `register`."""
+
+    def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
+        self.context = context
+        self.threads = settings.threads_per_client
+        """Threads of torch's that each client computes with."""
+        self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
+        """Clients at work at a time, at most."""
+
+    @abstractmethod
+    def update(
+        self,
+        hooks: Hooks,
+        round: int,
+        jobs: Mapping[int, Job],
+        done: Callable[[LocalUpdate], None],
+        gate: Gate = always_go,
+    ) -> list[LocalUpdate]:
+        """Local updates of the clients in `jobs`, in client order.
+
+        `done` hears of each, and `gate` is asked before each, on the calling thread. Raises RoundInterrupted when the
+        gate ends the round before all have started.
+        """
+
+    @abstractmethod
+    def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
+        """A piece of `work` for every client, in client order."""
+
+    def close(self) -> None:
+        """Let go of threads and devices; there are none unless a subclass says so."""
+        return
+
+    def info(self, client: int) -> ClientInfo:
+        """What the federation knows of a client."""
+        return self.context.federation.clients[client]
+
+
+_RUNNERS: dict[str, type[Runner]] = {}
+
+
+def register(name: str) -> Callable[[R], R]:
+    """Add a runner under `name`. Raises ValueError when the name is taken."""
+
+    def add(runner: R) -> R:
+        if name in _RUNNERS:
+            raise ValueError(f"a runner named '{name}' exists already")
+        runner.name = name
+        _RUNNERS[name] = runner
+        return runner
+
+    return add
+
+
+def names() -> list[str]:
+    """All runners' names, in order of registration."""
+    return list(_RUNNERS)
+
+
+def get(name: str) -> type[Runner]:
+    """The runner of that name. Raises ConfigError, naming the nearest one, when there is none."""
+    if name not in _RUNNERS:
+        raise ConfigError(
+            f"unknown runner '{name}'.{nearest(name, _RUNNERS)} There are {', '.join(_RUNNERS)}."
+        )
+    return _RUNNERS[name]

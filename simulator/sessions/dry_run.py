@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from simulator.sessions.history import asked_for, differences
 from simulator.builder import build, rebuild
 from simulator.config import Config
-from simulator.sessions.metadata import check_data, current
 from simulator.errors import ConfigError
+from simulator.sessions.history import asked_for, differences
+from simulator.sessions.metadata import check_data, current
 
 
 def planned(session: checkpoints.SessionReader) -> Config:
@@ -23,7 +23,7 @@ def planned(session: checkpoints.SessionReader) -> Config:
     for command in checkpoints.pending(session.folder):
         if command.kind == "switch":
             with suppress(ConfigError):  # the resume will refuse it, and say so
-                config = asked_for(config, command.arguments, _done(session))
+                config = asked_for(config, command.arguments)
     return config
 
 

@@ -1,6 +1,5 @@
 """Branching a session: a new one that goes on from any round of its parent, with which it shares what it can."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +7,24 @@ from typing import Any
 
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
-from checkpoints.seal import canonical
-from simulator.sessions import metadata, states
-from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, settings_in_force
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
-from simulator.nested import Raw
 from simulator.engine import State
-from simulator.sessions.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
+from simulator.nested import Raw
 from simulator.progress import Observer, unobserved
+from simulator.sessions import metadata, states
+from simulator.sessions.environment import environment, inexact
+from simulator.sessions.history import (
+    SETTINGS,
+    begun_after,
+    changed_settings,
+    differences,
+    history_entry,
+    settings_in_force,
+)
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.records import with_finite_record
 
 MAY_CHANGE = (*SETTINGS, "seed")
 
@@ -51,10 +58,12 @@ def fork(
     A round without a checkpoint is computed again from the nearest earlier one; the results must be the parent's,
     unless `allow_inexact`. `assignments` may change the seed of what follows: the partition stays the parent's.
 
-    Raises SessionUnreadable when the parent is damaged or has no such round, ConfigError for what cannot change,
+    It is made in a folder of its own and gets its name at the end. Raises SessionUnreadable when the parent is damaged
+    or has no such round, and when another program took the name meanwhile; ConfigError for what cannot change,
     SessionError when data, plugin or environment do not give the parent's results.
     """
     if not checkpoints.is_free(folder):
+        checkpoints.refuse_remains(folder)
         raise ConfigError(f"{folder} exists already; choose another name with --session.")
     source = _Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)
     before = source.config_after(at_round)
@@ -66,19 +75,19 @@ def fork(
             f"round {at_round} would be the fork's last; ask for more, as --rounds {at_round + 10}."
         )
     changes = tuple(differences(before, config))
-    built = rebuild(source.built, before)
-    after = rebuild(built, config)  # refused now rather than after rounds have been run again
+    built = rebuild(source.built, before, source.begun_after(at_round))
+    replaced = config.method.name != before.method.name
+    after = rebuild(
+        built, config, at_round if replaced else None
+    )  # refused now rather than after rounds have been run again
     state, replayed = source.state_after(at_round, allow_inexact, observe)
     adopted = None
     if at_round and config.method != before.method:
         state = state or source.load(at_round, built)
         state, adopted = after.engine.take_over(state, built.method)
     config = metadata.on_device(config, after)
-    try:
-        _write(folder, source, at_round, config, after, state, changes, adopted)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)  # half of a session is none
-        raise
+    with checkpoints.in_private(folder) as private:
+        _write(private, source, at_round, config, after, state, changes, adopted)
     return Fork(config, at_round, replayed, changes, adopted)
 
 
@@ -86,7 +95,7 @@ def fork(
 class _Source:
     """The parent, as far as a fork needs it."""
 
-    session: checkpoints.SessionReader
+    session: SessionReader
     records: list[Raw]
     history: list[Raw]
     config: Config
@@ -94,7 +103,7 @@ class _Source:
 
     @classmethod
     def read(cls, parent: Path, at_round: int, runtime: Raw, data_dir: Path) -> "_Source":
-        session = checkpoints.SessionReader(parent)
+        session = SessionReader(parent)
         records = session.records()
         if not 0 <= at_round <= len(records):
             has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
@@ -107,7 +116,11 @@ class _Source:
 
     def config_after(self, round: int) -> Config:
         """The settings that round t ended with."""
-        return _under(self.config, self._entries_to(round))
+        return _under(self.session, self.config, self._entries_to(round))
+
+    def begun_after(self, round: int) -> int:
+        """The round after which the method that round t ended with began."""
+        return begun_after(self._entries_to(round))
 
     def state_after(self, at_round: int, allow_inexact: bool, observe: Observer) -> tuple[State | None, int]:
         """The state after a round, and how many rounds were run for it; None if its checkpoint is kept as it is."""
@@ -120,24 +133,26 @@ class _Source:
             raise SessionError(
                 f"{self.session.folder} keeps no checkpoint up to round {at_round}; fork its parent."
             )
-        built = rebuild(self.built, self.config_after(nearest))
+        built = rebuild(self.built, self.config_after(nearest), self.begun_after(nearest))
         state = self.load(nearest, built)
         for round in range(nearest + 1, at_round + 1):
             for entry in self._switches_at(
                 round
             ):  # in turn: what one takes over, the next may take over from it
-                following = rebuild(built, _under(self.config, [entry]))
+                following = rebuild(
+                    built, _under(self.session, self.config, [entry]), self.begun_after(round)
+                )
                 state, _ = following.engine.take_over(state, built.method)
                 built.engine.close()
                 built = following
-            state = built.engine.round(state, observe)
+            state, _ = with_finite_record(built.engine.round(state, observe))
             self._compare(state, allow_inexact)
         built.engine.close()
         return state, at_round - nearest
 
     def load(self, round: int, built: Built) -> State:
         """A checkpoint's state; before round 1, the initial one."""
-        state = built.engine.start()
+        state = built.engine.initial_state()
         if round == 0:
             return state
         manifest = self.session.manifest(round)
@@ -186,7 +201,7 @@ def _write(
 ) -> None:
     parent = source.session
     about = {"id": parent.document["id"], "name": parent.folder.resolve().name, "round": round}
-    ledger = b"".join(canonical(record) + b"\n" for record in source.records[: max(round - 1, 0)])
+    ledger = checkpoints.ledger_text(source.records[: max(round - 1, 0)])
     facts = metadata.of_new(config, built, parent=about)
     with Store.create(folder, facts, metadata.retention(config, about), ledger=ledger) as store:
         store.event("forked", method=config.method.name, **about, changes=list(changes), adopted=adopted)
@@ -199,7 +214,7 @@ def _write(
         store.commit(round, _refs(store, parent, round, state), source.records[round - 1], history, [])
 
 
-def _refs(store: Store, parent: checkpoints.SessionReader, round: int, state: State | None) -> dict[str, ObjectRef]:
+def _refs(store: Store, parent: SessionReader, round: int, state: State | None) -> dict[str, ObjectRef]:
     """The state's objects: the parent's where its checkpoint is taken as it is, else new ones."""
     if state is not None:
         return {name: store.put(tensors) for name, tensors in states.by_name(state).items()}
@@ -209,8 +224,8 @@ def _refs(store: Store, parent: checkpoints.SessionReader, round: int, state: St
     return dict(manifest.states)
 
 
-def _under(config: Config, entries: Sequence[Raw]) -> Config:
-    return Config.read(settings_in_force({"config": config.to_json()}, entries))
+def _under(session: SessionReader, config: Config, entries: Sequence[Raw]) -> Config:
+    return metadata.read_config(session, settings_in_force({"config": config.to_json()}, entries))
 
 
 def _with_partition_of(before: Config, config: Config) -> Config:

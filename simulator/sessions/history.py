@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.config import Config
-from simulator.nested import Raw, flattened, merged, with_method, with_overrides
 from simulator.errors import ConfigError
+from simulator.nested import Raw, flattened, merged, with_method, with_overrides
+from simulator.sessions.legacy import completed
 
 SETTINGS = ("rounds", "training", "evaluation", "wire", "cka", "checkpoint")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""
@@ -23,6 +24,8 @@ def changed_settings(
     new = Config.read(with_overrides(with_method(raw, method) if method else raw, assignments))
     after = new.to_json()
     fixed = [key for key in raw if key not in ("method", *may_change) and raw[key] != after[key]]
+    if raw["method"] != after["method"]:
+        new = new.begun()
     if fixed:
         raise ConfigError(
             f"'{fixed[0]}' cannot change within a run: it is what the session was made with. "
@@ -35,7 +38,7 @@ def asked_for(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Co
     """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …]}.
 
     Raises ConfigError for arguments that are none, settings that are not valid, a switch that changes nothing, and one
-    after which no round is left: `done` are finished.
+    after which no round is left: `done` are finished, or will be before it can take hold.
     """
     method, assignments = arguments.get("method"), arguments.get("set", [])
     if not isinstance(method, str | None) or not _are_texts(assignments):
@@ -45,7 +48,8 @@ def asked_for(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Co
         raise ConfigError(f"nothing would change: '{config.method.name}' runs with these settings already.")
     if new.rounds <= done:
         raise ConfigError(
-            f"round {done} is done and would be the last; ask for more, as --set rounds={done + 10}."
+            f"no round is left for it: round {done} is done, or under way, and would be the last. "
+            f"Ask for more with it, as --set rounds={done + 10}."
         )
     return new
 
@@ -62,14 +66,26 @@ def history_entry(config: Config, from_round: int, **about: Any) -> Raw:
 
 
 def settings_in_force(document: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Raw:
-    """A session's configuration as its history left it, from session.json and the history's last entry."""
+    """A session's configuration as its history left it, from session.json and the history's last entry.
+
+    What it was recorded without is what it did before there was such a setting.
+    """
     raw = merged(document["config"], {})
     if history:
         raw |= {
             "method": history[-1]["method"],
             **history[-1].get("settings", {}),
         }  # early sessions have none
-    return raw
+    return completed(raw)
+
+
+def begun_after(history: Sequence[Mapping[str, Any]]) -> int:
+    """The round after which the method in force began; a change of settings is no new beginning."""
+    begun, before = 0, None
+    for entry in history:
+        if (name := entry["method"]["name"]) != before:
+            begun, before = entry["from_round"] - 1, name
+    return begun
 
 
 def differences(before: Config, after: Config) -> list[str]:

@@ -10,30 +10,27 @@ from typing import Any, Literal, Self
 
 import checkpoints
 from checkpoints import Command, ObjectRef, Store
-from simulator.sessions import metadata, states, unfinished_round
-from simulator.sessions.history import asked_for, differences, history_entry
-from simulator.methods import plugins
 from simulator.builder import Built, build, rebuild
 from simulator.config import Config
-from simulator.nested import Raw
 from simulator.engine import State
-from simulator.sessions.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
+from simulator.methods import plugins
+from simulator.nested import Raw
 from simulator.progress import (
-    ClientDiverged,
-    ClientTrained,
-    EvaluationStarted,
-    Event,
     Observer,
     RoundFinished,
-    RoundStarted,
     StateChanged,
     Switched,
     unobserved,
 )
+from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
+from simulator.sessions import metadata, states, unfinished_round
+from simulator.sessions.environment import environment, inexact
+from simulator.sessions.history import asked_for, begun_after, differences, history_entry
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.records import with_finite_record
 from simulator.sessions.steering import Steering
-from simulator.runners.base import LocalUpdate
-from simulator.runners.base import Decision, POLL_SECONDS, RoundInterrupted
+from simulator.sessions.watching import Watching
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,15 @@ class Session:
         self._history = history
         self._steering = Steering(store, self._checked)
         self._committed = state.round
+        self._begun = state.round
+        """The last round that was begun: a switch takes hold after it at the earliest."""
         self._refs: dict[str, ObjectRef] = {}
         self._applied: list[Command] = []
         """Switches in force that no checkpoint says yet."""
         self._phase = "running"
-        self._progress: dict[str, Any] = {}
-        self._observe: Observer = unobserved
+        self._watching = Watching(store)
+        self.warnings: list[str] = []
+        """What was amiss with the session's files when it was opened, as sentences."""
 
     @classmethod
     def create(cls, config: Config, folder: Path, data_dir: Path) -> "Session":
@@ -83,13 +83,14 @@ class Session:
         cannot be had.
         """
         if not checkpoints.is_free(folder):
+            checkpoints.refuse_remains(folder)
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
         built = build(config, data_dir)
-        config = metadata.on_device(config, built)
+        config = metadata.on_device(config.begun(), built)
         store = Store.create(folder, metadata.of_new(config, built, parent=None), metadata.retention(config))
         with _closed_on_failure(store):
             store.event("started", method=config.method.name, round=0)
-            return cls(config, folder, built, store, built.engine.start(), [history_entry(config, 1)])
+            return cls(config, folder, built, store, built.engine.initial_state(), [history_entry(config, 1)])
 
     @classmethod
     def resume(
@@ -108,12 +109,12 @@ class Session:
         not the same, or when the result would no longer be bit-identical and `allow_inexact` does not permit that;
         SessionUnreadable when the session is locked, damaged or of another version.
         """
-        reader = checkpoints.SessionReader(folder)
+        reader = SessionReader(folder)
         runtime = {
             key: value for key, value in (("workers", workers), ("device", device)) if value is not None
         }
         config, history = metadata.current(reader, runtime)
-        built = build(config, data_dir)
+        built = build(config, data_dir, begun_after(history))
         metadata.check_data(reader, config, built)
         present = environment(built.federation.device, config.runtime.threads_per_client)
         changes = inexact(reader.document["environment"], present)
@@ -126,9 +127,10 @@ class Session:
             folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
         )
         with _closed_on_failure(store):
-            session = cls(config, folder, built, store, built.engine.start(), history)
+            session = cls(config, folder, built, store, built.engine.initial_state(), history)
             session._restore()
             session._steering.refuse_stale()
+            session.warnings = store.take_warnings()
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
             return session
 
@@ -160,7 +162,7 @@ class Session:
         clients of a round it cuts short are kept for the next `resume`. With `training.on_divergence = "stop"` a round
         in which a client diverged is the last. `checkpoint` is asked as often, and true wants one now.
         """
-        self._observe = observe
+        self._watching.observe = observe
         self._steering.heed(stop, checkpoint)
         opened = True
         while True:
@@ -200,14 +202,26 @@ class Session:
         if manifest.history != self._history:
             raise SessionError(f"{self.folder} was changed by another program just now; resume it again.")
         self._state = states.restore(reader, manifest, self._state, self._built.federation.device)
-        self._refs, self._committed = dict(manifest.states), manifest.round
+        self._refs = dict(manifest.states)
+        self._committed = self._begun = manifest.round
 
     def _round(self, kept: dict[int, LocalUpdate]) -> None:
         """One round, with a checkpoint if it is due, else only a line in the ledger."""
         steering = self._steering
-        self._state = self._built.engine.round(
-            self._state, self._watch, self._between_clients, kept, measure=lambda: bool(steering.measuring)
+        self._begun = self.round + 1
+        state = self._built.engine.round(
+            self._state,
+            self._watching,
+            self._between_clients,
+            kept,
+            measure=lambda: bool(steering.measuring),
         )
+        self._state, lost = with_finite_record(state)
+        for place, number in lost.items():
+            self._store.warn(
+                f"Round {self.round}: {place} is {number}, which is no number; it is recorded as null.",
+                round=self.round,
+            )
         record = self._state.record
         assert record is not None
         if (
@@ -220,13 +234,14 @@ class Session:
         else:
             self._store.append(record)
         steering.answer(steering.measuring, "measured and kept", self.round)
-        self._observe(RoundFinished(record))
+        self._watching.tell_warnings()
+        self._watching(RoundFinished(record))
 
     def _between_rounds(self) -> None:
         """Heed what is asked for, and wait here while the run is paused."""
         while True:
             self._heed(())
-            for command, config in self._steering.take_changes():
+            for command, config in () if self.finished else self._steering.take_changes():
                 self._switch(command, config)
             held = self._steering.paused and not self.finished and self._steering.stop_reason is None
             self._enter("paused" if held else "running")
@@ -256,6 +271,7 @@ class Session:
     def _heed(self, updates: Sequence[LocalUpdate]) -> None:
         """Take in commands and signals; write a checkpoint if one is wanted, with the round's finished clients."""
         self._steering.read()
+        self._watching.tell_warnings()
         if not self._steering.save:
             return
         self._checkpoint()
@@ -275,21 +291,25 @@ class Session:
             self._steering.answer(self._steering.pausing, "no client trains", self.round)
         elif before == "paused":
             self._store.event("continued", round=self.round)
-        self._store.heartbeat(phase, **self._progress)
-        self._observe(StateChanged(phase, self.round))
+        self._watching(StateChanged(phase, self.round))
 
-    def _checked(self, command: Command) -> Config:
-        """What a switch asks for, checked against the models; raises ConfigError."""
+    def _checked(self, command: Command, may_wait: bool) -> Config:
+        """What a switch asks for, checked against the models; raises ConfigError, also if it cannot take hold any more.
+
+        One that `may_wait` stays in the mailbox until the run is extended.
+        """
         changes = self._steering.changes
         before = changes[-1][1] if changes else self.config
-        config = asked_for(before, command.arguments, self.round)
+        config = asked_for(before, command.arguments, 0 if may_wait else self._begun)
         rebuild(self._built, config).engine.close()
         return config
 
     def _switch(self, command: Command, config: Config) -> None:
         """Go on under other settings, from a checkpoint of exactly this round."""
         self._checkpoint()
-        before, built = self.config, rebuild(self._built, config)
+        before = self.config
+        begun = self.round if config.method.name != before.method.name else None
+        built = rebuild(self._built, config, begun)
         self._state, adopted = built.engine.take_over(self._state, self._built.method)
         self._built.engine.close()
         self._built, self.config, self._refs = built, config, {}
@@ -303,7 +323,7 @@ class Session:
         self._history.append(history_entry(config, self.round + 1, plugin=plugin, **about))
         self._applied.append(command)
         self._store.event("switched", round=self.round, method=config.method.name, **about)
-        self._observe(
+        self._watching(
             Switched(self.round + 1, config.method.name, before.method.name, tuple(about["changes"]), adopted)
         )
 
@@ -334,7 +354,7 @@ class Session:
         return ["server", *(f"client/{client}" for client in record["participants"])]
 
     def _kept(self) -> dict[int, LocalUpdate]:
-        return unfinished_round.load(self._store, self._history, self._state, self._built.federation)
+        return unfinished_round.load(self._store, self._history, self._state, self._built)
 
     def _keep(self, updates: Sequence[LocalUpdate]) -> None:
         """Keep the finished clients of the round under way; the state they started from has a checkpoint."""
@@ -349,25 +369,6 @@ class Session:
         self._built.engine.close()
         self._store.close(how)
         return RunOutcome(how, self.round, reason if how == "stopped" else None)
-
-    def _watch(self, event: Event) -> None:
-        """Tell the store's watchers how far the round has got, and whoever observes the run."""
-        match event:
-            case RoundStarted(round, rounds, participants):
-                self._beat(round, rounds, "train", 0, len(participants))
-            case ClientTrained(round, _, done, participants, _):
-                self._beat(round, self.config.rounds, "train", done, participants)
-            case EvaluationStarted(round, clients):
-                self._beat(round, self.config.rounds, "evaluate", 0, clients)
-            case ClientDiverged(round, client, phase):
-                self._store.event(
-                    "warning", round=round, client=client, message=f"loss of phase '{phase}' is not finite"
-                )
-        self._observe(event)
-
-    def _beat(self, round: int, rounds: int, phase: str, done: int, clients: int) -> None:
-        self._progress = {"round": round, "rounds": rounds, "phase": phase, "done": done, "clients": clients}
-        self._store.heartbeat(**self._progress)
 
 
 @contextmanager

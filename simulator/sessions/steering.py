@@ -16,8 +16,11 @@ class Steering:
     noted; the rest waits here for the session, at a client or a round boundary, and is answered when it has taken hold.
     """
 
-    def __init__(self, store: Store, check: Callable[[Command], Config]) -> None:
-        """`check` turns a switch into the configuration it asks for, or raises ConfigError."""
+    def __init__(self, store: Store, check: Callable[[Command, bool], Config]) -> None:
+        """`check` turns a switch into the configuration it asks for, or raises ConfigError.
+
+        Its second argument says whether the switch may wait until the run is extended, if no round is left for it.
+        """
         self._store = store
         self._check = check
         self._stop: Callable[[], str | None] = lambda: None
@@ -47,7 +50,7 @@ class Steering:
         """Answer what was asked of an earlier owner and makes no sense any more; a switch still does."""
         for command in self._store.commands():
             if command.kind == "switch":
-                self._receive(command)
+                self._receive(command, may_wait=True)
             else:
                 self._refuse(command, "the run it was meant for had ended")
 
@@ -74,7 +77,7 @@ class Steering:
         for command in (*self.pausing, *self.measuring):
             self._refuse(command, why)
 
-    def _receive(self, command: Command) -> None:
+    def _receive(self, command: Command, may_wait: bool = False) -> None:
         match command.kind:
             case "pause" if self.paused and not self.pausing:
                 self._refuse(command, "it is paused already")
@@ -98,7 +101,7 @@ class Steering:
                 self.stopping.append(command)
             case "switch":
                 try:
-                    self.changes.append((command, self._check(command)))
+                    self.changes.append((command, self._check(command, may_wait)))
                 except ConfigError as error:
                     self._refuse(command, str(error))
             case _:

@@ -1,60 +1,56 @@
 """A client at work in one round: its networks with its weights in them, its data, its draws."""
 
-import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator import rng
 from simulator.federation import ClientInfo
 from simulator.models import Network
 from simulator.tensors import Tensors, named, of_module, part
+from simulator.training.augmentation import augmented
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.trainer import Trainer
 
 REPRESENTATION_BATCH = 512
 
 
-class LocalClient:
+class LocalClient(Trainer):
     """Client k in round t, as a method sees it on the client's side.
 
-    `nets` holds a private copy of its weights and `state` the method's own tensors; both may be changed freely and
-    become the client's new state at the end of the round.
+    `nets` holds a private copy of its weights and `state` the method's own tensors.
     """
 
     def __init__(
         self, context: TrainingContext, info: ClientInfo, round: int, tensors: Mapping[str, Tensor]
     ) -> None:
+        model = copy.deepcopy(context.federation.architecture_of(info))
+        weights = {name: tensor.clone() for name, tensor in part(tensors, "model").items()}
+        model.load_state_dict(weights, assign=True)
+        model.to(memory_format=torch.channels_last)
+        state = {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
+        super().__init__(context, round, Nets(model), state, info.architecture, info.id)
         self.info = info
-        self.round = round
-        self.federation = context.federation
-        self.nets = Nets(copy.deepcopy(self.federation.architecture_of(info)))
-        self.nets.model.load_state_dict(
-            {name: tensor.clone() for name, tensor in part(tensors, "model").items()}, assign=True
-        )
-        self.nets.model.to(memory_format=torch.channels_last)
-        self.state = {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
         self.received: Mapping[str, Tensor] = {}
         """What of the downlink the method needs again after training; forgotten at the end of the round."""
-        self.flops = 0
         self.train = context.data.clients[info.id].train
         """Indices of the training samples D_k [n_k], on the device."""
         self._data = context.data
-        self._flop_cache = context.flops
 
     def tensors(self) -> Tensors:
         """The client's state: its model and the method's own tensors."""
         return named("model", of_module(self.nets.model)) | self.state
 
-    def add_network(self, name: str, architecture: str, tensors: Mapping[str, Tensor]) -> None:
-        """Put a second network beside the model, as `nets[name]`, with a private copy of these weights.
+    def add_network(self, name: str, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+        """Put a network of this form beside the model, as `nets[name]`, with a private copy of these weights.
 
-        Integer counters (BatchNorm's count of batches) start at zero where they are missing: they do not travel.
+        `network` may be without values, on the meta device. Integer counters (BatchNorm's count of batches) start at
+        zero where they are missing: they do not travel.
         """
-        network = copy.deepcopy(self.federation.architecture(architecture))
+        network = copy.deepcopy(network)
         counters = {
             key: torch.zeros(tensor.shape, dtype=tensor.dtype, device=self.federation.device)
             for key, tensor in network.state_dict().items()
@@ -70,13 +66,19 @@ class LocalClient:
 
     def batches(self, phase: Phase) -> Iterator[Batch]:
         """The phase's samples in shuffled batches, epoch after epoch; the order is the phase's own keyed stream."""
+        if phase.batches is not None:
+            yield from phase.batches
+            return
         samples = self.samples(phase)
         sizes = batch_sizes(len(samples), self.federation.training.batch_size)
         stream = self.stream(f"batches/{phase.name}")
+        changes = self.federation.training.augment
+        looks = self.stream(f"augment/{phase.name}", self.federation.device)
         for _ in range(self.epochs(phase)):
             order = samples[torch.randperm(len(samples), generator=stream).to(samples.device)]
             for indices in order.split(sizes):
-                yield self.batch(indices)
+                x, y = self.batch(indices)
+                yield Batch(augmented(x, changes, looks), y)
 
     def samples(self, phase: Phase) -> Tensor:
         """Indices of the samples the phase trains on."""
@@ -88,19 +90,10 @@ class LocalClient:
 
     def steps(self, phase: Phase) -> int:
         """Optimiser steps the phase takes in a round."""
+        if phase.batches is not None:
+            return len(phase.batches)
         sizes = batch_sizes(len(self.samples(phase)), self.federation.training.batch_size)
         return self.epochs(phase) * len(sizes)
-
-    def stream(self, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
-        """A keyed stream of draws of this client's in this round."""
-        return rng.torch_stream(self.federation.seed, purpose, self.round, self.info.id, device)
-
-    @contextlib.contextmanager
-    def step(self, phase: str, batch_size: int) -> Iterator[None]:
-        """Around a step of the client's work: adds its operations to the client's count."""
-        with self._flop_cache.step(self.info.architecture, phase, batch_size):
-            yield
-        self.flops += self._flop_cache.of(self.info.architecture, phase, batch_size)
 
     def class_counts(self) -> Tensor:
         """How many training samples the client holds of each of its classes [|S_k|], int32, ascending by class."""

@@ -5,7 +5,7 @@ threads; this reads its table of formulas from a mode that sees one thread only.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -30,22 +30,24 @@ class counting_flops(TorchDispatchMode):
 
 
 class FlopCache:
-    """FLOPs of one step of each (architecture, phase, batch size): counted on the first, looked up ever after."""
+    """FLOPs of one step of each kind: counted on the first, looked up ever after.
+
+    A kind is whatever decides the count: the architecture, the phase and the batch size, say.
+    """
 
     def __init__(self) -> None:
-        self._steps: dict[tuple[str, str, int], int] = {}
+        self._steps: dict[tuple[Hashable, ...], int] = {}
 
     @contextlib.contextmanager
-    def step(self, architecture: str, phase: str, batch_size: int) -> Iterator[None]:
+    def step(self, *kind: Hashable) -> Iterator[None]:
         """Around a step: counts it if it is the first of its kind. Clients side by side count the same number."""
-        key = (architecture, phase, batch_size)
-        if key in self._steps:
+        if kind in self._steps:
             yield
         else:
             with counting_flops() as flops:
                 yield
-            self._steps[key] = flops.total
+            self._steps[kind] = flops.total
 
-    def of(self, architecture: str, phase: str, batch_size: int) -> int:
+    def of(self, *kind: Hashable) -> int:
         """The FLOPs of a step that has been taken before."""
-        return self._steps[architecture, phase, batch_size]
+        return self._steps[kind]

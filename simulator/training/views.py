@@ -1,34 +1,37 @@
 """Random views of images, for losses that compare two of them."""
 
+from dataclasses import dataclass
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 
-class RandomView(nn.Module):
+@dataclass(frozen=True)
+class RandomView:
     """Another look at each image, as SimCLR's: a resized crop, perhaps mirrored, of changed contrast and brightness.
 
-    A layer that draws while training and passes images through in evaluation, as dropout does: its draws are the
-    phase's, and a loss that uses it stays pure. Name it in the phase's `trains`, or it is put in evaluation mode.
+    A phase's `draws` calls `drawn`, and its loss applies the view to what was drawn: so the loss stays pure.
     """
 
-    AREA = (0.2, 1.0)
+    area: tuple[float, float] = (0.2, 1.0)
     """Share of the image that the crop covers."""
-    RATIO = (3 / 4, 4 / 3)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
     """Width to height of the crop, in shares of the image's."""
-    JITTER = 0.4
-    """Contrast is multiplied by 1 ± this, brightness shifted by ± this standard deviation; in four of five images."""
-    JITTERED = 0.8
+    jitter: float = 0.4
+    """Contrast is multiplied by 1 ± this, brightness shifted by ± this standard deviation; in some of the images."""
+    jittered: float = 0.8
+    """The share of the images of which that is true."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def drawn(self, stream: torch.Generator, x: Tensor) -> Tensor:
+        """Eight uniform draws for every image of the batch x [B, …]: [8, B]."""
+        return torch.rand(8, len(x), device=x.device, generator=stream)
+
+    def __call__(self, x: Tensor, drawn: Tensor) -> Tensor:
         """Views of normalised images, both [B, channels, height, width]."""
-        if not self.training:
-            return x
-        area, ratio, left, top, mirror, contrast, brightness, jittered = torch.rand(
-            8, len(x), device=x.device
-        )
-        area = self.AREA[0] + (self.AREA[1] - self.AREA[0]) * area
-        ratio = self.RATIO[0] * (self.RATIO[1] / self.RATIO[0]) ** ratio  # a crop and its transpose alike
+        area, ratio, left, top, mirror, contrast, brightness, jittered = drawn
+        area = self.area[0] + (self.area[1] - self.area[0]) * area
+        ratio = self.ratio[0] * (self.ratio[1] / self.ratio[0]) ** ratio  # a crop and its transpose alike
         width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
         none = torch.zeros_like(area)
         crop = torch.stack(  # from the view's coordinates in [−1, 1] to the image's
@@ -44,7 +47,7 @@ class RandomView(nn.Module):
         view = F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
         mean = view.mean((1, 2, 3), keepdim=True)
-        strength = self.JITTER * (jittered < self.JITTERED)
+        strength = self.jitter * (jittered < self.jittered)
         scale = (1 + strength * (2 * contrast - 1))[:, None, None, None]
         shift = (strength * (2 * brightness - 1))[:, None, None, None]
         jitter: Tensor = mean + (view - mean) * scale + shift

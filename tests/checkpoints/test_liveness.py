@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import Locked, SessionReader, Store, files, lock
+from checkpoints import Locked, SessionReader, Store, files, lock, machine
 from checkpoints.seal import seal
 from tests.checkpoints.disk import Failing
 from tests.checkpoints.helpers import commit, make
@@ -121,11 +121,11 @@ def test_a_sleeping_owner_on_another_machine_cannot_be_displaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock file is removed, as if the flock did not reach here; only the note tells that the owner lives."""
-    monkeypatch.setattr(lock, "_STEAL_WATCH_SECONDS", 0.5)
+    monkeypatch.setattr(lock, "WATCH_SECONDS", 0.5)
     folder = tmp_path / "s"
     with Store.create(folder, {}):
-        monkeypatch.setattr(lock.socket, "gethostname", lambda: "elsewhere")
-        monkeypatch.setattr(lock, "_boot_id", lambda: "another")
+        monkeypatch.setattr(machine, "host", lambda: "elsewhere")
+        monkeypatch.setattr(machine, "boot_id", lambda: "another")
         (folder / "lock").unlink()
 
         with pytest.raises(Locked, match="its heartbeat still moves"):

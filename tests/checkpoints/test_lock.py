@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from checkpoints import Locked, SessionReader, Store, lock
+from checkpoints import Locked, SessionReader, Store, lock, machine
 from checkpoints.seal import seal
 from tests.checkpoints.helpers import make
 
@@ -29,7 +29,7 @@ def leave_note(folder: Path, **facts: Any) -> None:
     """The note of an owner that never closed; by default one on this machine, in this boot."""
     note = {
         "host": socket.gethostname(),
-        "boot_id": lock._boot_id(),
+        "boot_id": machine.boot_id(),
         "pid": 1,
         "start_time": 1.0,
         "since": "2026-01-01T00:00:00.000Z",
@@ -98,10 +98,7 @@ def test_an_owner_from_before_the_machine_started_again_holds_nothing(tmp_path: 
         assert store.round == 1
 
 
-def test_an_owner_on_another_machine_is_only_displaced_on_demand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lock, "_STEAL_WATCH_SECONDS", 0.01)
+def test_an_owner_on_another_machine_is_only_displaced_on_demand(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
     leave_note(folder, host="elsewhere", boot_id="another")
 
@@ -113,7 +110,7 @@ def test_an_owner_on_another_machine_is_only_displaced_on_demand(
 def test_an_owner_on_another_machine_that_still_beats_is_not_displaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "_STEAL_WATCH_SECONDS", 0.3)
+    monkeypatch.setattr(lock, "WATCH_SECONDS", 0.3)
     folder = make(tmp_path / "s", rounds=1)
     leave_note(folder, host="elsewhere", boot_id="another", heartbeat=5)
     beat = threading.Timer(

@@ -160,7 +160,9 @@ def test_a_poster_that_dies_before_the_rename_has_posted_nothing(
 ) -> None:
     with Store.create(tmp_path / "s", {}) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(mailbox.files.os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(
+                mailbox.files.os, "replace", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
             with pytest.raises(KeyboardInterrupt):
                 post(tmp_path / "s", "pause")
         assert pending(tmp_path / "s") == store.commands() == []

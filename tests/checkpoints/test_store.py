@@ -202,7 +202,7 @@ def test_an_empty_folder_becomes_a_session(tmp_path: Path) -> None:
 def test_a_read_only_place_is_found_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "os", Failing({"makedirs"}, 0, errno.EROFS))
+    monkeypatch.setattr(files, "os", Failing({"mkdir"}, 0, errno.EROFS))
 
     with pytest.raises(DiskError, match="writing is not allowed") as caught:
         Store.create(tmp_path / "s", {})

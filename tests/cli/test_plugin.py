@@ -92,3 +92,35 @@ def test_a_lost_uplink_and_a_disturbed_wire_are_shown(cli: Cli) -> None:
     lost = [client["client"] for client in shown["clients"] if client["dropped"]]
     assert lost == shown["record"]["dropped"] != []
     assert "drop=0.5" in page and page.count("uplink lost") == len(lost)
+
+
+def test_a_method_is_checked_against_what_every_method_promises(cli: Cli, tmp_path: Path) -> None:
+    good = cli("methods", "median_head", "--plugin", EXAMPLE, "--check", "--json")
+    assert good.code == 0, good.err
+    assert all(each["kept"] for each in good.json()["promises"])
+
+
+def test_a_method_that_breaks_a_promise_is_told_how(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        """
+import numpy as np
+from simulator.methods import Aggregated, Card, Method, register
+
+@register("mine")
+class Mine(Method):
+    card = Card("M", "t", "h", "n", "–", "–")
+
+    def aggregate(self, round, server, uplinks):
+        return Aggregated({}, {"drawn": np.random.rand()})
+""",
+        encoding="utf-8",
+    )
+    result = cli("methods", "mine", "--plugin", file, "--check")
+    assert result.code == 2
+    assert "BROKEN  the same seed gives the same bits" in result.out
+    assert "method 'mine' breaks" in result.err
+
+
+def test_checking_needs_a_name(cli: Cli) -> None:
+    assert "name it" in cli("methods", "--check").err

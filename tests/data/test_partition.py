@@ -177,3 +177,54 @@ class TestIid:
     def test_fewer_images_than_clients_are_refused(self) -> None:
         with pytest.raises(DataError, match="3 images are too few for 4 clients"):
             partition.iid(np.zeros(3, dtype=np.int64), 4, "equal", generator())
+
+
+def test_pfllibs_rule_by_hand() -> None:
+    """Two classes of 100, four clients of one class each: two owners a class, an equal share m = 50, least = min(40,
+    200/4/2) = 25, and bounds max(50/10, 25/2) = 12 and 50: the first owner has 12 to 49 images, the second the rest."""
+    labels = np.repeat([0, 1], 100)
+    for seed in range(20):
+        held = partition.pathological_as_pfllib(labels, 2, 4, 1, 40, np.random.default_rng(seed))
+        assert [set(labels[each].tolist()) for each in held] == [{0}, {0}, {1}, {1}]
+        assert all(12 <= len(held[first]) < 50 for first in (0, 2))
+        assert [len(held[0]) + len(held[1]), len(held[2]) + len(held[3])] == [100, 100]
+        assert held[0].tolist() == list(range(len(held[0])))  # in the order in which they are stored
+
+
+def test_pfllibs_rule_spreads_sizes_far_and_leaves_classes_out() -> None:
+    """Ten classes, two for each of ten clients: blocks of two clients share two classes, and sizes spread more than
+    three times. With five clients of one class each, five of ten classes have an owner."""
+    labels = np.repeat(np.arange(10), 6000)
+    held = partition.pathological_as_pfllib(labels, 10, 10, 2, 40, np.random.default_rng(0))
+    assert [sorted(set(labels[each].tolist())) for each in held[:4]] == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    sizes = [len(each) for each in held]
+    assert max(sizes) > 3 * min(sizes)
+    few = partition.pathological_as_pfllib(labels, 10, 5, 1, 40, np.random.default_rng(0))
+    assert sorted(set(labels[np.concatenate(few)].tolist())) == [0, 1, 2, 3, 4]
+
+
+def test_pfllibs_rule_says_when_there_are_too_few_images() -> None:
+    with pytest.raises(DataError, match="class 0 has 3 images for 4 clients"):
+        partition.pathological_as_pfllib(np.repeat([0, 1], 3), 2, 4, 2, 1, np.random.default_rng(0))
+
+
+class Shares:
+    """A generator whose Dirichlet draws are given, and which leaves the order of images as it is."""
+
+    def __init__(self, *shares: list[float]) -> None:
+        self._shares = iter(shares)
+
+    def dirichlet(self, alpha: object) -> np.ndarray:
+        return np.array(next(self._shares))
+
+    def permutation(self, members: np.ndarray) -> np.ndarray:
+        return members
+
+
+@pytest.mark.parametrize(("cap", "second"), [(True, [0, 10]), (False, [7, 3])])
+def test_without_the_cap_a_client_with_its_fair_share_goes_on_taking(cap: bool, second: list[int]) -> None:
+    """Twenty images, two clients: the first class goes to client 0 whole, which is its fair share; of the second class
+    shares of 0.7 and 0.3 were drawn."""
+    labels = np.repeat([0, 1], 10)
+    held = partition.dirichlet(labels, 2, 2, 0.5, 1, Shares([1.0, 0.0], [0.7, 0.3]), cap)
+    assert [int((labels[each] == 1).sum()) for each in held] == second

@@ -110,13 +110,13 @@ def test_the_loss_adds_the_mean_squared_distance_to_the_classes_guide() -> None:
         "guide/logits": torch.zeros(2, 2, dtype=torch.float64),
         "guide/known": torch.tensor([1.0, 0.0], dtype=torch.float64),
     }
-    loss = method(gamma=2.0).loss(Nets(Plain()), state, batch((1, 2, 0), (1, 1, 1)))
+    loss = method(gamma=2.0).loss(Nets(Plain()), state, batch((1, 2, 0), (1, 1, 1)), {})
     assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 5 / 4, rel=1e-14)
 
 
 def test_a_client_receives_guides_by_class_and_sends_mean_logits() -> None:
     parts = federations.built(federations.config("fd"))
-    local = federations.local(parts, 0, parts.engine.start().clients[0])
+    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
     sent = parts.method.uplink(local)
     x, y = local.batch(local.train)
     with torch.no_grad():

@@ -57,7 +57,7 @@ def test_batch_norm_statistics_are_averaged_and_its_counter_is_not() -> None:
 
 def test_a_client_receives_all_but_its_own_counter() -> None:
     parts = federations.built(federations.config("fedavg"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     mlp = 1
     tensors = state.clients[mlp] | {"model/norm.num_batches_tracked": torch.tensor(5)}
     local = federations.local(parts, mlp, tensors)

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import rng
-from simulator.methods import Uplink
+from simulator.methods import Uplink, fedclassavg
 from simulator.methods.fedclassavg import FedClassAvg, supervised_contrast
 from simulator.training.phase import Nets
-from simulator.training.views import RandomView
 from tests import federations
 from tests.networks import Plain, batch
 
@@ -31,13 +30,13 @@ RECEIVED = {
 
 def test_the_loss_adds_the_squared_distance_to_the_received_head() -> None:
     """CE of logits (1, 2) and class 0 is log(1 + e); ρ · 6 with ρ = 0.5."""
-    loss = method(rho=0.5).loss(Nets(Plain()), RECEIVED, batch((1, 2, 0)))
+    loss = method(rho=0.5).loss(Nets(Plain()), RECEIVED, batch((1, 2, 0)), {})
     assert loss.item() == pytest.approx(math.log1p(math.e) + 3, rel=1e-14)
 
 
 def test_the_pull_is_towards_the_head_as_received_not_as_it_moves() -> None:
     parts = federations.built(federations.config("fedclassavg"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     local = federations.local(parts, 0, state.clients[0])
     parts.method.receive(local, parts.method.downlink(1, state.server, parts.federation.clients[0]))
     (phase,) = parts.method.phases(local)
@@ -86,12 +85,16 @@ def test_contrast_is_khoslas_equation_2(seed: int, size: int, tau: float) -> Non
     assert supervised_contrast(features, labels, tau).item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_the_contrastive_loss_classifies_the_first_view_and_contrasts_both() -> None:
-    """In evaluation both views are the image: features (1, 0) and (0, 1), each twice, as in the contrast above."""
-    nets = Nets(Plain())
-    nets["view"] = RandomView().eval()
+def test_the_contrastive_loss_classifies_the_first_view_and_contrasts_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where both views are the image: features (1, 0) and (0, 1), each twice, as in the contrast above."""
+    monkeypatch.setattr(fedclassavg, "VIEW", lambda x, drawn: x)
     loss = method(rho=0.5, contrast=3.0, tau=0.5).contrastive_loss(
-        nets, RECEIVED, batch((1, 0, 0), (0, 1, 0))
+        Nets(Plain()),
+        RECEIVED,
+        batch((1, 0, 0), (0, 1, 0)),
+        {"first": torch.empty(0), "second": torch.empty(0)},
     )
     classified = (math.log1p(math.exp(-1)) + math.log1p(math.e)) / 2
     # Both are of class 0: of the three others all are positive, one at similarity 2 and two at 0.

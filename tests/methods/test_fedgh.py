@@ -16,7 +16,7 @@ from simulator.training.flops import FlopCache
 from tests import federations
 
 
-def server_side(**method: float) -> FedGH:
+def server_side(**method: object) -> FedGH:
     """Two clients, two classes; the header is 2×8, of which the tests use the first feature."""
     config = federations.config("fedgh", method=method)
     return FedGH(config.method, federations.federation(["tiny_cnn", "tiny_mlp"]))
@@ -30,25 +30,33 @@ def lars(client: ClientInfo, *pairs: tuple[float, int]) -> Uplink:
     return Uplink(client, {"features": features, "labels": labels})
 
 
-def merged(method: FedGH, *uplinks: Uplink) -> Tensor:
-    """The header after a merge that starts from zeros."""
-    return method.aggregate(1, {"head/weight": torch.zeros(2, 8)}, uplinks).server["head/weight"]
+def trained(method: FedGH, *uplinks: Uplink) -> Tensor:
+    """The header after a round of the server's that starts from zeros."""
+    return federations.served(method, {"head/weight": torch.zeros(2, 8)}, uplinks).server["head/weight"]
 
 
 def test_the_servers_step_is_the_softmax_gradient() -> None:
     """From θ = 0 the softmax is (½, ½). For f = (1, 0, …) of class 0 the gradient of CE is (p − onehot) fᵀ, that is
     −½ and ½ in the first column; a step with η = 1 leaves ½ and −½ there and zero elsewhere."""
     method = server_side(eta_theta=1.0)
-    theta = merged(method, lars(method.federation.clients[0], (1.0, 0)))
+    theta = trained(method, lars(method.federation.clients[0], (1.0, 0)))
     expected = torch.zeros(2, 8)
     expected[:, 0] = torch.tensor([0.5, -0.5])
     assert torch.equal(theta, expected)
 
 
-def test_a_client_of_two_classes_makes_one_step_on_their_mean_loss() -> None:
-    """f = 1 of class 0 and f = 3 of class 1: the mean gradient of the first row is (−½·1 + ½·3)/2 = ½."""
+def test_every_pair_of_representation_and_class_is_a_step_of_its_own() -> None:
+    """Eq. 4 by class. f = 1 of class 0 from θ = 0: (½, −½). Then f = 1 of class 1, whose logits are (½, −½):
+    p = (0.7311, 0.2689), and θ − (p − (0, 1)) = (½ − 0.7311, −½ + 0.7311)."""
     method = server_side(eta_theta=1.0)
-    theta = merged(method, lars(method.federation.clients[0], (1.0, 0), (3.0, 1)))
+    theta = trained(method, lars(method.federation.clients[0], (1.0, 0), (1.0, 1)))
+    torch.testing.assert_close(theta[:, 0], torch.tensor([-0.2310586, 0.2310586]))
+
+
+def test_with_steps_by_client_one_of_two_classes_makes_one_on_their_mean_loss() -> None:
+    """f = 1 of class 0 and f = 3 of class 1: the mean gradient of the first row is (−½·1 + ½·3)/2 = ½."""
+    method = server_side(eta_theta=1.0, server_step="client")
+    theta = trained(method, lars(method.federation.clients[0], (1.0, 0), (3.0, 1)))
     torch.testing.assert_close(theta[:, 0], torch.tensor([-0.5, 0.5]))
 
 
@@ -57,7 +65,7 @@ def test_the_server_steps_through_the_clients_one_after_the_other() -> None:
     p_0 = 1/(1 + e⁻²), and the step adds 2(1 − p_0) to the first row and takes as much from the second."""
     method = server_side(eta_theta=1.0)
     first, second = method.federation.clients
-    theta = merged(method, lars(first, (1.0, 0)), lars(second, (2.0, 0)))
+    theta = trained(method, lars(first, (1.0, 0)), lars(second, (2.0, 0)))
     row = 0.5 + 2 * (1 - 1 / (1 + math.exp(-2)))
     torch.testing.assert_close(theta[:, 0], torch.tensor([row, -row]))
 
@@ -66,13 +74,13 @@ def test_the_order_of_the_clients_matters() -> None:
     method = server_side(eta_theta=1.0)
     first, second = method.federation.clients
     one, other = lars(first, (1.0, 0)), lars(second, (2.0, 1))
-    assert not torch.equal(merged(method, one, other), merged(method, other, one))
+    assert not torch.equal(trained(method, one, other), trained(method, other, one))
 
 
 def test_server_epochs_pass_over_the_clients_again() -> None:
     """Two passes over one client are two steps: f = 1 of class 0; from (½, −½), p_0 = 1/(1 + e⁻¹)."""
     method = server_side(eta_theta=1.0, server_epochs=2)
-    theta = merged(method, lars(method.federation.clients[0], (1.0, 0)))
+    theta = trained(method, lars(method.federation.clients[0], (1.0, 0)))
     assert theta[0, 0].item() == pytest.approx(0.5 + 1 - 1 / (1 + math.exp(-1)))
 
 
@@ -81,7 +89,7 @@ def test_the_metrics_hold_the_servers_mean_loss() -> None:
     method = server_side(eta_theta=1.0)
     first, second = method.federation.clients
     uplinks = [lars(first, (1.0, 0)), lars(second, (2.0, 0))]
-    metrics = method.aggregate(1, {"head/weight": torch.zeros(2, 8)}, uplinks).metrics
+    metrics = federations.served(method, {"head/weight": torch.zeros(2, 8)}, uplinks).metrics
     assert metrics["server_loss"] == pytest.approx((math.log(2) + math.log1p(math.exp(-2))) / 2)
 
 
@@ -116,7 +124,7 @@ def test_local_averaged_representations_are_class_means_in_class_order() -> None
 
 def test_the_header_travels_without_a_bias() -> None:
     parts = federations.built(federations.config("fedgh"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     assert state.server.keys() == {"head/weight"}
     local = federations.local(parts, 0, state.clients[0])
     parts.method.receive(local, parts.method.downlink(1, state.server, parts.federation.clients[0]))

@@ -13,7 +13,6 @@ from simulator import rng
 from simulator.errors import ConfigError
 from simulator.methods import Uplink
 from simulator.methods.fedkd import FedKD, decomposed, rank, restored, truncated
-from simulator.runners.local import update
 from simulator.tensors import Tensors
 from simulator.training.phase import Nets
 from tests import federations
@@ -115,7 +114,7 @@ ERRORS = -math.log(SIGMA) - math.log(1 - SIGMA)
 
 def test_the_loss_divides_divergence_and_distance_by_the_sum_of_errors() -> None:
     """H = (1, 0), W_h·H_meme = (−2, 0): MSE 9/2. Either KL is (2σ − 1)·log(σ/(1−σ)) = 2σ − 1. Both have both."""
-    loss = method().loss(pair(), {}, batch((1, 0, 0)))
+    loss = method().loss(pair(), {}, batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(ERRORS + 2 * ((2 * SIGMA - 1) + 4.5) / ERRORS, rel=1e-13)
 
 
@@ -123,7 +122,7 @@ def test_each_loss_reaches_its_own_network_and_the_divisor_none() -> None:
     """By the scales, for the pixel 1. Local: σ − 1 from CE, 2σ − 1 from KL, and d/dh (h + 2)²/2 = 3 from MSE. Meme:
     −σ, 1 − 2σ, and d/dh_meme (2h_meme − 1)²/2 = −6. W_h: the meme's MSE alone, d/dw (w·(−1) − 1)²/2 = 3."""
     nets = pair()
-    method().loss(nets, {}, batch((1, 0, 0))).backward()
+    method().loss(nets, {}, batch((1, 0, 0)), {}).backward()
     local = (SIGMA - 1) + ((2 * SIGMA - 1) + 3) / ERRORS
     meme = -SIGMA + ((1 - 2 * SIGMA) - 6) / ERRORS
     assert nets.model.scale.grad.item() == pytest.approx(local, rel=1e-12)
@@ -167,12 +166,10 @@ def trained(client: int) -> tuple[Any, dict[str, Tensor]]:
         "fedkd", federation={"clients": 2, "participation": 1.0, "group": ["tiny_cnn", "cnn5"]}
     )
     parts = federations.built(config, federations.generated(side=16))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     info = parts.federation.clients[client]
     payload = {name: t.clone() for name, t in parts.method.downlink(1, state.server, info).items()}
-    return update(
-        parts.method, federations.context(parts), info, 1, state.clients[client], payload
-    ), state.clients[client]
+    return federations.updated(parts, client, state.clients[client], payload), state.clients[client]
 
 
 @pytest.mark.parametrize(("client", "features"), [(0, 8), (1, 500)])

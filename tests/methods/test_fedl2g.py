@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,10 +16,11 @@ from simulator.builder import Built
 from simulator.errors import ConfigError
 from simulator.federation import ClientInfo
 from simulator.methods import Uplink
-from simulator.methods.fedl2g import FedL2G
+from simulator.methods.fedl2g import FedL2G, FedL2GL
 from simulator.models import Network
 from simulator.progress import unobserved
 from simulator.rng import drawing_from
+from simulator.sessions.history import changed_settings
 from simulator.tensors import part
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import plain_attention
@@ -45,7 +47,7 @@ def server_side(name: str = "fedl2g_l", num_classes: int = 2, rounds: int = 3, *
 
 def received(parts: Built, client: int = 0, round: int = 1) -> LocalClient:
     """A client that has the vectors of the start, in some round."""
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     local = federations.local(parts, client, state.clients[client], round)
     parts.method.receive(local, parts.method.downlink(round, state.server, local.info))
     return local
@@ -211,7 +213,7 @@ def test_the_quiz_is_never_trained_on(name: str) -> None:
         parts = built(name, federation={"participation": 1.0}, method={"t_warm": 0})
         for client in range(4):
             parts.data.images[parts.method.divided(received(parts, client))[1]] += shift
-        end = parts.engine.round(parts.engine.start(), unobserved)
+        end = parts.engine.round(parts.engine.initial_state(), unobserved)
         return [federations.bits(part(tensors, "model")) for tensors in end.clients], end.server["vectors"]
 
     models, vectors = after_a_round(0)
@@ -221,19 +223,32 @@ def test_the_quiz_is_never_trained_on(name: str) -> None:
 
 
 def test_the_loss_adds_the_mean_squared_distance_from_the_classes_vectors() -> None:
-    """Logits (0, 0) of class 1 with v_1 = (3, 4): log 2 + (9 + 16)/2."""
+    """Logits (0, 0) of class 1 with v_1 = (3, 4): log 2 + (9 + 16)/2, and each of them by itself."""
     parts = built()
     local = received(parts)
     local.nets.model = Line()
     local.nets["guide"] = nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
-    loss = parts.method.loss(local.nets, {}, Batch(torch.ones(1, 1, 1, 1), torch.tensor([1])))
+    loss, terms, _ = parts.method.loss(local.nets, {}, Batch(torch.ones(1, 1, 1, 1), torch.tensor([1])), {})
     assert loss.item() == pytest.approx(math.log(2) + 12.5)
+    assert {name: term.item() for name, term in terms.items()} == {
+        "cross_entropy": pytest.approx(math.log(2)),
+        "guiding": pytest.approx(12.5),
+    }
+
+
+def test_both_losses_are_recorded_and_add_up() -> None:
+    record = federations.run(built(method={"t_warm": 0}).engine, 1).record
+    assert record is not None
+    metrics = record["method_metrics"]
+    assert metrics["cross_entropy_loss"] + metrics["guiding_loss"] == pytest.approx(
+        record["loss"]["mean"], rel=1e-5
+    )
 
 
 def test_only_the_vectors_learn_in_the_warm_up() -> None:
     """T_warm = 2: after two rounds the models are as they were; the third trains its participants."""
     parts = built(method={"t_warm": 2})
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     warm = federations.run(parts.engine, 2)
     models = [federations.bits(tensors) for tensors in start.clients]
     assert [federations.bits(tensors) for tensors in warm.clients] == models
@@ -254,6 +269,33 @@ def test_the_warm_up_is_fifty_rounds_or_a_twentieth_of_the_run(rounds: int, t_wa
 
 def test_a_warm_up_that_is_given_counts() -> None:
     assert server_side(rounds=20, t_warm=7).t_warm == 7
+
+
+def test_the_warm_up_is_fixed_when_the_method_begins() -> None:
+    """A run of 20 rounds warms up for one; extended to 1,000 it does not warm up again."""
+    settings = federations.config("fedl2g_l", rounds=20).begun()
+    assert settings.method.t_warm == 1
+    assert changed_settings(settings, None, ["rounds=1000"]).method.t_warm == 1
+    assert changed_settings(federations.config("standalone", rounds=400), "fedl2g_l", []).method.t_warm == 20
+
+
+def test_the_warm_up_counts_from_the_round_in_which_the_method_began() -> None:
+    """Switched to after round 30 with T_warm = 2: no training in rounds 31 and 32, training in 33."""
+    parts = built(method={"t_warm": 2})
+    later = FedL2GL(parts.method.config, replace(parts.federation, begun=30))
+    state = parts.engine.initial_state()
+    local = {round: federations.local(parts, 0, state.clients[0], round) for round in (31, 32, 33)}
+    assert [len(later.phases(local[round])) for round in (31, 32, 33)] == [0, 0, 1]
+
+
+def test_the_vectors_gradient_can_be_clipped() -> None:
+    """(3, 4) of norm 5 under a clip of 1: v ← v − η_s·(0.6, 0.8); under 10 as it is."""
+    for clip, expected in ((1.0, [-0.6, -0.8]), (10.0, [-3.0, -4.0])):
+        method = server_side(eta_s=1.0, clip=clip)
+        server = {"vectors": torch.zeros(2, 2)}
+        aggregated = method.aggregate(1, server, [sent(method.federation.clients[0], [0], (3.0, 4.0))])
+        assert aggregated.server["vectors"][0].tolist() == pytest.approx(expected)
+        assert aggregated.metrics["gradient_norm"] == 5.0
 
 
 def sent(client: ClientInfo, labels: list[int], *rows: tuple[float, float]) -> Uplink:

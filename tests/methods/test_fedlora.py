@@ -12,8 +12,7 @@ from simulator.errors import ConfigError
 from simulator.methods import Uplink
 from simulator.methods.fedlora import Adapter, FedLoRA
 from simulator.models import ImageShape, Network
-from simulator.runners.base import LocalUpdate
-from simulator.runners.local import update
+from simulator.runners import LocalUpdate
 from simulator.tensors import part
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Nets, Phase
@@ -68,27 +67,29 @@ def test_the_models_loss_mixes_the_adapters_answer_with_its_own() -> None:
     With μ = 0.9: 0.1 log(1 + e⁻²) + 0.9 log(1 + e)."""
     fedlora, nets, batch = fixed("decomposed")
     expected = 0.1 * math.log1p(math.exp(-2)) + 0.9 * math.log1p(math.e)
-    assert fedlora.model_loss(nets, {}, batch).item() == pytest.approx(expected, rel=1e-14)
+    assert fedlora.model_loss(nets, {}, batch, {}).item() == pytest.approx(expected, rel=1e-14)
 
 
 def test_the_adapters_loss_is_its_own_cross_entropy() -> None:
     fedlora, nets, batch = fixed("decomposed")
-    assert fedlora.adapter_loss(nets, {}, batch).item() == pytest.approx(math.log1p(math.exp(-2)), rel=1e-14)
+    assert fedlora.adapter_loss(nets, {}, batch, {}).item() == pytest.approx(
+        math.log1p(math.exp(-2)), rel=1e-14
+    )
 
 
 def test_the_decomposed_adapter_is_linear() -> None:
     """For −R the hidden unit is −1 − 2 − 1 = −4 and stays so: logits (−4, 0), CE = log(1 + e⁴)."""
     fedlora, nets, batch = fixed("decomposed")
-    loss = fedlora.adapter_loss(nets, {}, Batch(-batch.x, batch.y))
+    loss = fedlora.adapter_loss(nets, {}, Batch(-batch.x, batch.y), {})
     assert loss.item() == pytest.approx(math.log1p(math.exp(4)), rel=1e-14)
 
 
 def test_the_direct_adapter_reads_fc1_through_a_relu() -> None:
     """FC1 is (−1, −2), so the hidden unit is relu(−4) = 0, the logits (0, 0) and the loss log 2."""
     fedlora, nets, batch = fixed("direct")
-    assert fedlora.adapter_loss(nets, {}, batch).item() == pytest.approx(math.log(2), rel=1e-14)
+    assert fedlora.adapter_loss(nets, {}, batch, {}).item() == pytest.approx(math.log(2), rel=1e-14)
     expected = 0.1 * math.log(2) + 0.9 * math.log1p(math.e)
-    assert fedlora.model_loss(nets, {}, batch).item() == pytest.approx(expected, rel=1e-14)
+    assert fedlora.model_loss(nets, {}, batch, {}).item() == pytest.approx(expected, rel=1e-14)
 
 
 class FirstPhase(FedLoRA):
@@ -104,12 +105,12 @@ class SecondPhase(FedLoRA):
 def trained(kind: type[FedLoRA], client: int) -> tuple[LocalUpdate, dict[str, Tensor], dict[str, Tensor]]:
     """One client's local update by part of FedLoRA; its model and the adapter it received."""
     parts = federations.built(federations.config("fedlora"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     fedlora = kind(parts.method.config, parts.federation)
     info = parts.federation.clients[client]
     payload = fedlora.downlink(1, state.server, info)
     received = {name: tensor.clone() for name, tensor in payload.items()}  # as the wire would
-    done = update(fedlora, federations.context(parts), info, 1, state.clients[client], received)
+    done = federations.updated(parts._replace(method=fedlora), client, state.clients[client], received)
     return done, state.clients[client], payload
 
 
@@ -175,7 +176,7 @@ def test_a_round_with_the_direct_adapter_trains_it() -> None:
         "fedlora", method={"structure": "direct", "hidden": 5}, federation={"group": ["tiny_cnn"]}
     )
     engine = federations.built(config).engine
-    before, after = engine.start().server, federations.run(engine, 1).server
+    before, after = engine.initial_state().server, federations.run(engine, 1).server
     assert before["adapter/down.weight"].shape == (5, 12)
     assert not torch.equal(after["adapter/down.weight"], before["adapter/down.weight"])
 

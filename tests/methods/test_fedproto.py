@@ -5,12 +5,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from simulator.errors import ConfigError
 from simulator.methods import Uplink
 from simulator.methods.fedproto import FedProto
-from simulator.tensors import Tensors
+from simulator.methods.hooks import Hooks
+from simulator.models import ImageShape, Network
+from simulator.runners import Job
+from simulator.runners.local import update
+from simulator.sections import TrainingConfig
+from simulator.tensors import Tensors, of_module
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 from simulator.training.phase import Nets
 from tests import federations
 from tests.networks import Plain, batch
@@ -84,9 +91,75 @@ def test_only_the_clients_own_classes_travel_down_and_only_known_ones() -> None:
     assert fedproto.downlink(1, fedproto.init_server(), clients[1])["prototypes"].shape == (0, 8)
 
 
-def test_a_client_sends_its_class_means_and_counts() -> None:
+class Line(Network):
+    """f(x) = w·x of one pixel, w = 1 to begin with; the head, without any weight, says nothing."""
+
+    layers = ("features",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = nn.Linear(1, 1, bias=False)
+        self.head = nn.Linear(1, 1)
+        nn.init.ones_(self.f.weight)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        return {"features": self.f(x.flatten(1))}
+
+
+@pytest.mark.parametrize(
+    ("collect", "prototype"), [("last_epoch", 0.5), ("all_epochs", 0.75), ("after", 0.25)]
+)
+def test_prototypes_are_collected_when_it_is_said(collect: str, prototype: float) -> None:
+    """x = 1, prototype 0, λ = 1, η = ¼, two epochs of one batch: w goes 1 → ½ → ¼. The last epoch has seen ½ before
+    its step, both epochs 1 and ½, and afterwards there is ¼."""
+    training = TrainingConfig(epochs=2, lr=0.25, batch_size=4)
+    one = ImageShape(1, 1, 1)
+    federation = federations.federation(["line"], [4], [(0,)], num_classes=1, shape=one, training=training)
+    federation.__dict__["architectures"] = {"line": Line().to("meta")}
+    data = federations.pixels(torch.ones(4, 1, 1, 1), torch.zeros(4, dtype=torch.int64), [torch.arange(4)], 1)
+    fedproto = FedProto(federations.config("fedproto", method={"collect": collect}).method, federation)
+    known = {"prototypes/mean": torch.zeros(1, 1), "prototypes/known": torch.ones(1)}
+    start = {f"model/{name}": weight for name, weight in of_module(Line()).items()} | known
+    payload = {"prototypes": torch.zeros(1, 1), "labels": torch.zeros(1, dtype=torch.int32)}
+    place = TrainingContext(federation, data, FlopCache())
+    done = update(Hooks(fedproto, federation), place, federation.clients[0], 1, Job(start, payload))
+    assert done.uplink["prototypes"].item() == pytest.approx(prototype)
+    assert done.tensors["model/f.weight"].item() == pytest.approx(0.25)
+
+
+def test_collecting_while_training_costs_no_pass_over_the_data() -> None:
+    """After training it is one more pass forward of every sample of every participant."""
+
+    def flops(collect: str) -> int:
+        settings = federations.config(
+            "fedproto", method={"collect": collect}, federation={"group": "tiny_cnn"}
+        )
+        record = federations.run(federations.built(settings).engine, 1).record
+        assert record is not None
+        return int(record["flops"]["clients"])
+
+    assert flops("last_epoch") < flops("after")
+
+
+def test_clients_answer_with_the_prototypes_of_this_round() -> None:
+    """Feature 1, between the old prototypes 0 of class 0 and 10 of class 1, and the new ones, which are exchanged."""
     parts = federations.built(federations.config("fedproto"))
-    state = parts.engine.start()
+    assert parts.method.answers == "aggregated"
+    first = parts.engine.round(parts.engine.initial_state(), lambda event: None)
+    assert first.record is not None
+    # What was evaluated after round 1 is what would be received in round 2, so there are prototypes already.
+    local = federations.settings(parts, evaluation={"model": "local"})
+    stale = local.engine.round(local.engine.initial_state(), lambda event: None)
+    assert stale.record is not None
+    assert federations.state_bits(stale) == federations.state_bits(first)
+    assert stale.record["accuracy"]["per_client"] != first.record["accuracy"]["per_client"]
+
+
+def test_a_client_sends_its_class_means_and_counts() -> None:
+    parts = federations.built(federations.config("fedproto", method={"collect": "after"}))
+    state = parts.engine.initial_state()
     local = federations.local(parts, 0, state.clients[0])
     sent = parts.method.uplink(local)
     means, labels = local.class_means()
@@ -98,8 +171,10 @@ def test_a_client_sends_its_class_means_and_counts() -> None:
 
 
 def test_plain_weighting_sends_no_counts() -> None:
-    parts = federations.built(federations.config("fedproto", method={"weighting": "plain"}))
-    local = federations.local(parts, 0, parts.engine.start().clients[0])
+    parts = federations.built(
+        federations.config("fedproto", method={"weighting": "plain", "collect": "after"})
+    )
+    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
     assert parts.method.uplink(local).keys() == {"prototypes", "labels"}
 
 
@@ -112,13 +187,13 @@ def state(known: tuple[float, float]) -> dict[str, Tensor]:
 def test_the_loss_adds_the_mean_squared_distance_to_the_classes_prototype() -> None:
     """Features (1, 2) of class 0 are 1² + 2² = 5 away, (1, 1) of class 1 are 3² + 1² = 10 away: MSE 15/4. With
     λ = 2, and CE log(1 + e) for logits (1, 2) of class 0, log 2 for (1, 1)."""
-    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 1)), batch((1, 2, 0), (1, 1, 1)))
+    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 1)), batch((1, 2, 0), (1, 1, 1)), {}).loss
     assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 15 / 4, rel=1e-14)
 
 
 def test_a_class_without_a_prototype_contributes_nothing() -> None:
     """Of the distances above only class 0's remains: 5/4."""
-    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 0)), batch((1, 2, 0), (1, 1, 1)))
+    loss = method(lam=2.0).loss(Nets(Plain()), state((1, 0)), batch((1, 2, 0), (1, 1, 1)), {}).loss
     assert loss.item() == pytest.approx((math.log1p(math.e) + math.log(2)) / 2 + 2 * 5 / 4, rel=1e-14)
 
 

@@ -26,7 +26,7 @@ def received(scale: float) -> dict[str, torch.Tensor]:
 def test_the_loss_adds_half_mu_times_the_squared_distance() -> None:
     """Logits (1, 0) of class 0: CE = log(1 + e⁻¹). Of all weights only the scale differs from the received, 1 from 3,
     so ‖w − w^{t−1}‖² = 4, and μ/2 = 0.05 makes it 0.2."""
-    loss = method(mu=0.1).loss(Nets(Plain(1.0)), received(3.0), batch((1, 0, 0)))
+    loss = method(mu=0.1).loss(Nets(Plain(1.0)), received(3.0), batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(math.log1p(math.exp(-1)) + 0.2, rel=1e-12)
 
 
@@ -35,14 +35,14 @@ def test_the_gradient_pulls_towards_the_received_model() -> None:
     gradients = []
     for mu in (0.1, 0.0):
         nets = Nets(Plain(1.0))
-        method(mu=mu).loss(nets, received(3.0), batch((1, 0, 0))).backward()
+        method(mu=mu).loss(nets, received(3.0), batch((1, 0, 0)), {}).backward()
         gradients.append(nets.model.scale.grad.item())
     assert gradients[0] - gradients[1] == pytest.approx(-0.2, rel=1e-12)
 
 
 def test_the_distance_is_to_what_the_server_sent() -> None:
     parts = federations.built(federations.config("fedprox"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     local = federations.local(parts, 1, state.clients[1])
     payload = parts.method.downlink(1, state.server, parts.federation.clients[1])
     parts.method.receive(local, payload)
@@ -64,7 +64,7 @@ def test_a_large_mu_holds_every_client_near_the_received_model() -> None:
     def moved(mu: float) -> float:
         config = federations.config("fedprox", method={"mu": mu}, training={"lr": 0.01, "epochs": 3})
         parts = federations.built(config)
-        start = parts.engine.start()
+        start = parts.engine.initial_state()
         end = parts.engine.round(start, lambda event: None)
         key = "tiny_cnn/fc1.weight"
         return float((end.server[key] - start.server[key]).norm())

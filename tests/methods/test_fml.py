@@ -12,7 +12,6 @@ from simulator.methods import Uplink
 from simulator.methods.base import divergence
 from simulator.methods.fml import FML
 from simulator.models import ImageShape
-from simulator.runners.local import update
 from simulator.tensors import of_module
 from simulator.training.phase import Nets
 from tests import federations
@@ -55,7 +54,7 @@ def test_the_loss_is_the_sum_of_both_networks_losses() -> None:
     sigma = 1 / (1 + math.exp(-1))
     local = 0.75 * -math.log(sigma) + 0.25 * (2 * sigma - 1)
     meme = 0.25 * -math.log(1 - sigma) + 0.75 * (2 * sigma - 1)
-    loss = method(alpha=0.75, beta=0.25).loss(pair(), {}, batch((1, 0, 0)))
+    loss = method(alpha=0.75, beta=0.25).loss(pair(), {}, batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(local + meme, rel=1e-13)
 
 
@@ -64,7 +63,7 @@ def test_each_loss_reaches_its_own_network_alone() -> None:
     Local: q_0 = σ, p_0 = 1 − σ, so ¾(σ − 1) + ¼(2σ − 1); meme: q_0 = 1 − σ, so ¼(−σ) + ¾(1 − 2σ)."""
     sigma = 1 / (1 + math.exp(-1))
     nets = pair()
-    method(alpha=0.75, beta=0.25).loss(nets, {}, batch((1, 0, 0))).backward()
+    method(alpha=0.75, beta=0.25).loss(nets, {}, batch((1, 0, 0)), {}).backward()
     assert nets.model.scale.grad.item() == pytest.approx(
         0.75 * (sigma - 1) + 0.25 * (2 * sigma - 1), rel=1e-12
     )
@@ -104,10 +103,10 @@ def test_the_meme_is_the_mean_weighted_by_training_samples_and_counters_stay() -
 
 def test_both_networks_are_trained_and_only_the_meme_travels() -> None:
     parts = federations.built(federations.config("fml"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     info = parts.federation.clients[1]  # a tiny_mlp, while the meme is a tiny_cnn
     payload = {name: t.clone() for name, t in parts.method.downlink(1, state.server, info).items()}
-    done = update(parts.method, federations.context(parts), info, 1, state.clients[1], payload)
+    done = federations.updated(parts, 1, state.clients[1], payload)
     assert set(done.uplink) == {
         f"meme/{name}" for name in of_module(parts.federation.architectures["tiny_cnn"])
     }

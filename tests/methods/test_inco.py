@@ -62,9 +62,9 @@ def test_without_both_it_is_the_cross_layer_sum() -> None:
 
 
 def test_only_conflicting_leaves_agreeing_directions_alone() -> None:
-    """β > 0: (1, 0) · 7.5. For g_k = (−10, 0), β = −0.6: (−1 + 0.36, 0.48) · 7.5, as without the option."""
+    """β > 0: g_k itself, (10, 0). For g_k = (−10, 0), β = −0.6: (−1 + 0.36, 0.48) · 7.5, as without the option."""
     config = rule(only_conflicting=True)
-    torch.testing.assert_close(mixed(vector(10, 0), vector(3, 4), config).update, vector(7.5, 0))
+    torch.testing.assert_close(mixed(vector(10, 0), vector(3, 4), config).update, vector(10, 0))
     for other in (config, rule()):
         torch.testing.assert_close(mixed(vector(-10, 0), vector(3, 4), other).update, vector(-4.8, 3.6))
 
@@ -75,15 +75,27 @@ def test_the_released_code_by_hand() -> None:
     g_k = (−100, 0)/1000: |β|/α = 12, clamped to 5; ((−1, 0) + 5 · (0.6, 0.8)) · 0.0525 = (0.105, 0.21), clamped."""
     g_0 = vector(3, 4, 3, 4).reshape(1, 2, 1, 2) / 1000
     g_k = vector(10, 0, -100, 0).reshape(1, 2, 1, 2) / 1000
-    update, theta, beta = mixed(g_k, g_0, rule(variant="released_code"))
+    update, theta, beta = mixed(g_k, g_0, rule(variant="released_code", epsilon=0.0))
     torch.testing.assert_close(update.flatten(), vector(0.0129, 0.0072, 0.1, 0.1))
     assert theta.item() == pytest.approx((1.2 + 5) / 2)
     assert beta.item() == pytest.approx((30e-6 - 300e-6) / 2)
 
 
+def test_the_released_code_adds_a_little_to_norms_and_alpha() -> None:
+    """g_0 = (6, 8)·10⁻⁵, g_k = (0, 1)·10⁻⁴, both of norm 10⁻⁴: α = 10⁻⁸, β = 8·10⁻⁹, so the weight is 8/(10 + 100) in
+    place of 0.8, and ((0, 1) + 0.072727·(0.6, 0.8))/1.001 · 10⁻⁴."""
+    update, theta, _ = mixed(
+        vector(0, 1) / 1e4, vector(6, 8) / 1e5, rule(variant="released_code", epsilon=1e-7)
+    )
+    assert theta.item() == pytest.approx(8 / 110)
+    torch.testing.assert_close(update, vector(4.359277e-6, 1.0571247e-4), rtol=1e-6, atol=0)
+
+
 def test_the_released_code_takes_a_vector_whole() -> None:
     """As the first slice above."""
-    update = mixed(vector(10, 0) / 1000, vector(3, 4) / 1000, rule(variant="released_code")).update
+    update = mixed(
+        vector(10, 0) / 1000, vector(3, 4) / 1000, rule(variant="released_code", epsilon=0.0)
+    ).update
     torch.testing.assert_close(update, vector(0.0129, 0.0072))
 
 
@@ -140,7 +152,7 @@ def test_the_rule_acts_on_what_the_base_method_merges(name: str, monkeypatch: py
 
     monkeypatch.setattr(InCo, "aggregate", listening)
     parts = federations.built(federations.config(name, federation={"participation": 1.0}))
-    inco, start = parts.method, parts.engine.start()
+    inco, start = parts.method, parts.engine.initial_state()
     assert isinstance(inco, InCo)
     before, end = start.server, parts.engine.round(start, lambda event: None).server
     (base,) = merged_by_base
@@ -225,3 +237,15 @@ def test_a_base_methods_options_are_the_combinations_too() -> None:
 def test_models_that_are_not_nested_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="nested architectures"):
         federations.built(federations.config(name, federation={"group": "tiny"}))
+
+
+@pytest.mark.parametrize("name", ["heteroavg", "inco_avg", "inco_nova"])
+def test_updates_may_be_sent_divided_by_the_local_epochs(name: str) -> None:
+    """Five epochs, one batch of all, from 0 to 10: the update is sent as 2. FedNova sends (0 − 10)/5 steps, over 5."""
+    training = TrainingConfig(batch_size=4, epochs=5)
+    base = sharing.method(name, [SMALL, LARGE], (4, 4), training, per_epoch=True)
+    server = {key: torch.zeros_like(tensor) for key, tensor in base.init_server().items()}
+    _, sent = sharing.trained_to(base, 0, server, sharing.start(base, 0), 10.0)
+    key, value = ("update/conv1.weight", -0.4) if name == "inco_nova" else ("model/conv1.weight", 2.0)
+    torch.testing.assert_close(sent.payload[key], torch.full_like(sent.payload[key], value))
+    assert (sent.payload["model/bn1.running_mean"] == 10.0).all()

@@ -23,7 +23,7 @@ def test_the_head_is_the_mean_weighted_by_training_samples() -> None:
 
 def test_a_client_replaces_its_head_and_nothing_else() -> None:
     parts = federations.built(federations.config("lg_fedavg"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     for client in parts.federation.clients:
         before = state.clients[client.id]
         local = federations.local(parts, client.id, before)
@@ -35,7 +35,7 @@ def test_a_client_replaces_its_head_and_nothing_else() -> None:
 
 def test_the_trained_head_travels_and_the_features_do_not() -> None:
     parts = federations.built(federations.config("lg_fedavg"))
-    state = parts.engine.start()
+    state = parts.engine.initial_state()
     local = federations.local(parts, 0, state.clients[0])
     uplink = parts.method.uplink(local)
     assert federations.bits(uplink) == federations.bits(

@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from simulator.methods.moon import MOON
 from simulator.tensors import of_module, part
+from simulator.training.client import LocalClient
 from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import sharing
@@ -32,19 +34,19 @@ CE = math.log1p(math.exp(-1))
 def test_the_loss_by_hand() -> None:
     """z = (1, 0), z_glob = (2, 0), z_prev = (−1, 0): similarities 1 and −1. With τ = ½ and μ = 3,
     ℓ_con = −log(e²/(e² + e⁻²)) = log(1 + e⁻⁴)."""
-    loss = method(mu=3.0, tau=0.5).loss(three(1.0, 2.0, -1.0), {}, batch((1, 0, 0)))
+    loss = method(mu=3.0, tau=0.5).loss(three(1.0, 2.0, -1.0), {}, batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(CE + 3 * math.log1p(math.exp(-4)), rel=1e-12)
 
 
 def test_equal_models_cost_log_two() -> None:
-    loss = method().loss(three(1.0, 5.0, 2.0), {}, batch((1, 0, 0)))
+    loss = method().loss(three(1.0, 5.0, 2.0), {}, batch((1, 0, 0)), {})
     assert loss.item() == pytest.approx(CE + math.log(2), rel=1e-12)
 
 
 def test_the_contrast_is_a_mean_over_the_batch() -> None:
     """All similarities of the second sample are as the first's, so twice the sample is the same loss."""
     one, two = (
-        method().loss(three(1.0, 1.0, -1.0), {}, batch(*samples))
+        method().loss(three(1.0, 1.0, -1.0), {}, batch(*samples), {})
         for samples in ([(1, 0, 0)], [(1, 0, 0), (1, 0, 0)])
     )
     torch.testing.assert_close(one, two)
@@ -52,7 +54,7 @@ def test_the_contrast_is_a_mean_over_the_batch() -> None:
 
 def test_only_the_model_learns() -> None:
     nets = three(1.0, 2.0, -1.0)
-    method().loss(nets, {}, batch((1, 2, 0))).backward()
+    method().loss(nets, {}, batch((1, 2, 0)), {}).backward()
     assert nets.model.scale.grad is not None
     assert nets["global"].scale.grad is None
     assert nets["previous"].scale.grad is None
@@ -70,6 +72,29 @@ def test_the_previous_model_is_the_one_the_last_local_training_left() -> None:
         assert federations.bits(of_module(local.nets["previous"])) == federations.bits(kept)
         assert federations.bits(of_module(local.nets["global"])) == federations.bits(received)
         assert federations.bits(of_module(local.nets.model)) == federations.bits(received)
+
+
+def first_round(first: str) -> tuple[LocalClient, dict[str, Tensor]]:
+    """A client that receives for the first time, and its own initial draw."""
+    parts = federations.built(federations.config("moon", method={"first": first}))
+    state = parts.engine.initial_state()
+    local = federations.local(parts, 0, state.clients[0])
+    parts.method.receive(local, parts.method.downlink(1, state.server, local.info))
+    return local, part(state.clients[0], "model")
+
+
+def test_in_its_first_round_a_client_contrasts_equal_networks() -> None:
+    """So that the contrast is log 2 whatever the temperature, and teaches nothing."""
+    local, _ = first_round("equal")
+    assert federations.bits(of_module(local.nets["previous"])) == federations.bits(
+        of_module(local.nets["global"])
+    )
+
+
+def test_sessions_from_before_contrast_with_the_clients_own_draw() -> None:
+    local, own = first_round("own")
+    assert federations.bits(of_module(local.nets["previous"])) == federations.bits(own)
+    assert local.state == {}
 
 
 def test_without_mu_it_is_fedavg() -> None:

@@ -5,7 +5,6 @@ import torch
 
 from simulator.methods.base import cross_entropy
 from simulator.methods.scaffold import Scaffold
-from simulator.runners.local import update
 from simulator.sections import TrainingConfig
 from simulator.tensors import part
 from tests import federations
@@ -82,7 +81,7 @@ def test_every_step_is_corrected_by_c_minus_c_k(optimizer: str) -> None:
     ends = []
     for name in ("fedavg", "scaffold"):
         parts = federations.built(federations.config(name, **sections))
-        start = parts.engine.start()
+        start = parts.engine.initial_state()
         server = start.server | {
             key: torch.full_like(c, 3.0) for key, c in start.server.items() if key.startswith("control/")
         }
@@ -91,7 +90,7 @@ def test_every_step_is_corrected_by_c_minus_c_k(optimizer: str) -> None:
         }
         info = parts.federation.clients[0]
         payload = parts.method.downlink(1, server, info)
-        done = update(parts.method, federations.context(parts), info, 1, state, payload)
+        done = federations.updated(parts, 0, state, payload)
         ends.append((done.losses["model"], part(done.tensors, "model")))
     (plain_loss, plain), (loss, corrected) = ends
     assert loss == plain_loss  # the first batch's, before any step
@@ -103,13 +102,13 @@ def test_after_one_full_batch_step_the_control_variate_is_the_gradient() -> None
     """Option II: (w^{t−1} − w_k)/(τη) = ηg/η = g when τ = 1 and nothing has been corrected yet."""
     config = federations.config("scaffold", training={"batch_size": 1000}, federation={"group": "tiny_cnn"})
     parts = federations.built(config)
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     end = parts.engine.round(start, lambda event: None)
     client = end.record["participants"][0]
 
     local = federations.local(parts, client, start.clients[client])
     parts.method.receive(local, parts.method.downlink(1, start.server, local.info))
-    cross_entropy(local.nets, {}, local.batch(local.train)).backward()
+    cross_entropy(local.nets, {}, local.batch(local.train), {}).backward()
     for name, w in local.nets.model.named_parameters():
         torch.testing.assert_close(end.clients[client][f"control/{name}"], w.grad, rtol=1e-3, atol=1e-5)
 

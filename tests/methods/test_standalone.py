@@ -18,7 +18,7 @@ def test_a_round_is_one_epoch_of_sgd() -> None:
     """One batch holds all of a client's data, so a round is w − η ∇ℓ(w), computed here without the runner."""
     config = federations.config("standalone", training={"batch_size": 1000, "lr": 0.5})
     parts = federations.built(config)
-    start = parts.engine.start()
+    start = parts.engine.initial_state()
     end = parts.engine.round(start, lambda event: None)
     client = end.record["participants"][0]
     info = parts.federation.clients[client]

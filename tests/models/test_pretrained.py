@@ -73,7 +73,7 @@ def test_every_client_of_a_federation_starts_from_the_weights_with_a_head_of_its
     parts = built(
         config(federation={"clients": 2, "group": "tiny_resnet6", "pretrained": str(tmp_path)}), generated()
     )
-    first, second = parts.engine.start().clients
+    first, second = parts.engine.initial_state().clients
     assert torch.equal(first["model/conv1.weight"], theirs["conv1.weight"])
     assert torch.equal(second["model/conv1.weight"], theirs["conv1.weight"])
     assert not torch.equal(first["model/head.weight"], second["model/head.weight"])

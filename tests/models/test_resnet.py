@@ -89,3 +89,37 @@ def test_a_stage_lists_its_convolutions_and_those_of_one_shape_follow_the_first(
         (8, 8, 3, 3),
         (8, 8, 3, 3),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "imagenet", "cifar"),
+    [
+        # The 7×7 kernel has 64·3·(49 − 9) weights more than the 3×3 one.
+        ("resnet18", 11_181_642, 11_181_642 - 64 * 3 * 40),
+        ("googlenet", 5_605_034, 5_605_034 - 64 * 3 * 40),
+        ("mobilenet_v2", None, None),  # its first kernel is 3×3 in both; strides differ
+    ],
+)
+def test_the_stem_decides_the_resolution_and_the_first_kernel(
+    name: str, imagenet: int | None, cifar: int | None
+) -> None:
+    """32 pixels leave one pixel for the last stage behind ImageNet's stem, four by four behind CIFAR's."""
+    sides, sizes = {}, {}
+    for stem in ("imagenet", "cifar", None):
+        network = models.architecture(name, ImageShape(3, 32, 32, stem), 10).eval()
+        sizes[stem] = sum(parameter.numel() for parameter in network.parameters())
+        sides[stem] = network.represent(torch.empty(1, 3, 32, 32, device="meta"))["stage4"].shape[-1]
+    assert sides == {"imagenet": 1, "cifar": 4, None: 4}
+    if imagenet is not None:
+        assert sizes == {"imagenet": imagenet, "cifar": cifar, None: cifar}
+
+
+def test_large_images_enter_through_imagenets_stem_unless_told_otherwise() -> None:
+    sides = {
+        stem: models.architecture("resnet18", ImageShape(3, 96, 96, stem), 10)
+        .eval()
+        .represent(torch.empty(1, 3, 96, 96, device="meta"))["stage4"]
+        .shape[-1]
+        for stem in ("cifar", None)
+    }
+    assert sides == {"cifar": 12, None: 3}

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from simulator.nested import read_toml
 from simulator.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
+from tests.reliability.machines import on
 from tests.reliability.sessions import configuration, events, finish, messages, start
 
 ROUNDS_A_KILL = 8
@@ -37,7 +39,8 @@ def assert_swept(session: Path) -> None:
     assert list((session / "tmp").iterdir()) == []
 
 
-def check(folder: Path, method: str, kills: int) -> None:
+def check(folder: Path, method: str, kills: int, machines: Sequence[str] = ()) -> None:
+    """Kill and resume; with `machines`, on one after the other, where the next one has to steal the session."""
     config = configuration(folder, method, kills * ROUNDS_A_KILL)
     finish(folder, "run", "--config", config, "--session", "alone")
     records = checkpoints.SessionReader(folder / "alone").records()
@@ -47,11 +50,14 @@ def check(folder: Path, method: str, kills: int) -> None:
     session = folder / "killed"
     for number in range(kills):
         begin = ["resume", "killed"] if number else ["run", "--config", config, "--session", "killed"]
+        steal = ["--steal"] if machines and number else []
         seen = events(session)
-        process = start(folder, *begin)
+        there = on(machines[number % len(machines)]) if machines else ()
+        process = start(folder, *begin, *steal, before=there)
         kill(process, session, seen, int(draw.integers(1, 4)), float(draw.uniform(0, 2 * seconds)))
-    assert_swept(session)
-    finish(folder, "resume", "killed")
+    if not machines:
+        assert_swept(session)
+    finish(folder, "resume", "killed", *steal)
 
     assert federations.committed(session) == federations.committed(folder / "alone")
     assert checkpoints.verify(session) == []
@@ -72,6 +78,12 @@ def test_a_run_killed_ten_times_ends_as_one_left_alone(method: str, tmp_path: Pa
 @pytest.mark.timeout(3600)
 def test_a_run_killed_a_hundred_times_ends_as_one_left_alone(tmp_path: Path) -> None:
     check(tmp_path, "fedssa", kills=100)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_run_killed_a_hundred_times_on_two_machines_in_turn_ends_as_one_left_alone(tmp_path: Path) -> None:
+    check(tmp_path, "fedssa", kills=100, machines=("one", "other"))
 
 
 # Commands among the kills

@@ -41,7 +41,7 @@ def parts() -> Built:
 
 def order(client: int = 0, round: int = 1, phase: Phase = PHASE) -> list[list[float]]:
     """The images of every batch, each told apart by its sum."""
-    state = parts().engine.start()
+    state = parts().engine.initial_state()
     local = federations.local(parts(), client, state.clients[client], round)
     return [batch.x.sum((1, 2, 3)).tolist() for batch in local.batches(phase)]
 
@@ -55,7 +55,7 @@ def test_an_epoch_shows_every_training_image_once() -> None:
 def test_labels_stay_with_their_images() -> None:
     data, client = parts().data, parts().data.clients[0]
     label_of = {x.numpy().tobytes(): y for x, y in zip(*data.batch(client.train), strict=True)}
-    local = federations.local(parts(), 0, parts().engine.start().clients[0])
+    local = federations.local(parts(), 0, parts().engine.initial_state().clients[0])
     for batch in local.batches(PHASE):
         for x, y in zip(*batch, strict=True):
             assert label_of[x.numpy().tobytes()] == y
@@ -84,7 +84,7 @@ def test_images_are_normalised_by_the_data_sets_statistics() -> None:
 
 def test_a_phase_may_train_on_some_of_the_samples() -> None:
     some = parts().data.clients[0].train[:5]
-    local = federations.local(parts(), 0, parts().engine.start().clients[0])
+    local = federations.local(parts(), 0, parts().engine.initial_state().clients[0])
     phase = Phase("model", cross_entropy, samples=some, epochs=2)
     assert [len(batch.y) for batch in local.batches(phase)] == [5, 5]
     assert local.steps(phase) == 2

@@ -12,7 +12,7 @@ from tests import federations
 
 def client(number: int = 0) -> LocalClient:
     parts = federations.built(federations.config())
-    return federations.local(parts, number, parts.engine.start().clients[number])
+    return federations.local(parts, number, parts.engine.initial_state().clients[number])
 
 
 def weights(architecture: str) -> Tensors:
@@ -30,7 +30,7 @@ def test_class_counts_follow_the_clients_classes_and_add_up_to_its_samples() -> 
 def test_a_second_network_is_a_private_copy() -> None:
     local, sent = client(), weights("tiny_cnn")
     before = federations.bits(sent)
-    local.add_network("other", "tiny_cnn", sent)
+    local.add_network("other", local.federation.architecture("tiny_cnn"), sent)
     assert federations.bits(of_module(local.nets["other"])) == before
     with torch.no_grad():
         local.nets["other"].head.weight.zero_()
@@ -41,14 +41,14 @@ def test_a_second_network_is_a_private_copy() -> None:
 def test_counters_that_did_not_travel_start_at_zero() -> None:
     local, sent = client(), weights("tiny_mlp")
     del sent["norm.num_batches_tracked"]
-    local.add_network("other", "tiny_mlp", sent)
+    local.add_network("other", local.federation.architecture("tiny_mlp"), sent)
     assert local.nets["other"].norm.num_batches_tracked.item() == 0
 
 
 def test_a_second_network_may_be_of_an_architecture_no_client_holds() -> None:
     parts = federations.built(federations.config(federation={"group": "tiny_cnn"}))
-    local = federations.local(parts, 0, parts.engine.start().clients[0])
-    local.add_network("other", "tiny_mlp", weights("tiny_mlp"))
+    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    local.add_network("other", local.federation.architecture("tiny_mlp"), weights("tiny_mlp"))
     assert local.nets["other"](local.batch(local.train).x).shape == (local.info.samples, 4)
     with pytest.raises(ConfigError, match="unknown model 'tiny'"):
         parts.federation.architecture("tiny")

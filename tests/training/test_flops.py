@@ -10,7 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from simulator import models, rng
 from simulator.methods.fedgh import FedGH
+from simulator.methods.hooks import Hooks
 from simulator.models import ImageShape
+from simulator.runners import Job
 from simulator.runners.local import update
 from simulator.tensors import named, of_module, part
 from simulator.training.context import TrainingContext
@@ -51,31 +53,31 @@ def test_only_the_threads_own_work_is_counted() -> None:
 
 
 def test_a_kind_of_step_is_counted_once_and_then_looked_up() -> None:
-    book = FlopCache()
+    cache = FlopCache()
     for size in (8, 2):
-        with book.step("a", "model", 8):
+        with cache.step("a", "model", 8):
             torch.mm(torch.zeros(size, 3), torch.zeros(3, 4))
-    assert book.of("a", "model", 8) == 2 * 8 * 3 * 4
-    with book.step("a", "model", 2):
+    assert cache.of("a", "model", 8) == 2 * 8 * 3 * 4
+    with cache.step("a", "model", 2):
         torch.mm(torch.zeros(2, 3), torch.zeros(3, 4))
-    assert book.of("a", "model", 2) == 2 * 2 * 3 * 4
+    assert cache.of("a", "model", 2) == 2 * 2 * 3 * 4
 
 
 def test_a_step_that_fails_leaves_no_count() -> None:
-    book = FlopCache()
-    with pytest.raises(ValueError, match="broken"), book.step("a", "model", 8):
+    cache = FlopCache()
+    with pytest.raises(ValueError, match="broken"), cache.step("a", "model", 8):
         raise ValueError("broken")
-    with book.step("a", "model", 8):
+    with cache.step("a", "model", 8):
         torch.mm(torch.zeros(8, 3), torch.zeros(3, 4))
-    assert book.of("a", "model", 8) == 2 * 8 * 3 * 4
+    assert cache.of("a", "model", 8) == 2 * 8 * 3 * 4
 
 
 def client_flops(method: str, client: int) -> tuple[int, int]:
     """Operations of a client's local update of two epochs, and its training samples."""
     parts = federations.built(federations.config(method, training={"epochs": 2, "batch_size": 8}))
-    state, info = parts.engine.start(), parts.federation.clients[client]
+    state, info = parts.engine.initial_state(), parts.federation.clients[client]
     payload = {k: t.clone() for k, t in parts.method.downlink(1, state.server, info).items()}
-    done = update(parts.method, federations.context(parts), info, 1, state.clients[client], payload)
+    done = federations.updated(parts, client, state.clients[client], payload)
     return done.flops, info.samples
 
 
@@ -110,8 +112,8 @@ def test_a_round_of_the_tiny_cnn_counts_what_torchs_own_counter_counts() -> None
     flops, _ = client_flops("standalone", TINY_CNN)
     parts = federations.built(federations.config(training={"epochs": 2, "batch_size": 8}))
     network = parts.federation.build("tiny_cnn", rng.torch_stream(0, "tests/model"))
-    network.load_state_dict(part(parts.engine.start().clients[TINY_CNN], "model"))
-    local = federations.local(parts, TINY_CNN, parts.engine.start().clients[TINY_CNN])
+    network.load_state_dict(part(parts.engine.initial_state().clients[TINY_CNN], "model"))
+    local = federations.local(parts, TINY_CNN, parts.engine.initial_state().clients[TINY_CNN])
     (phase,) = parts.method.phases(local)
     with FlopCounterMode(display=False) as torchs:
         for x, y in local.batches(phase):
@@ -143,7 +145,11 @@ def test_the_count_does_not_depend_on_which_client_came_first() -> None:
         payload = method.init_server()
         return {
             k: update(
-                method, place, federation.clients[k], 1, named("model", of_module(model)), payload
+                Hooks(method, federation),
+                place,
+                federation.clients[k],
+                1,
+                Job(named("model", of_module(model)), payload),
             ).flops
             for k in order
         }

@@ -100,7 +100,7 @@ def _federation(config: Any) -> "Federation":
         seed=config.seed,
         rounds=config.rounds,
         num_classes=classes,
-        shape=models.ImageShape(*shape),
+        shape=models.ImageShape(*shape, config.models.stem),
         clients=tuple(
             ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
         ),

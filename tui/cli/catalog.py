@@ -9,6 +9,7 @@ from tui.common.formatting import size
 
 def presets(
     name: Annotated[str | None, options.argument("[NAME]", completion.presets)] = None,
+    profile: options.Profile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the named experiments by paper and table, or show one in full with the papers' numbers.
@@ -17,12 +18,13 @@ def presets(
     Examples
       htfl-sim presets
       htfl-sim presets fedlora_htm5
+      htfl-sim presets fedssa_htm5 --profile authors
       htfl-sim presets fedlora_htm5 > mine.toml     then: run --config mine.toml
     """
     import presets as room
 
     if name is not None:
-        _preset(room.load(name), as_json)
+        _preset(room.load(name, profile or room.PAPER), profile, as_json)
     elif as_json:
         output.emit([_preset_facts(preset) for preset in room.all()])
     else:
@@ -35,6 +37,9 @@ def presets(
 def methods(
     name: Annotated[str | None, options.argument("[NAME]", completion.methods)] = None,
     plugin: options.Plugins = None,
+    check: Annotated[
+        bool, options.flag("Try what every method promises on tiny models: a few seconds.", "--check")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods with their papers, requirements and traffic, or show one with its hyper-parameters.
@@ -44,11 +49,15 @@ def methods(
       htfl-sim methods
       htfl-sim methods fedlora
       htfl-sim methods --plugin my_method.py
+      htfl-sim methods my_method --plugin my_method.py --check
       htfl-sim run --method fedlora --set method.mu=0.7
     """
     from simulator import methods as room
 
     options.load_plugins(plugin)
+    if check:
+        _check_method(name, as_json)
+        return
     if name is not None:
         found = _method_facts(room.get(name))
         if as_json:
@@ -139,11 +148,12 @@ def datasets(
         output.say(f"data folder: {folder}", "dim")
 
 
-def _preset(preset: Any, as_json: bool) -> None:
+def _preset(preset: Any, profile: str | None, as_json: bool) -> None:
     """One preset: its complete configuration, which `run --config` takes, and what the papers printed."""
     from simulator.config import Config
 
     config = Config.read(preset.config).to_json() | {"preset": preset.name}
+    config |= {"profile": profile} if profile else {}
     if as_json:
         output.emit(_preset_facts(preset) | {"config": config})
         return
@@ -151,18 +161,47 @@ def _preset(preset: Any, as_json: bool) -> None:
     for each in preset.paper:
         note = f" ({each.note})" if each.note else ""
         output.show(f"# {each.place}: {each.shown}{note}")
+    for other in preset.profiles:
+        output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
     output.show("", as_toml(config).rstrip("\n"))
 
 
 def _preset_facts(preset: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {"name": preset.name, "title": preset.title, "paper": [asdict(each) for each in preset.paper]}
+    return {
+        "name": preset.name,
+        "title": preset.title,
+        "paper": [asdict(each) for each in preset.paper],
+        "profiles": [{"name": each.name, "sources": list(each.sources)} for each in preset.profiles],
+    }
 
 
 def _preset_row(preset: Any, paper: str, table: str) -> list[object]:
     printed = [each.shown for each in preset.paper if (each.paper, each.table) == (paper, table)]
     return [preset.name, preset.title, printed[0] if printed else None]
+
+
+def _check_method(name: str | None, as_json: bool) -> None:
+    """Try every promise, say each as it is found out, and end with exit code 2 if any is broken."""
+    from simulator.contract import PROMISES, Subject
+    from simulator.errors import ConfigError, MethodError
+
+    if name is None:
+        raise ConfigError("--check tries one method; name it: htfl-sim methods NAME --check.")
+    subject = Subject(name)
+    tried = []
+    for promise in PROMISES:
+        broken = promise.broken_by(subject)
+        tried.append({"promise": promise.sentence, "kept": broken is None, "how": broken})
+        if not as_json:
+            output.show(f"{'kept  ' if broken is None else 'BROKEN'}  {promise.sentence}")
+            if broken is not None:
+                output.show(f"        {broken}")
+    if as_json:
+        output.emit({"method": name, "group": subject.group, "promises": tried})
+    if count := sum(not each["kept"] for each in tried):
+        raise MethodError(f"method '{name}' breaks {count} of {len(tried)} promises.")
 
 
 def _method_facts(method: Any) -> dict[str, Any]:

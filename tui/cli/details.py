@@ -15,6 +15,7 @@ from simulator.analysis.summary import Summary
 from simulator.analysis.well_formed import well_formed
 from simulator.nested import toml_value
 from simulator.sessions.history import SETTINGS
+from simulator.sessions.legacy import younger
 from tui.cli import options, output, running
 from tui.cli.resume import described
 from tui.common import folders
@@ -117,6 +118,7 @@ class Page:
         return [*parts, output.heading("Events"), output.table(["at", "event", ""], events)]
 
     def _facts(self) -> list[tuple[str, object]]:
+        """The session's facts; "as before" are settings younger than it, which it goes on without."""
         run, summary, config = self.run, self.summary, self.run.config
         kept = "round " + ", ".join(map(str, run.checkpoints)) if run.checkpoints else "none yet"
         return [
@@ -126,12 +128,13 @@ class Page:
             ("created", summary.created),
             ("forked from", _place(summary.parent)),
             ("forks", ", ".join(f"{fork['name']} at round {fork['round']}" for fork in self.forks)),
-            ("preset", config.get("preset")),
+            ("preset", " ".join(filter(None, (config.get("preset"), config.get("profile")))) or None),
             ("methods", course(summary.methods) if len(summary.methods) > 1 else None),
             ("method", _settings(config["method"])),
             *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
             ("wire", _disturbed(config.get("wire", {}))),
             *self._at_start(),
+            ("as before", _settings(younger(run.document["config"]))),
             ("plugin", self._plugin()),
             ("seed", str(config["seed"])),
             ("environment", _settings(run.document["environment"])),

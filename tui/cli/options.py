@@ -80,6 +80,10 @@ Assignments = Annotated[
 
 PRESET = "A named experiment; see `htfl-sim presets`."
 Preset = Annotated[str | None, option(PRESET, metavar="P", complete=completion.presets, panel=WHAT)]
+PROFILE = (
+    "The preset as the paper's text has it (paper, the default), or as the authors' scripts do (authors)."
+)
+Profile = Annotated[str | None, option(PROFILE, metavar="PROFILE", panel=WHAT)]
 CONFIG = "A configuration in TOML, in place of a preset."
 ConfigFile = Annotated[Path | None, option(CONFIG, metavar="FILE", panel=WHAT)]
 DATASET = "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file."

@@ -17,9 +17,10 @@ from simulator.progress import (
     RoundStarted,
     StateChanged,
     Switched,
+    Warned,
 )
 from tui.cli import output
-from tui.common.formatting import percent, size
+from tui.common.formatting import percent, printable, size
 
 TRAINING = 0.9
 """The part of a round that the bar gives to training; the rest is evaluation and the checkpoint."""
@@ -46,6 +47,8 @@ class Lines:
                 self.say(line(record, self._rounds))
             case ClientDiverged():
                 self.say(diverged(event))
+            case Warned(message):
+                self.say(f"warning: {message}")
             case StateChanged(state, _):
                 if said := changed(self._state, event):
                     self.say(said)
@@ -97,6 +100,8 @@ class Bars:
                 self._bars.update(self._clients, note=f"evaluating {clients}")
             case ClientDiverged():
                 self.say(diverged(event))
+            case Warned(message):
+                self.say(f"warning: {message}")
             case StateChanged(state, _):
                 self._bars.update(self._clients, note="training" if state == "running" else state)
             case Switched():
@@ -107,7 +112,7 @@ class Bars:
                 self._live.update(self._view(record))
 
     def say(self, message: str) -> None:
-        self._live.console.print(message, style="yellow")
+        self._live.console.print(printable(message), style="yellow")
 
     def _view(self, record: dict[str, Any] | None) -> Group:
         results = " · ".join(results_of(record)) if record else "no round finished yet"

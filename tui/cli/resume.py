@@ -75,8 +75,10 @@ def resume(
         allow_inexact=allow_inexact,
         steal=steal,
     ) as opened:
+        for warning in opened.warnings:
+            output.say(f"warning: {warning}", "yellow")
         for command in waiting:
-            output.say(_prospect(reader, command))
+            output.say(_prospect(reader, command, opened.finished))
         if opened.finished:
             output.say(
                 f"{folder.name} is finished: round {opened.round} was its last. More rounds: --rounds N."
@@ -114,11 +116,12 @@ def _waiting(reader: checkpoints.SessionReader) -> list[Command]:
     return [command for command in checkpoints.pending(reader.folder) if command.kind == "switch"]
 
 
-def _prospect(reader: checkpoints.SessionReader, command: Command) -> str:
+def _prospect(reader: checkpoints.SessionReader, command: Command, finished: bool) -> str:
     """What becomes of a switch that waited: opening the session has refused it, or it takes hold."""
     answer = checkpoints.answer(reader.folder, command.id)
     if answer and answer.outcome == "refused":
         return f"the switch to {described(command)}, asked for by {command.by}, is refused: {answer.message}"
     if answer:
         return f"the switch to {described(command)} had taken hold before the session ended"
-    return f"takes hold now: {described(command)}, asked for by {command.by}"
+    when = "takes hold once there are more rounds" if finished else "takes hold now"
+    return f"{when}: {described(command)}, asked for by {command.by}"

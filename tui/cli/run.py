@@ -10,6 +10,7 @@ from tui.common import folders
 
 def run(
     preset: options.Preset = None,
+    profile: options.Profile = None,
     config: options.ConfigFile = None,
     dataset: options.Dataset = None,
     method: options.Method = None,
@@ -54,7 +55,7 @@ def run(
 
     options.load_plugins(plugin)
     settings = Choices(
-        preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+        preset, profile, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     ).read()
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))

@@ -26,6 +26,8 @@ def of_checkpoint(
         images=settings.probe,
         layers=None if settings.layers == "all" else settings.layers,
         debiased=settings.debiased,
+        model=settings.model,
+        untrained=settings.untrained,
     )
 
 

@@ -29,6 +29,7 @@ class Glyphs(StrEnum):
 
 def tui(
     preset: options.Preset = None,
+    profile: options.Profile = None,
     config: options.ConfigFile = None,
     dataset: options.Dataset = None,
     method: options.Method = None,
@@ -79,7 +80,7 @@ def tui(
         raise ConfigError("The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`.")
     options.load_plugins(plugin)
     choices = Choices(
-        preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+        preset, profile, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     )
     launch_options = LaunchOptions(
         folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session

@@ -1,0 +1,284 @@
+"""What every method promises, and how it is found out: a sentence, and a function that raises Broken."""
+
+import copy
+import random
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simulator import methods, rng, runners
+from simulator.contract.bits import bits, committed, state_bits, untimed
+from simulator.contract.subject import CLIENTS, ROUNDS, Subject
+from simulator.data.datasets import data_folder
+from simulator.engine import State
+from simulator.errors import HtflError, MethodError
+from simulator.methods.hooks import Hooks
+from simulator.progress import unobserved
+from simulator.rng import drawing_from
+from simulator.runners import Job, local
+from simulator.sessions.session import Session
+from simulator.tensors import Tensors, total_bytes
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
+from simulator.training.phase import Batch, Draws, Phase, parts_of
+
+
+class Broken(Exception):
+    """A promise that is not kept; the message says how."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A sentence about every method, and the check of it."""
+
+    sentence: str
+    check: Callable[[Subject], None]
+
+    def broken_by(self, subject: Subject) -> str | None:
+        """How a method breaks it, or None."""
+        try:
+            self.check(subject)
+        except (Broken, HtflError) as fault:
+            return str(fault)
+        except Exception as fault:  # a check also calls hooks by itself, and anything may come back
+            return f"{type(fault).__name__}: {fault}"
+        return None
+
+
+PROMISES: list[Promise] = []
+
+
+def promise(sentence: str) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
+    """Add a check under its sentence."""
+
+    def add(check: Callable[[Subject], None]) -> Callable[[Subject], None]:
+        PROMISES.append(Promise(sentence, check))
+        return check
+
+    return add
+
+
+@promise("states keep their names, shapes and dtypes")
+def _states_keep_their_layout(subject: Subject) -> None:
+    start, end = subject.built().engine.initial_state(), subject.last
+    for name, before, after in zip(_names(start), _parts(start), _parts(end), strict=True):
+        _expect(
+            _layout(before) == _layout(after), f"{name} has other tensors after {ROUNDS} rounds than before"
+        )
+
+
+@promise("a round changes every participant and nobody else")
+def _a_round_changes_its_participants(subject: Subject) -> None:
+    start, end = subject.built().engine.initial_state(), subject.first
+    assert end.record is not None
+    for client in range(CLIENTS):
+        changed = bits(start.clients[client]) != bits(end.clients[client])
+        took_part = client in end.record["participants"]
+        _expect(changed == took_part, f"client {client} {'kept' if took_part else 'changed'} its state")
+
+
+@promise("the same seed gives the same bits")
+def _the_same_seed_gives_the_same_bits(subject: Subject) -> None:
+    _expect_same(subject.after(ROUNDS), subject.last, "a second run")
+
+
+@promise("another seed gives other bits")
+def _another_seed_gives_other_bits(subject: Subject) -> None:
+    other = subject.after(1, seed=8)
+    _expect(state_bits(other) != state_bits(subject.first), "seeds 7 and 8 give the same bits")
+
+
+@promise("every runner gives its bits again, whatever the number of workers")
+def _every_runner_repeats_itself(subject: Subject) -> None:
+    for name in runners.names():
+        one, two = (subject.after(2, runtime={"runner": name, "workers": workers}) for workers in (1, 2))
+        _expect_same(one, two, f"runner '{name}' with two workers in place of one")
+
+
+@promise("a session that was stopped and resumed gives the bits of one left alone")
+def _a_resumed_session_gives_the_same_bits(subject: Subject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        alone, stopped = Path(folder, "alone"), Path(folder, "stopped")
+        Session.create(subject.config(), alone, data_folder(None)).run()
+        Session.create(subject.config(), stopped, data_folder(None)).run(stop=lambda: "enough")
+        Session.resume(stopped, data_folder(None)).run()
+        _expect(committed(stopped) == committed(alone), "the resumed session has other tensors or records")
+
+
+@promise("measured traffic is the size of the payloads")
+def _traffic_is_the_size_of_the_payloads(subject: Subject) -> None:
+    parts = subject.built()
+    sent = {"down": [0] * CLIENTS, "up": [0] * CLIENTS}
+    downlink, uplink = parts.method.downlink, parts.method.uplink
+
+    def weighed_downlink(round: int, server: Any, client: Any) -> Tensors:
+        payload = downlink(round, server, client)
+        if round == 1:  # else it is asked what the client would receive next, to be evaluated with it
+            sent["down"][client.id] += total_bytes(payload)
+        return payload
+
+    def weighed_uplink(at_work: Any) -> Tensors:
+        payload = uplink(at_work)
+        sent["up"][at_work.info.id] += total_bytes(payload)
+        return payload
+
+    parts.method.downlink = weighed_downlink  # type: ignore[method-assign]
+    parts.method.uplink = weighed_uplink  # type: ignore[method-assign,assignment]
+    record = parts.engine.round(parts.engine.initial_state(), unobserved).record
+    assert record is not None
+    traffic = record["bytes"]
+    for direction in ("down", "up"):
+        _expect(
+            traffic[f"per_client_{direction}"] == sent[direction],
+            f"{direction}: measured {traffic[f'per_client_{direction}']} bytes, sent {sent[direction]}",
+        )
+    _expect(sum(traffic["by_tensor"].values()) == traffic["down"] + traffic["up"], "the parts do not add up")
+
+
+@promise("a round is a function of the state it starts from")
+def _a_round_is_a_function_of_its_state(subject: Subject) -> None:
+    parts = subject.built()
+    start = parts.engine.initial_state()
+    before, held = state_bits(start), _attributes(parts.method)
+    first = state_bits(parts.engine.round(start, unobserved))
+    second = parts.engine.round(parts.engine.round(start, unobserved), unobserved)
+    again = state_bits(parts.engine.round(start, unobserved))
+    _expect(first == again, f"round 1 gives other bits after round {second.round} than before it")
+    _expect(state_bits(start) == before, "a round changes the state that it starts from")
+    _expect(_attributes(parts.method) == held, "the method object holds what a round changes")
+
+
+@promise("no global generator is touched")
+def _no_global_generator_is_touched(subject: Subject) -> None:
+    before = _global_generators()
+    subject.after(2, runtime={"workers": 2})
+    moved = [name for name, state in _global_generators().items() if state != before[name]]
+    _expect(
+        not moved,
+        f"{' and '.join(moved)} moved; draw from local.stream(purpose) or self.federation.stream(…)",
+    )
+
+
+@promise("losses are pure")
+def _losses_are_pure(subject: Subject) -> None:
+    for nets, phase, batch in subject.phases():
+        nets.eval()  # dropout and batch statistics are the network's, not the loss's
+        draws = _drawn(phase, batch)
+        stream = rng.torch_stream(0, "contract/loss")
+        begun, weights = stream.get_state(), bits(nets.state_dict())
+        with drawing_from(stream):
+            first, second = (parts_of(phase.loss(nets, phase.state, batch, draws)).loss for _ in range(2))
+        whose = f"the loss of phase '{phase.name}'"
+        _expect(first.shape == (), f"{whose} is no scalar but {list(first.shape)}")
+        _expect(bool(first.isfinite()), f"{whose} is not finite")
+        _expect(torch.equal(first, second), f"{whose} is another at the second call")
+        _expect(
+            torch.equal(stream.get_state(), begun),
+            f"{whose} draws by itself; give the phase a `draws` function",
+        )
+        _expect(bits(nets.state_dict()) == weights, f"{whose} changes its networks")
+
+
+@promise("every phase trains the modules that it names")
+def _phases_train_what_they_name(subject: Subject) -> None:
+    for nets, phase, batch in subject.phases():
+        for name, module in nets.named_children():
+            module.requires_grad_(name in phase.trains)
+        with drawing_from(rng.torch_stream(0, "contract/layers")):
+            parts_of(phase.loss(nets, phase.state, batch, _drawn(phase, batch))).loss.backward()
+        for name in phase.trains:
+            reached = any(parameter.grad is not None for parameter in nets[name].parameters())
+            _expect(reached, f"no gradient of phase '{phase.name}' reaches '{name}'")
+
+
+@promise("a client's whole update runs without looking at a value, on any device")
+def _updates_run_on_the_meta_device(subject: Subject) -> None:
+    parts = subject.built()
+    meta = torch.device("meta")
+    federation = replace(parts.federation, device=meta)
+    method = type(parts.method)(parts.method.config, federation)
+    data = replace(
+        parts.data,
+        **{name: getattr(parts.data, name).to(meta) for name in ("images", "labels", "scale", "shift")},
+        clients=tuple(
+            replace(client, train=client.train.to(meta), eval=client.eval.to(meta), test=client.test.to(meta))
+            for client in parts.data.clients
+        ),
+    )
+    hooks, context = Hooks(method, federation), TrainingContext(federation, data, FlopCache())
+    for client in subject.one_of_each(parts):
+        info = federation.clients[client]
+        payload = parts.method.downlink(2, subject.first.server, info)
+        job = Job(_moved(subject.first.clients[client], meta), _moved(payload, meta))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch's, that copying to the meta device copies no values
+                prepared = local.prepare(hooks, context, info, 2, job)
+                for _ in local.train(prepared):
+                    pass
+                hooks.uplink(prepared.local, job.tensors)
+        except (NotImplementedError, RuntimeError, MethodError) as looked:
+            reason = str(looked.__cause__ or looked).splitlines()[0]
+            raise Broken(f"{info} mixes devices or looks at a value on the host: {reason}") from looked
+
+
+@promise("its card says what it is")
+def _the_card_is_filled_in(subject: Subject) -> None:
+    card = getattr(subject.method, "card", None)
+    _expect(card is not None, "it has no card")
+    for field in fields(subject.method.card):
+        text = getattr(subject.method.card, field.name)
+        _expect(bool(text) and text.strip() == text, f"its card says {text!r} for '{field.name}'")
+
+
+def _expect(kept: bool, otherwise: str) -> None:
+    if not kept:
+        raise Broken(otherwise)
+
+
+def _expect_same(first: State, second: State, what: str) -> None:
+    for name, a, b in zip(_names(first), _parts(first), _parts(second), strict=True):
+        _expect(bits(a) == bits(b), f"{what} gives {name} other tensors")
+    _expect(untimed(first.record) == untimed(second.record), f"{what} gives another record")
+
+
+def _names(state: State) -> list[str]:
+    return ["the server", *(f"client {client}" for client in range(len(state.clients)))]
+
+
+def _parts(state: State) -> list[Tensors]:
+    return [state.server, *state.clients]
+
+
+def _layout(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+
+
+def _attributes(method: methods.Method) -> dict[str, Any]:
+    """All that a method object holds beside the facts of the federation."""
+    return copy.deepcopy({key: value for key, value in vars(method).items() if key != "federation"})
+
+
+def _drawn(phase: Phase, batch: Batch) -> Draws:
+    return phase.draws(rng.torch_stream(0, "contract/draws"), batch) if phase.draws else {}
+
+
+def _moved(tensors: Mapping[str, Tensor], device: torch.device) -> Tensors:
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
+def _global_generators() -> dict[str, Any]:
+    numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - looked at, not used
+    assert isinstance(numpy, dict)
+    return {
+        "torch's global generator": torch.get_rng_state().numpy().tobytes(),
+        "numpy's global generator": (numpy["state"]["key"].tobytes(), numpy["state"]["pos"]),
+        "Python's global generator": random.getstate(),
+    }

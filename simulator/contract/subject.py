@@ -1,0 +1,96 @@
+"""A method on trial: a federation of tiny models on real digits that meets its needs."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from simulator import methods
+from simulator.builder import Built, build
+from simulator.config import Config
+from simulator.data.datasets import data_folder
+from simulator.engine import State
+from simulator.errors import ConfigError
+from simulator.methods.hooks import Hooks
+from simulator.nested import merged
+from simulator.progress import unobserved
+from simulator.runners import Job, local
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
+from simulator.training.phase import Batch, Nets, Phase
+
+GROUPS = ("tiny", "tiny_resnet", "tiny_vit")
+CLIENTS, ROUNDS = 4, 3
+
+
+class Subject:
+    """A method under test, on four clients of which three take part in each of three rounds."""
+
+    def __init__(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
+        """`settings` are the method's own. Raises ConfigError where no group of tiny models meets its needs."""
+        self.method = methods.get(name)
+        self.settings = {"name": name, **(settings or {})}
+        refusals = []
+        for group in GROUPS:
+            self.group = group
+            try:
+                self.built()
+            except ConfigError as refused:
+                refusals.append(f"{group}: {refused}")
+            else:
+                return
+        raise ConfigError(
+            f"method '{name}' cannot be tried: none of the tiny models meets its needs ({refusals[0]})"
+        )
+
+    def config(self, **sections: Any) -> Config:
+        """The tiny federation; `sections` change it."""
+        base = {
+            "seed": 7,
+            "rounds": ROUNDS,
+            "method": self.settings,
+            "data": {"limit": 160},
+            "federation": {"clients": CLIENTS, "participation": 0.75, "group": self.group},
+            "training": {"batch_size": 16, "lr": 0.1},
+            "runtime": {"workers": 1, "device": "cpu"},
+        }
+        return Config.read(merged(base, sections))
+
+    def built(self, **sections: Any) -> Built:
+        """The parts of that federation."""
+        return build(self.config(**sections), data_folder(None))
+
+    def after(self, rounds: int, **sections: Any) -> State:
+        """The state after so many rounds."""
+        engine = self.built(**sections).engine
+        state = engine.initial_state()
+        for _ in range(rounds):
+            state = engine.round(state, unobserved)
+        engine.close()
+        return state
+
+    @cached_property
+    def first(self) -> State:
+        """The state after round 1, computed once."""
+        return self.after(1)
+
+    @cached_property
+    def last(self) -> State:
+        """The state after the last round, computed once."""
+        return self.after(ROUNDS)
+
+    def phases(self) -> Iterator[tuple[Nets, Phase, Batch]]:
+        """Every phase of the first client of each architecture, in round 2, with a batch of its data."""
+        parts = self.built()
+        context = TrainingContext(parts.federation, parts.data, FlopCache())
+        for client in self.one_of_each(parts):
+            info = parts.federation.clients[client]
+            payload = parts.method.downlink(2, self.first.server, info)
+            job = Job(self.first.clients[client], {name: tensor.clone() for name, tensor in payload.items()})
+            prepared = local.prepare(Hooks(parts.method, parts.federation), context, info, 2, job)
+            for phase in prepared.phases:
+                yield prepared.local.nets, phase, next(prepared.local.batches(phase))
+
+    def one_of_each(self, parts: Built) -> list[int]:
+        return list(
+            {client.architecture: client.id for client in reversed(parts.federation.clients)}.values()
+        )

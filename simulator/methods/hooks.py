@@ -1,0 +1,236 @@
+"""A method's hooks as the engine and the runners call them.
+
+Each draws from a keyed stream of its own; what it hands back is checked at once; and what fails in a user's code is
+said with its file, line and hook, and the client, phase and step it happened for.
+"""
+
+import inspect
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from simulator import rng
+from simulator.errors import HtflError, MethodError
+from simulator.federation import ClientInfo, Federation
+from simulator.methods import checks
+from simulator.methods.base import Aggregated, Method, Uplink
+from simulator.methods.registry import is_users
+from simulator.rng import drawing_from
+from simulator.tensors import Tensors
+from simulator.training.client import LocalClient
+from simulator.training.loop import StepFailed
+from simulator.training.phase import Phase
+from simulator.training.server import CentralServer
+
+
+class Hooks:
+    """The hooks of one method. Raises MethodError for what the method does wrong."""
+
+    def __init__(self, method: Method, federation: Federation) -> None:
+        self.method = method
+        self.name = method.name
+        self._federation = federation
+        self._watch = GlobalDraws()
+
+    def init_server(self) -> Tensors:
+        """The server's state before round 1."""
+        with self._calling("init_server"):
+            state = checks.tensors(self.method.init_server())
+            checks.finite(state)
+            return state
+
+    def init_client(self, client: ClientInfo) -> Tensors:
+        """What the client keeps beside its model before round 1."""
+        with self._calling("init_client", client=client):
+            state = checks.tensors(self.method.init_client(client))
+            if taken := [name for name in state if name.startswith("model/")]:
+                raise checks.Unusable(f"keeps '{taken[0]}', but 'model/…' is the client's own model")
+            checks.finite(state)
+            return state
+
+    def adopt(self, server: Mapping[str, Tensor]) -> Tensors:
+        """What the method takes over of another's server state at a switch."""
+        with self._calling("adopt"):
+            return checks.tensors(self.method.adopt(server))
+
+    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        """What the server sends a participant."""
+        with self._calling("downlink", round, client):
+            payload = checks.payload(self.method.downlink(round, server, client))
+            # Of what the server keeps it is known that it is finite; only what was made of it is looked at.
+            kept = {_memory(tensor) for tensor in server.values()}
+            checks.finite({name: each for name, each in payload.items() if _memory(each) not in kept})
+            return payload
+
+    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
+        """Take the payload into the client's networks and state."""
+        with self._calling("receive", local.round, local.info):
+            self.method.receive(local, payload)
+
+    def phases(self, local: LocalClient) -> list[Phase]:
+        """The client's local training, in order."""
+        with self._calling("phases", local.round, local.info):
+            return checks.phases(self.method.phases(local), local.nets, local.state)
+
+    def uplink(self, local: LocalClient, before: Mapping[str, Tensor]) -> tuple[Tensors, Tensors]:
+        """What the participant sends back, and what it keeps: the tensors it had `before`, with new values.
+
+        Both may hold numbers that are not finite: then the client has diverged, and that is nobody's fault.
+        """
+        with self._calling("uplink", local.round, local.info):
+            payload = checks.payload(self.method.uplink(local))
+            return payload, checks.state(local.tensors(), before)
+
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        """The server's new state and the method's figures."""
+        with self._calling("aggregate", round):
+            result = self.method.aggregate(round, server, uplinks)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise checks.Unusable("must hand back Aggregated(server, metrics)")
+            state = checks.state(result[0], server)
+            checks.finite(state)
+            return Aggregated(state, checks.metrics(result[1]))
+
+    def server_networks(self) -> dict[str, nn.Module]:
+        """The modules the server trains, without values."""
+        with self._calling("server_networks"), torch.device("meta"):
+            return dict(self.method.server_networks())
+
+    def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> list[Phase]:
+        """The server's own training, in order."""
+        with self._calling("server_phases", server.round):
+            return checks.phases(self.method.server_phases(server, uplinks), server.nets, server.state)
+
+    def trained(self, server: CentralServer, before: Mapping[str, Tensor]) -> Tensors:
+        """What the server keeps after its own training."""
+        with self._calling("server_phases", server.round):
+            state = checks.state(server.tensors(), before)
+            checks.finite(state)
+            return state
+
+    def predict(self, local: LocalClient, x: Tensor) -> Tensor:
+        """Scores [B, C] of the client's model for images x."""
+        with self._calling("predict", local.round, local.info):
+            answer = self.method.predict(local.nets, local.state, x)
+            return checks.scores(answer, len(x), self._federation.num_classes)
+
+    @contextmanager
+    def training(self, phase: Phase, round: int, client: ClientInfo | None = None) -> Iterator[None]:
+        """Around the steps of a phase, whose draws the training loop directs."""
+        with self._blaming(_name(phase.loss), round, client, phase.name):
+            yield
+
+    @contextmanager
+    def _calling(self, hook: str, round: int = 0, client: ClientInfo | None = None) -> Iterator[None]:
+        """Around a hook: its draws come from a keyed stream of its own."""
+        number = rng.EVERYONE if client is None else client.id
+        stream = rng.torch_stream(self._federation.seed, f"hook/{hook}", round, number)
+        with self._blaming(hook, round, client), drawing_from(stream):
+            yield
+
+    @contextmanager
+    def _blaming(
+        self, hook: str, round: int, client: ClientInfo | None, phase: str | None = None
+    ) -> Iterator[None]:
+        """Around a method's code: turns what it does wrong into a MethodError that says where."""
+        during = f" for {client}" * (client is not None) + f" in round {round}" * (round > 0)
+        whose = f"{hook}() of method '{self.name}'"
+        try:
+            with self._watch.during(hook) as drawn:
+                yield
+        except checks.Unusable as fault:
+            raise MethodError(f"{self._place(hook)}{whose} {fault}{_parenthesis(during)}.") from fault
+        except HtflError:
+            raise
+        except Exception as error:
+            cause = error.__cause__ if isinstance(error, StepFailed) and error.__cause__ else error
+            if (place := _users_line(cause)) is None:
+                raise  # ours, with all that is known of it
+            if isinstance(error, StepFailed):
+                during += f", phase '{error.phase}', step {error.step}"
+            reason = str(cause).rstrip(".") or "no reason given"
+            raise MethodError(
+                f"{place}: {whose} failed{during}: {type(cause).__name__}: {reason}. --debug shows the traceback."
+            ) from error
+        if drawn.generators:
+            raise MethodError(
+                f"{self._place(hook)}{' or '.join(f'{name}()' for name in drawn.hooks)} of method '{self.name}' drew "
+                f"from {' and '.join(drawn.generators)}, which no run can repeat; draw from "
+                "self.federation.stream(purpose, round, client) or local.stream(purpose)."
+            )
+
+    def _place(self, hook: str) -> str:
+        """'my_method.py, line 41: ' where the hook is a user's."""
+        function = getattr(type(self.method), hook, None)
+        code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
+        if code is None or not is_users(code.co_filename):
+            return ""
+        return f"{code.co_filename}, line {code.co_firstlineno}: "
+
+
+class Drawn(NamedTuple):
+    """Global generators that moved, and the hooks that ran meanwhile, on whatever thread."""
+
+    generators: list[str]
+    hooks: list[str]
+
+
+class GlobalDraws:
+    """Finds draws from generators that belong to the whole process, and which hooks can have made them."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._open: list[set[str]] = []
+
+    @contextmanager
+    def during(self, hook: str) -> Iterator[Drawn]:
+        """Around a hook; after it, what is yielded names the generators that moved, if any."""
+        drawn = Drawn([], [])
+        with self._guard:
+            meanwhile = {hook, *(name for each in self._open for name in each)}
+            for each in self._open:
+                each.add(hook)
+            self._open.append(meanwhile)
+            before = _generators()
+        try:
+            yield drawn
+        finally:
+            with self._guard:
+                self._open = [each for each in self._open if each is not meanwhile]
+                after = _generators()
+        drawn.generators.extend(name for name in before if before[name] != after[name])
+        drawn.hooks.extend(sorted(meanwhile))
+
+
+def _generators() -> dict[str, Any]:
+    """The state of the global generators, to be compared; Python's own is moved by what draws on the terminal."""
+    numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - looked at, not used
+    assert isinstance(numpy, dict)
+    return {
+        "torch's global generator": torch.get_rng_state().numpy().tobytes(),
+        "numpy's global generator": (numpy["state"]["key"].tobytes(), numpy["state"]["pos"]),
+    }
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _name(function: object) -> str:
+    return str(getattr(function, "__name__", "loss"))
+
+
+def _parenthesis(during: str) -> str:
+    return f" ({during.strip()})" if during else ""
+
+
+def _users_line(error: BaseException) -> str | None:
+    """'my_method.py, line 41': the innermost line of a user's file that an error came through."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else None

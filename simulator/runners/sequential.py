@@ -1,0 +1,48 @@
+"""One client after another, on the calling thread: the plainest runner, for a debugger and as the others' measure."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+
+from simulator.methods.hooks import Hooks
+from simulator.runners import local
+from simulator.runners.base import (
+    POLL_SECONDS,
+    Gate,
+    Job,
+    LocalUpdate,
+    Result,
+    RoundInterrupted,
+    Runner,
+    always_go,
+    register,
+)
+
+
+@register("sequential")
+class SequentialRunner(Runner):
+    """Clients in client order, each from beginning to end; `workers` says nothing here."""
+
+    def update(
+        self,
+        hooks: Hooks,
+        round: int,
+        jobs: Mapping[int, Job],
+        done: Callable[[LocalUpdate], None],
+        gate: Gate = always_go,
+    ) -> list[LocalUpdate]:
+        torch.set_num_threads(self.threads)
+        updates: list[LocalUpdate] = []
+        for client, job in jobs.items():
+            while (decision := gate(updates, 0)) == "hold":
+                time.sleep(POLL_SECONDS)
+            if decision == "leave":
+                raise RoundInterrupted(updates)
+            updates.append(local.update(hooks, self.context, self.info(client), round, job))
+            done(updates[-1])
+        return updates
+
+    def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
+        torch.set_num_threads(self.threads)
+        return [work(client) for client in clients]

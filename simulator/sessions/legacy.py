@@ -1,0 +1,40 @@
+"""What sessions did before a setting existed: they go on with it, whatever new sessions do by default.
+
+A session records its configuration whole. A key that is missing there is younger than the session.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from simulator.nested import Raw, flattened, merged
+
+SECTIONS: dict[str, Raw] = {
+    "cka": {"model": "local", "untrained": True},
+}
+METHODS: dict[str, Raw] = {
+    "fedssa": {"t_from": 1, "holders": "participants"},
+    "fedgh": {"server_step": "client"},
+    "fedproto": {"collect": "after"},
+    "moon": {"first": "own"},
+    "inco_moon": {"first": "own", "epsilon": 0.0},
+    **{name: {"epsilon": 0.0} for name in ("inco_avg", "inco_prox", "inco_nova", "inco_scaffold")},
+}
+"""By the method's name, of its own section."""
+
+
+def completed(raw: Mapping[str, Any]) -> Raw:
+    """A recorded configuration with what was so before its missing keys existed."""
+    return merged(_before(raw), raw)
+
+
+def younger(raw: Mapping[str, Any]) -> Raw:
+    """The settings that a recorded configuration lacks, by dotted key, as `completed` fills them."""
+    known = flattened(raw)
+    return {key: value for key, value in flattened(_before(raw)).items() if key not in known}
+
+
+def _before(raw: Mapping[str, Any]) -> Raw:
+    method = raw.get("method")
+    name = method.get("name") if isinstance(method, Mapping) else None
+    own = METHODS.get(str(name), {})
+    return {**SECTIONS, **({"method": own} if own else {})}

@@ -1,0 +1,47 @@
+"""The server at work in one round: the networks it trains itself, its tensors, its draws."""
+
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor, nn
+
+from simulator import rng
+from simulator.tensors import Tensors, named, of_module, part
+from simulator.training.context import TrainingContext
+from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.trainer import Trainer
+
+
+class CentralServer(Trainer):
+    """The server in round t, as a method sees it when it trains modules of its own.
+
+    `nets` holds those modules, with the weights that the part of the state of the same name keeps; `state` is all that
+    the server keeps.
+    """
+
+    def __init__(
+        self,
+        context: TrainingContext,
+        round: int,
+        tensors: Mapping[str, Tensor],
+        networks: Mapping[str, nn.Module],
+    ) -> None:
+        """`networks` are without values, on the meta device. Raises RuntimeError for weights that do not fit."""
+        nets = Nets()
+        for name, network in networks.items():
+            weights = {key: tensor.clone() for key, tensor in part(tensors, name).items()}
+            network.load_state_dict(weights, assign=True)
+            nets[name] = network
+        super().__init__(context, round, nets, dict(tensors), "server", rng.EVERYONE)
+        self._networks = tuple(networks)
+
+    def batches(self, phase: Phase) -> Iterator[Batch]:
+        """The phase's batches; its steps cost what the tensors its loss reads make them, whose shapes may change."""
+        self._kind = ("server", *(tuple(tensor.shape) for tensor in phase.state.values()))
+        return super().batches(phase)
+
+    def tensors(self) -> Tensors:
+        """What the server keeps: its state, with the weights of its networks as they are now."""
+        kept = dict(self.state)
+        for name in self._networks:
+            kept |= named(name, of_module(self.nets[name]))
+        return kept

@@ -1,0 +1,49 @@
+"""Whoever trains in a round, a client or the server: its networks, its tensors, its draws, its count of operations."""
+
+import contextlib
+from collections.abc import Hashable, Iterator
+
+import torch
+
+from simulator import rng
+from simulator.tensors import Tensors
+from simulator.training.context import TrainingContext
+from simulator.training.phase import Batch, Nets, Phase
+
+
+class Trainer:
+    """One client or the server in round t, as a method and the training loop see it.
+
+    `nets` and `state` are private and may be changed freely; what they hold at the end of the round is kept.
+    """
+
+    def __init__(
+        self, context: TrainingContext, round: int, nets: Nets, state: Tensors, kind: Hashable, client: int
+    ) -> None:
+        """`kind` tells trainers apart whose steps cost different numbers of operations."""
+        self.round = round
+        self.federation = context.federation
+        self.nets = nets
+        self.state = state
+        self.flops = 0
+        """Floating-point operations of its training so far."""
+        self.collected: Tensors = {}
+        """What losses had to be added up over the steps of a phase, by name."""
+        self._flop_cache = context.flops
+        self._kind = kind
+        self._client = client
+
+    def batches(self, phase: Phase) -> Iterator[Batch]:
+        """What the phase trains on, batch by batch."""
+        yield from phase.batches or ()
+
+    def stream(self, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
+        """A keyed stream of draws of its own in this round."""
+        return rng.torch_stream(self.federation.seed, purpose, self.round, self._client, device)
+
+    @contextlib.contextmanager
+    def step(self, name: str, batch_size: int) -> Iterator[None]:
+        """Around a step of its work: adds its operations to the count."""
+        with self._flop_cache.step(self._kind, name, batch_size):
+            yield
+        self.flops += self._flop_cache.of(self._kind, name, batch_size)

@@ -1,0 +1,114 @@
+"""Every promise can be broken: a method that breaks it is found out, and told how."""
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simulator.contract import PROMISES, Subject
+from simulator.methods import plugins, registry
+
+HEAD = """
+import random, time
+import numpy as np
+import torch
+from torch.nn import functional as F
+from simulator.methods import Aggregated, Card, Method, register
+from simulator.methods.base import cross_entropy
+from simulator.training.phase import Phase
+
+@register("mine")
+class Mine(Method):
+    card = Card("Mine", "a test", "head", "nothing", "–", "–")
+"""
+
+BREAKS = {
+    "a round changes every participant and nobody else": (
+        "def phases(self, local): return []",
+        "kept its state",
+    ),
+    "the same seed gives the same bits": (
+        "def init_server(self): return {'x': torch.tensor([time.time_ns() % 1e6])}",
+        "gives the server other tensors",
+    ),
+    "a round is a function of the state it starts from": (
+        """
+        seen = 0.0
+
+        def aggregate(self, round, server, uplinks):
+            self.seen += 1.0
+            return Aggregated({}, {"seen": self.seen})
+        """,
+        "the method object holds what a round changes",
+    ),
+    "no global generator is touched": (
+        "def aggregate(self, round, server, uplinks): random.random(); return Aggregated({}, {})",
+        "Python's global generator moved",
+    ),
+    "losses are pure": (
+        """
+        def phases(self, local):
+            return [Phase("model", self.loss)]
+
+        def loss(self, nets, state, batch, draws):
+            return cross_entropy(nets, state, batch._replace(x=batch.x + torch.rand(batch.x.shape)), draws)
+        """,
+        "another at the second call",
+    ),
+    "every phase trains the modules that it names": (
+        """
+        def receive(self, local, payload):
+            local.nets["idle"] = torch.nn.Linear(2, 2)
+
+        def phases(self, local):
+            return [Phase("model", cross_entropy, trains=("model", "idle"))]
+        """,
+        "no gradient of phase 'model' reaches 'idle'",
+    ),
+    "a client's whole update runs without looking at a value, on any device": (
+        "def uplink(self, local): return {'x': torch.full((1,), float(local.nets.model.head.bias.detach().sum()))}",
+        "looks at a value on the host",
+    ),
+    "its card says what it is": (
+        "card = Card('Mine', '', 'head', 'nothing', '–', '–')",
+        "its card says '' for 'paper'",
+    ),
+}
+
+Load = Callable[[str], Subject]
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
+
+    def subject(body: str) -> Subject:
+        path = tmp_path / "mine.py"
+        path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
+        plugins.load(path)
+        return Subject("mine")
+
+    return subject
+
+
+@pytest.mark.parametrize("sentence", BREAKS)
+def test_a_broken_promise_is_found_out(sentence: str, load: Load) -> None:
+    body, how = BREAKS[sentence]
+    promise = next(each for each in PROMISES if each.sentence == sentence)
+    found = promise.broken_by(load(body))
+    assert found is not None and how in found
+
+
+def test_a_method_that_fails_breaks_its_promises_with_the_reason(load: Load) -> None:
+    subject = load("def uplink(self, local): return {'x': 1}")
+    found = [each.broken_by(subject) for each in PROMISES]
+    assert sum("must be a tensor" in how for how in found if how) > 5
+
+
+def test_a_method_whose_needs_no_tiny_model_meets_is_refused(load: Load) -> None:
+    from simulator.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="cannot be tried: none of the tiny models meets its needs"):
+        load("def unmet_need(self): return 'needs a network of gold'")

@@ -1,0 +1,285 @@
+"""Hooks as the engine calls them: draws directed, what comes back checked, a user's error said to be theirs."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from simulator.errors import MethodError
+from simulator.methods import plugins, registry
+from tests import federations
+
+HEAD = """
+import random
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from simulator.methods import Aggregated, Card, Method, register
+from simulator.tensors import named, of_module
+from simulator.training.phase import Phase
+
+@register("mine")
+class Mine(Method):
+    card = Card("Mine", "a test", "head", "nothing", "–", "–")
+"""
+
+Write = Any
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Makes a plugin whose class has this body, and gives its federation's engine."""
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
+    monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
+
+    def engine(body: str, **sections: Any) -> Any:
+        path = tmp_path / "mine.py"
+        path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
+        plugins.load(path)
+        return federations.built(federations.config("mine", **sections)).engine
+
+    yield engine
+
+
+def line(tmp_path: Path, text: str) -> int:
+    """Where in the plugin a text stands."""
+    lines = (tmp_path / "mine.py").read_text(encoding="utf-8").splitlines()
+    return next(number for number, each in enumerate(lines, 1) if text in each)
+
+
+# Draws
+
+
+def test_a_module_built_in_an_aggregation_draws_from_a_keyed_stream(mine: Write) -> None:
+    """The same weights in every run, others in every round, and torch's global generator stays where it is."""
+    engine = mine("""
+        def aggregate(self, round, server, uplinks):
+            return Aggregated({}, {"drawn": float(nn.Linear(2, 2).weight.detach().sum())})
+    """)
+    before = torch.get_rng_state()
+    state = engine.initial_state()
+    first, again = (engine.round(state, lambda event: None) for _ in range(2))
+    second = engine.round(first, lambda event: None)
+    drawn = [each.record["method_metrics"]["drawn"] for each in (first, again, second)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("hook", "body"),
+    [
+        ("init_server", "def init_server(self): return named('x', of_module(nn.Linear(2, 2)))"),
+        ("init_client", "def init_client(self, client): return {'x': torch.rand(2)}"),
+        ("downlink", "def downlink(self, round, server, client): return {'x': torch.rand(2)}"),
+        ("uplink", "def uplink(self, local): return {'x': torch.rand(2)}"),
+        ("predict", "def predict(self, nets, state, x): return nets.model(x) + torch.rand(4)"),
+    ],
+)
+def test_every_hook_draws_from_a_stream_of_its_own(hook: str, body: str, mine: Write) -> None:
+    before = torch.get_rng_state()
+    engine = mine(body)
+    runs = [federations.run(engine, 2) for _ in range(2)]
+    assert federations.state_bits(runs[0]) == federations.state_bits(runs[1])
+    assert federations.untimed(runs[0].record) == federations.untimed(runs[1].record)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_clients_draw_differently_in_the_same_hook(mine: Write) -> None:
+    state = mine("def init_client(self, client): return {'x': torch.rand(2)}").initial_state()
+    assert len({tuple(client["x"].tolist()) for client in state.clients}) == 4
+
+
+def test_a_draw_that_cannot_be_directed_is_refused_with_the_hooks_name(mine: Write, tmp_path: Path) -> None:
+    """Numpy's global generator knows no streams; torch.seed() sets the global generator whatever the context."""
+    engine = mine("""
+        def aggregate(self, round, server, uplinks):
+            return Aggregated({}, {"drawn": float(np.random.rand())})
+    """)
+    with pytest.raises(
+        MethodError, match=r"aggregate\(\) of method 'mine' drew from numpy's global generator"
+    ):
+        federations.run(engine, 1)
+
+
+def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_and_line(
+    mine: Write, tmp_path: Path
+) -> None:
+    engine = mine("""
+        def uplink(self, local):
+            return {"x": F.alpha_dropout(torch.ones(8), 0.5, training=True)}
+    """)
+    where = (
+        rf"mine\.py, line {line(tmp_path, 'alpha_dropout')}: uplink\(\) of method 'mine' failed for client \d"
+    )
+    with pytest.raises(MethodError, match=where + r".* in round 1: TypeError: alpha_dropout cannot draw"):
+        federations.run(engine, 1)
+
+
+# What a hook hands back
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "def aggregate(self, round, server, uplinks): return Aggregated({'a': server['a']}, {})",
+            r"aggregate\(\) of method 'mine' dropped 'b', which was kept before.*\(in round 1\)",
+        ),
+        (
+            "def aggregate(self, round, server, uplinks): return Aggregated(server | {'c': server['a']}, {})",
+            r"aggregate\(\) .*added 'c', which was not kept before",
+        ),
+        (
+            "def aggregate(self, round, server, uplinks): return Aggregated(server | {'a': torch.ones(3)}, {})",
+            r"made 'a' float32 \[3\] of float32 \[2\]",
+        ),
+        (
+            "def aggregate(self, round, server, uplinks): return Aggregated(server | {'a': server['a'].long()}, {})",
+            r"made 'a' int64 \[2\] of float32 \[2\]",
+        ),
+        (
+            "def aggregate(self, round, server, uplinks): return Aggregated(server | {'a': server['a'] / 0}, {})",
+            r"gave numbers that are not finite in 'a'",
+        ),
+        ("def aggregate(self, round, server, uplinks): return None", r"must hand back Aggregated"),
+        (
+            "def aggregate(self, round, server, uplinks): return Aggregated(server, {'x': object()})",
+            r"gave an object as the figure 'x', which JSON cannot hold",
+        ),
+        (
+            "def downlink(self, round, server, client): return {'x': torch.arange(3)}",
+            r"downlink\(\) .*sends 'x' as int64; labels and counts travel as int32.*\(for client 0",
+        ),
+        (
+            "def downlink(self, round, server, client): return {'x': torch.full((1,), torch.nan)}",
+            r"downlink\(\) .*not finite in 'x'",
+        ),
+        (
+            "def downlink(self, round, server, client): return [server['a']]",
+            r"handed back a list where named tensors belong",
+        ),
+        ("def uplink(self, local): return {'x': 1.0}", r"handed back a float as 'x'; it must be a tensor"),
+        ("def uplink(self, local): return {'a b': torch.ones(1)}", r"named a tensor 'a b'"),
+        (
+            "def receive(self, local, payload): local.state = {'y': torch.ones(1)}",
+            r"uplink\(\) .*added 'y', which was not kept before.*client \d",
+        ),
+        (
+            "def phases(self, local): return None",
+            r"phases\(\) .*handed back nothing where a list of phases belongs",
+        ),
+        (
+            "def phases(self, local): return [Phase('p', self.loss, trains=('header',))]",
+            r"trains 'header' in phase 'p'; there are model",
+        ),
+        (
+            "def phases(self, local): return [Phase('p', self.loss), Phase('p', self.loss)]",
+            r"has two phases named 'p'",
+        ),
+        (
+            "def phases(self, local): return [Phase('p', self.loss, keeps='adam')]",
+            r"keeps the moments of phase 'p' in 'adam', which its state does not have",
+        ),
+        ("def predict(self, nets, state, x): return nets.model(x)[:, 0]", r"predict\(\) .*where scores \["),
+        ("def init_client(self, client): return {'model/x': torch.ones(1)}", r"is the client's own model"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_at_once(body: str, message: str, mine: Write, tmp_path: Path) -> None:
+    engine = mine(
+        "def init_server(self): return {'a': torch.ones(2), 'b': torch.ones(2)}\n"
+        "def loss(self, nets, state, batch, draws): return nets.model(batch.x).sum()\n" + body
+    )
+    with pytest.raises(MethodError, match=message) as refused:
+        federations.run(engine, 1)
+    assert (
+        f"mine.py, line {line(tmp_path, body.partition('(')[0])}: " in str(refused.value)
+        or "uplink" in message
+    )
+
+
+def test_figures_may_be_tensors_of_one_number_and_numpys_scalars(mine: Write) -> None:
+    engine = mine("""
+        def aggregate(self, round, server, uplinks):
+            return Aggregated({}, {"a": torch.tensor(0.5), "b": np.float32(0.25), "c": [1, None], "d": {"e": True}})
+    """)
+    record = federations.run(engine, 1).record
+    assert record["method_metrics"] == {"a": 0.5, "b": 0.25, "c": [1, None], "d": {"e": True}}
+
+
+def test_an_uplink_that_is_not_finite_is_a_divergence_and_no_fault(mine: Write) -> None:
+    state = federations.run(mine("def uplink(self, local): return {'x': torch.full((1,), torch.inf)}"), 1)
+    assert state.record["diverged"] == state.record["participants"]
+
+
+# Errors
+
+
+def test_an_error_in_a_loss_names_file_line_client_phase_and_step(mine: Write, tmp_path: Path) -> None:
+    engine = mine("""
+        seen = 0
+
+        def phases(self, local):
+            return [Phase("first", self.loss), Phase("second", self.failing)]
+
+        def loss(self, nets, state, batch, draws):
+            return F.cross_entropy(nets.model(batch.x), batch.y)
+
+        def failing(self, nets, state, batch, draws):
+            Mine.seen += 1
+            return self.loss(nets, state, batch, draws) if Mine.seen < 2 else state["nope"]
+    """)
+    with pytest.raises(MethodError) as refused:
+        federations.run(engine, 1)
+    message = str(refused.value)
+    place = f"{tmp_path / 'mine.py'}, line {line(tmp_path, 'nope')}"
+    assert message.startswith(f"{place}: failing() of method 'mine' failed for client ")
+    assert "(tiny_cnn) in round 1, phase 'second', step 2: KeyError: 'nope'." in message
+    assert refused.value.exit_code == 2
+    assert refused.value.__cause__ is not None  # for --debug
+
+
+@pytest.mark.parametrize(
+    ("hook", "body", "during"),
+    [
+        ("init_server", "def init_server(self): return 1 / 0", ""),
+        (
+            "downlink",
+            "def downlink(self, round, server, client): return 1 / 0",
+            r" for client \d \(tiny_cnn\) in round 1",
+        ),
+        (
+            "receive",
+            "def receive(self, local, payload): return 1 / 0",
+            r" for client \d \(tiny_cnn\) in round 1",
+        ),
+        ("uplink", "def uplink(self, local): return 1 / 0", r" for client \d \(tiny_cnn\) in round 1"),
+        ("aggregate", "def aggregate(self, round, server, uplinks): return 1 / 0", " in round 1"),
+        (
+            "predict",
+            "def predict(self, nets, state, x): return 1 / 0",
+            r" for client \d \(tiny_cnn\) in round 1",
+        ),
+    ],
+)
+def test_an_error_in_any_hook_is_its_authors(
+    hook: str, body: str, during: str, mine: Write, tmp_path: Path
+) -> None:
+    engine = mine(body)
+    where = rf"line {line(tmp_path, '1 / 0')}: {hook}\(\) of method 'mine' failed{during}: ZeroDivisionError"
+    with pytest.raises(MethodError, match=where):
+        federations.run(engine, 1)
+
+
+def test_an_error_of_our_own_stays_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A built-in method that fails is a bug in htfl-sim: its error passes as it is, with phase and step."""
+    from simulator.methods.fedprox import FedProx
+    from simulator.training.loop import StepFailed
+
+    monkeypatch.setattr(FedProx, "loss", lambda *_: 1 / 0)
+    with pytest.raises(StepFailed, match="phase 'model', step 1: ZeroDivisionError"):
+        federations.run(federations.built(federations.config("fedprox")).engine, 1)

@@ -1,0 +1,79 @@
+"""Methods that train modules on the server, written as plugins: they keep every promise that the built-in ones do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from simulator.contract import PROMISES, Promise, Subject
+from simulator.methods import plugins, registry
+from simulator.tensors import part
+from tests import federations
+
+FILES = {path.stem: path for path in (Path(__file__).parent / "plugins").glob("*.py")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_METHODS", dict(registry._METHODS))
+        patch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
+        for file in FILES.values():
+            plugins.load(file)
+        yield
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.sentence.replace(" ", "_"))
+def test_they_keep_every_promise(promise: Promise, name: str) -> None:
+    assert promise.broken_by(Subject(f"my_{name}")) is None
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_they_are_written_in_under_a_hundred_lines(name: str) -> None:
+    assert len(FILES[name].read_text(encoding="utf-8").splitlines()) < 100
+
+
+def test_the_moments_of_the_servers_optimiser_go_on_from_round_to_round() -> None:
+    """Ten steps a round: Adam has counted twenty after two, and remembers gradients."""
+    state = federations.run(federations.built(federations.config("my_gen")).engine, 2)
+    adam = part(state.server, "adam")
+    assert adam["step"] == 20
+    assert all(value.any() for name, value in adam.items() if name.endswith("weight.exp_avg"))
+
+
+def test_moments_that_are_kept_change_what_the_next_round_computes() -> None:
+    """With Adam's moments put back to zero after round 1, round 2 gives another generator."""
+    engine = federations.built(federations.config("my_gen")).engine
+    first = federations.run(engine, 1)
+    forgot = {
+        name: torch.zeros_like(each) if name.startswith("adam/") else each
+        for name, each in first.server.items()
+    }
+    on, afresh = (
+        engine.round(federations.replaced(first, server=server), lambda event: None)
+        for server in (first.server, forgot)
+    )
+    assert federations.bits(part(on.server, "generator")) != federations.bits(
+        part(afresh.server, "generator")
+    )
+
+
+def test_what_the_server_trains_is_counted_and_its_loss_recorded() -> None:
+    """A step of the margin's loss is a product of ten means [K] with every prototype, among others."""
+    record = federations.run(federations.built(federations.config("my_tgp")).engine, 1).record
+    assert record is not None
+    assert record["flops"]["server"] > 0
+    assert record["method_metrics"]["tgp_loss"] > 0
+    assert record["method_metrics"]["margin"] > 0
+
+
+def test_operations_are_counted_once_for_each_kind_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty steps of the generator cost what five times ten do, and are counted by looking them up."""
+    few, many = (
+        federations.run(federations.built(federations.config("my_gen", method={"steps": steps})).engine, 1)
+        for steps in (10, 50)
+    )
+    assert few.record is not None and many.record is not None
+    assert many.record["flops"]["server"] == 5 * few.record["flops"]["server"]

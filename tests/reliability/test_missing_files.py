@@ -1,0 +1,168 @@
+"""Files that are missing rather than damaged: the others say that they were there, and nothing begins over unsaid."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+import simulator
+from checkpoints import Damaged, SessionUnreadable
+from simulator.errors import ConfigError
+from simulator.progress import Event, RoundFinished
+from simulator.sessions.session import Session
+from tests import federations
+from tests.reliability.sessions import configuration, contents, finish, messages, start
+
+CONFIG = federations.config("fedavg", rounds=4, checkpoint={"keep_last": 2, "keep_best": False})
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def switched(folder: Path) -> Path:
+    """A finished session that went on with another method after its first round."""
+
+    def switch(event: Event) -> None:
+        if isinstance(event, RoundFinished) and event.record["round"] == 1:
+            checkpoints.post(folder, "switch", {"method": "fedprox", "set": []})
+
+    Session.create(CONFIG, folder, folder).run(switch)
+    return folder
+
+
+def damage(folder: Path) -> list[tuple[str, str]]:
+    return [(each.path, each.message) for each in checkpoints.verify(folder) if each.severity == "damage"]
+
+
+def killed(folder: Path) -> None:
+    """As if its owner had died: nothing says how it ended."""
+    (folder / "owner.json").unlink()
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_a_session_whose_newest_checkpoint_is_gone_is_not_resumed_from_an_older_one(
+    tmp_path: Path, clean: bool
+) -> None:
+    folder = switched(tmp_path / "s")
+    (folder / "manifests" / "000004.json").unlink()
+    if not clean:
+        killed(folder)
+    before = contents(folder)
+
+    ((path, said),) = [each for each in damage(folder) if each[0].startswith("manifests")]
+    assert path == "manifests/000004.json"
+    assert "the checkpoint of round 4 is missing" in said
+    with pytest.raises(
+        Damaged, match=r"round 4 is missing .* go on from round 3: `htfl-sim fork s --at-round 3 "
+    ):
+        Session.resume(folder, tmp_path)
+    assert contents(folder) == before, "nothing is touched"
+
+    simulator.fork(folder, tmp_path / "again", tmp_path, 3)
+    Session.resume(tmp_path / "again", tmp_path).run()
+    alone = switched(tmp_path / "alone")
+    assert federations.committed(tmp_path / "again") == federations.committed(alone)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_a_session_that_lost_all_checkpoints_is_not_trained_again_under_its_first_method(
+    tmp_path: Path, clean: bool
+) -> None:
+    folder = switched(tmp_path / "s")
+    for path in (folder / "manifests").iterdir():
+        path.unlink()
+    if not clean:
+        killed(folder)
+    before = contents(folder)
+
+    assert any("missing" in said and "--at-round 0" in said for _, said in damage(folder))
+    with pytest.raises(Damaged, match="begin again: `htfl-sim fork s --at-round 0 "):
+        Session.resume(folder, tmp_path)
+    assert contents(folder) == before
+
+
+def test_an_older_checkpoint_that_is_gone_is_said_and_the_run_goes_on(tmp_path: Path) -> None:
+    folder = switched(tmp_path / "s")
+    (folder / "manifests" / "000003.json").unlink()
+
+    ((_, said), *_) = damage(folder)
+    assert "the checkpoint of round 3 is missing" in said and "Newer ones are kept: 4" in said
+    with Session.resume(folder, tmp_path) as session:
+        assert any("round 3 is missing" in warning for warning in session.warnings)
+    assert damage(folder) == []
+
+
+def test_lines_that_were_cut_off_the_ledger_or_the_events_are_noticed(tmp_path: Path) -> None:
+    for name in ("ledger.jsonl", "events.jsonl"):
+        folder = tmp_path / name.split(".")[0]
+        config = federations.config(rounds=3, checkpoint={"every": 2})
+        Session.create(config, folder, folder).run()
+        lines = (folder / name).read_bytes().splitlines(keepends=True)
+        (folder / name).write_bytes(b"".join(lines[:-1]))
+        assert [path for path, _ in damage(folder)] == [name]
+
+
+def test_a_command_that_was_posted_and_is_gone_is_noticed_and_said_once(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    with Session.create(CONFIG, folder, tmp_path):
+        pass
+    posted = [
+        checkpoints.post(folder, "switch", {"method": None, "set": [f"training.lr={rate}"]})
+        for rate in (0.2, 0.3)
+    ]
+    (folder / "control" / "inbox" / f"{posted[1].id}.json").unlink()
+
+    assert damage(folder) == [
+        ("control", "command 2 was posted and is neither waiting nor answered: its file is gone.")
+    ]
+    with Session.resume(folder, tmp_path) as session:
+        assert [warning for warning in session.warnings if "number 2" in warning]
+        session.run()
+    assert checkpoints.verify(folder) == []
+    with Session.resume(folder, tmp_path) as session:
+        assert session.warnings == []
+
+
+def test_a_run_into_a_folder_that_lost_its_session_json_is_refused_and_says_what_is_left(
+    tmp_path: Path,
+) -> None:
+    config = configuration(tmp_path, "fedavg", 2)
+    finish(tmp_path, "run", "--config", config, "--session", "s")
+    kept = (tmp_path / "s" / "session.json").rename(tmp_path / "kept")
+    before = contents(tmp_path / "s")
+
+    for command in (["run", "--config", config, "--session", "s"], ["resume", "s"], ["show", "s"]):
+        assert start(tmp_path, *command).wait(timeout=60) == 4
+        said = messages(tmp_path).splitlines()[-1]
+        assert (
+            "has no session.json. But it holds the checkpoints of rounds 1, 2 and a ledger of 2 rounds"
+            in said
+        )
+        assert "restore session.json from a backup" in said
+    assert contents(tmp_path / "s") == before
+
+    kept.rename(tmp_path / "s" / "session.json")
+    assert checkpoints.verify(tmp_path / "s") == []
+
+
+@pytest.mark.parametrize("left", ["manifests/000001.json", "objects", "ledger.jsonl"])
+def test_a_folder_is_free_only_without_checkpoints_objects_and_ledger(tmp_path: Path, left: str) -> None:
+    whole = tmp_path / "whole"
+    Session.create(federations.config(rounds=1), whole, tmp_path).run()
+    target = tmp_path / "s" / left
+    target.parent.mkdir(parents=True)
+    (shutil.copytree if left == "objects" else shutil.copy)(whole / left, target)
+    before = contents(tmp_path / "s")
+
+    for make in (
+        lambda: Session.create(CONFIG, tmp_path / "s", tmp_path),
+        lambda: simulator.fork(whole, tmp_path / "s", tmp_path, 1, assignments=["rounds=2"]),
+    ):
+        with pytest.raises((SessionUnreadable, ConfigError)):
+            make()
+    assert contents(tmp_path / "s") == before

@@ -1,0 +1,156 @@
+"""Two machines on one folder, over which no lock reaches: an owner is stopped, displaced, and wakes up again."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+from checkpoints import Displaced, lock
+from simulator import rng
+from simulator.progress import Event, RoundFinished
+from simulator.sessions.session import Session
+from tests import federations
+from tests.reliability.machines import pretend_to_be
+from tests.reliability.sessions import wait_until
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["simulator.sessions.session", "tests.federations"])
+STOPPED, DISPLACED = 0, 4
+RETENTIONS: list[dict[str, Any]] = [
+    {"keep_last": 1, "keep_best": False},
+    {"keep_last": 3, "keep_best": True},
+    {"keep_last": 1, "keep_every": 4, "keep_best": False},
+    {"keep_last": 2, "keep_every": 3, "keep_best": True},
+]
+
+
+def settings(every: int, retention: dict[str, Any], rounds: int = 100_000) -> Any:
+    return federations.config(
+        "fedavg", rounds=rounds, federation={"clients": 3}, checkpoint={"every": every, **retention}
+    )
+
+
+def work(folder: Path, number: int, config: Any, reports: Connection) -> None:
+    """Own the session on a machine of its own, run rounds and report each, until told to stop or displaced."""
+    pretend_to_be(f"machine{number}")
+    lock.WATCH_SECONDS = 0.02  # whoever is displaced here has been stopped
+    lock.SETTLE_SECONDS = 0.02
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+
+    def report(event: Event) -> None:
+        if isinstance(event, RoundFinished):
+            reports.send(event.record["round"])
+
+    with federations.on_images(federations.generated()):
+        try:
+            session = (
+                Session.create(config, folder, folder)
+                if number == 0
+                else Session.resume(folder, folder, steal=True)
+            )
+            session.run(report, stop=lambda: "told" if told else None)
+        except Displaced as error:
+            assert "displaced by process" in str(error) and "nothing was written" in str(error)
+            raise SystemExit(DISPLACED) from None
+
+
+@dataclass
+class Owner:
+    """A process that owns the session, and how far it got."""
+
+    process: BaseProcess
+    reports: Connection
+
+    @classmethod
+    def start(cls, folder: Path, number: int, config: Any) -> "Owner":
+        mine, its = PROCESSES.Pipe()
+        process = PROCESSES.Process(target=work, args=(folder, number, config, its))
+        process.start()
+        its.close()
+        return cls(process, mine)
+
+    def runs(self, rounds: int, seconds: float) -> None:
+        """Let it report so many rounds, and run on for a while."""
+        for _ in range(rounds):
+            assert self.reports.poll(60), "no round within a minute"
+            self.reports.recv()
+        time.sleep(seconds)
+
+    def signal(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+    def ends_with(self, code: int) -> None:
+        with suppress(EOFError, ConnectionResetError):  # what it still reports must not fill the pipe
+            while self.reports.poll(60):
+                self.reports.recv()
+        self.process.join(60)
+        assert self.process.exitcode == code
+
+
+def owns(session: Path, machine: str) -> bool:
+    return (checkpoints.SessionReader(session).owner() or {}).get("host") == machine
+
+
+def stop_steal_continue(folder: Path, every: int, retention: dict[str, Any], times: int, seed: int) -> None:
+    """The session goes from machine to machine; every owner but the last wakes up when it is no longer one."""
+    draw = rng.numpy_stream(seed, f"tests/two machines/{every}")
+    session, config = folder / "s", settings(every, retention)
+    owner = Owner.start(session, 0, config)
+    try:
+        for number in range(1, times + 1):
+            owner.runs(int(draw.integers(1, 3)), float(draw.uniform(0, 0.06)))
+            owner.signal(signal.SIGSTOP)
+            before, owner = owner, Owner.start(session, number, config)
+            wait_until(partial(owns, session, f"machine{number}"))
+            # It wakes up while the other opens the session, or some rounds later.
+            owner.runs(int(draw.integers(0, 5)), float(draw.uniform(0, 0.1)))
+            before.signal(signal.SIGCONT)
+            before.ends_with(DISPLACED)
+        owner.runs(2, 0)
+        owner.signal(signal.SIGTERM)
+        owner.ends_with(STOPPED)
+    finally:
+        if owner.process.is_alive():
+            owner.signal(signal.SIGKILL)
+    assert [each for each in checkpoints.verify(session) if each.severity == "damage"] == []
+    checkpoints.Store.open(session).close()  # sweeps what displaced owners had begun
+    assert checkpoints.verify(session) == []
+    rounds = checkpoints.SessionReader(session).rounds()[-1]
+    Session.create(settings(every, retention, rounds), folder / "alone", folder).run()
+    assert federations.committed(session) == federations.committed(folder / "alone")
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_an_owner_that_was_stopped_and_displaced_loses_nothing_of_the_next(
+    tmp_path: Path, every: int
+) -> None:
+    stop_steal_continue(tmp_path, every, RETENTIONS[0], times=3, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("retention", RETENTIONS, ids=str)
+def test_fifty_owners_stopped_and_displaced_one_after_the_other_lose_nothing(
+    tmp_path: Path, every: int, retention: dict[str, Any]
+) -> None:
+    stop_steal_continue(tmp_path, every, retention, times=50, seed=1)

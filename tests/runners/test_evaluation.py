@@ -1,0 +1,122 @@
+"""Equal answers are found by looking at what they are made of: asked once where they are equal, and only there."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from simulator.builder import Built
+from simulator.federation import ClientInfo
+from simulator.methods import registry
+from simulator.methods.fedavg import FedAvg
+from simulator.runners import evaluation
+from simulator.sections import MethodConfig
+from simulator.tensors import Tensors
+from tests import federations
+
+ROUNDS = 4
+
+
+class Counted:
+    """How often a client's whole test split has been asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clients: list[int] = []
+        count = evaluation._count
+
+        def counting(*arguments: Any) -> Any:
+            self.clients.append(arguments[2].id)
+            return count(*arguments)
+
+        monkeypatch.setattr(evaluation, "_count", counting)
+
+
+def built(name: str, **sections: Any) -> Built:
+    """Six clients of two architectures on one test set, evaluated with what they would receive next."""
+    shared = {
+        "federation": {"clients": 6},
+        "data": {"split": "global"},
+        "evaluation": {"model": "aggregated"},
+        "rounds": 2,
+    }
+    images = federations.generated()
+    return federations.built(
+        federations.config(name, **{**shared, **sections}), replace(images, test_from=len(images) - 40)
+    )
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "moon", "heteroavg", "inco_avg", "inco_moon"])
+def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in InCo's tables: the aggregated models, of few architectures, on the global test set.
+
+    Scaffold's control variates and MOON's previous models differ from client to client, and have no part in answers.
+    """
+    counted = Counted(monkeypatch)
+    parts = built(name)
+    once = federations.run(parts.engine, 2).record
+    assert len(counted.clients) == 2 * len(parts.federation.architectures)
+
+    monkeypatch.setattr(evaluation, "_made_of", lambda hooks, context, info, *rest: bytes([info.id]))
+    each = federations.run(built(name).engine, 2).record
+    assert len(counted.clients) == 2 * len(parts.federation.architectures) + 2 * 6
+    assert once is not None and each is not None
+    assert once["accuracy"] == each["accuracy"]
+
+
+class Unequal(FedAvg):
+    """FedAvg that sends every client but the first a model of zeros after training, and changes nothing else."""
+
+    name = "unequal"
+    Config = MethodConfig
+
+    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        payload = super().downlink(round, server, client)
+        if round <= ROUNDS or client.id == 0:
+            return payload
+        return {key: torch.zeros_like(each) for key, each in payload.items()}
+
+
+class Offset(FedAvg):
+    """FedAvg whose clients add to their scores what they keep: the first nothing, the others a lot for class 0."""
+
+    name = "offset"
+    Config = MethodConfig
+
+    def init_client(self, client: ClientInfo) -> Tensors:
+        return {"offset": torch.tensor([100.0 if client.id else 0.0, 0.0, 0.0, 0.0])}
+
+    def predict(self, nets: Any, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        return super().predict(nets, state, x) + state["offset"]
+
+
+@pytest.mark.parametrize("method", [Unequal, Offset])
+def test_clients_that_answer_differently_are_asked_each(
+    method: type[FedAvg], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is sent zeros, or prefers class 0 by a hundred, says class 0 always: ten of the forty test images."""
+    monkeypatch.setitem(registry._METHODS, method.name, method)
+    monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
+    everybody = {"clients": 6, "participation": 1.0}
+    iid = {"split": "global", "partition": "iid"}
+    parts = built(method.name, federation=everybody, data=iid, training={"lr": 0.1, "epochs": 10})
+    record = federations.run(parts.engine, ROUNDS).record
+    assert record is not None
+    first, *others = record["accuracy"]["per_client"]
+    assert first > 0.3
+    assert others == [0.25] * 5
+
+
+def test_clients_with_test_data_of_their_own_are_asked_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(monkeypatch)
+    settings = federations.config("fedavg", evaluation={"model": "aggregated"})
+    federations.run(federations.built(settings).engine, 1)
+    assert sorted(counted.clients) == [0, 1, 2, 3]
+
+
+def test_trained_models_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They differ: to look at them would be work for nothing."""
+    monkeypatch.setattr(evaluation, "_made_of", None)
+    federations.run(built("fedavg", evaluation={"model": "local"}).engine, 1)

@@ -1,0 +1,77 @@
+"""The house: every import points down, no circle anywhere, no file too long to read."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+FLOORS = [
+    "checkpoints", "presets",
+    "simulator.errors", "simulator.sections", "simulator.nested", "simulator.rng", "simulator.tensors",
+    "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
+    "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
+    "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
+    "simulator.inspection", "simulator.analysis",
+    "tui.common", "tui.app", "tui.cli",
+]  # fmt: skip
+"""From the ground up; docs/architecture.md says what lives in each. A room imports only what stands before it."""
+
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for room in ("checkpoints", "presets", "simulator", "tui")
+    for path in sorted((ROOT / room).rglob("*.py"))
+}
+FACES = {"simulator", "tui"}
+"""They offer what lies above them, by name and when asked for; nothing inside imports them."""
+
+
+def imported(module: str) -> Iterator[str]:
+    """The modules of the house that a module imports, anywhere in it, also inside functions and for types alone."""
+    for node in ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in FILES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+IMPORTS = {module: {other for other in imported(module) if other in FILES} for module in FILES}
+
+
+def floor(module: str) -> int:
+    """The number of the floor that a module stands on."""
+    return max(
+        number for number, room in enumerate(FLOORS) if module == room or module.startswith(f"{room}.")
+    )
+
+
+def test_every_module_has_a_floor() -> None:
+    assert [module for module in FILES if module not in FACES and not any(
+        module == room or module.startswith(f"{room}.") for room in FLOORS
+    )] == []  # fmt: skip
+
+
+def test_no_import_points_up() -> None:
+    up = [
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        if module not in FACES
+        for other in others
+        if other in FACES or floor(other) > floor(module)
+    ]
+    assert up == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as circle:
+        raise AssertionError(" → ".join(circle.args[1])) from None
+
+
+def test_no_file_is_over_400_lines() -> None:
+    lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in FILES.items()}
+    assert {module: lines for module, lines in lengths.items() if lines > 400} == {}

@@ -1,0 +1,166 @@
+"""The training loop: what a loss needs drawn is drawn for it, and what may be kept is kept."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from simulator import rng
+from simulator.methods import registry
+from simulator.methods.base import Card, Method
+from simulator.sections import MethodConfig
+from simulator.training import optimizer
+from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Draws, Nets, Phase
+from tests import federations
+
+
+class Scripted(Method):
+    """A method whose phases the test says."""
+
+    name = "scripted"
+    card = Card("Scripted", "a test", "none", "nothing", "–", "–")
+    Config = MethodConfig
+    given: Sequence[Phase] = ()
+
+    def phases(self, local: LocalClient) -> Sequence[Phase]:
+        return self.given
+
+
+class Fitted(Scripted):
+    """The same, with the moments of a plain Adam kept on the client."""
+
+    name = "fitted"
+
+    def init_client(self, client: Any) -> dict[str, Tensor]:
+        model = self.federation.architecture_of(client)
+        return {f"adam/{key}": each for key, each in optimizer.moments("adam", {"model": model}).items()}
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for method in (Scripted, Fitted):
+        monkeypatch.setitem(registry._METHODS, method.name, method)
+    monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
+
+
+def after(name: str, rounds: int, *phases: Phase, **sections: Any) -> Any:
+    registry.get(name).given = phases
+    return federations.run(federations.built(federations.config(name, **sections)).engine, rounds)
+
+
+def noisy(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+    """Cross-entropy on disturbed images, and nothing drawn in here."""
+    return torch.nn.functional.cross_entropy(nets.model(batch.x + draws["noise"]), batch.y)
+
+
+def plain(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+    return torch.nn.functional.cross_entropy(nets.model(batch.x), batch.y)
+
+
+def noise(stream: torch.Generator, batch: Batch) -> Draws:
+    return {"noise": torch.randn(batch.x.shape, generator=stream)}
+
+
+def test_a_loss_gets_what_its_phase_draws() -> None:
+    seen: list[Draws] = []
+
+    def loss(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        seen.append(draws)
+        return noisy(nets, state, batch, draws)
+
+    after("scripted", 1, Phase("model", loss, draws=noise))
+    assert all(each.keys() == {"noise"} for each in seen)
+    assert not torch.equal(seen[0]["noise"], seen[1]["noise"])
+
+
+def test_draws_are_the_same_in_every_run_and_with_any_number_of_workers() -> None:
+    phase = Phase("model", noisy, draws=noise)
+    runs = [
+        federations.state_bits(after("scripted", 2, phase, runtime={"workers": workers}))
+        for workers in (1, 2)
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0] != federations.state_bits(after("scripted", 2, Phase("model", plain)))
+
+
+def test_a_phase_without_draws_hands_its_loss_none() -> None:
+    def loss(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        assert draws == {}
+        return plain(nets, state, batch, draws)
+
+    after("scripted", 1, Phase("model", loss))
+
+
+def test_a_phase_trains_on_the_batches_it_is_given_as_they_are() -> None:
+    sizes: list[int] = []
+
+    def loss(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        sizes.append(len(batch.y))
+        return plain(nets, state, batch, draws)
+
+    given = [Batch(torch.zeros(n, 1, 8, 8), torch.zeros(n, dtype=torch.int64)) for n in (3, 1, 5)]
+    after("scripted", 1, Phase("model", loss, batches=given, epochs=7), federation={"participation": 0.25})
+    assert sizes == [3, 1, 5]
+
+
+def test_a_plain_optimiser_has_neither_momentum_nor_weight_decay() -> None:
+    """With the configuration's 0.9 and 0.1 in force, a phase's own SGD leaves what it leaves without them."""
+    with_both = {"training": {"momentum": 0.9, "weight_decay": 0.1}}
+    phase = Phase("model", plain, optimizer="sgd")
+    assert federations.state_bits(after("scripted", 1, phase, **with_both)) == federations.state_bits(
+        after("scripted", 1, phase)
+    )
+
+
+def test_plain_sgd_takes_the_gradient_times_the_rate_away() -> None:
+    """From w = (1, 2) with the gradient (0.5, −1) at η = 0.1 to (0.95, 2.1)."""
+    weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    weight.grad = torch.tensor([0.5, -1.0])
+    optimizer.PlainSGD([weight], 0.1).step()
+    assert weight.tolist() == pytest.approx([0.95, 2.1])
+
+
+def test_kept_moments_make_two_rounds_of_one_step_one_round_of_two() -> None:
+    """One batch holds all samples and is given as it is, so that only the moments could tell the rounds apart."""
+    draw = rng.torch_stream(0, "tests/batch")
+    batch = Batch(torch.randn(8, 1, 8, 8, generator=draw), torch.arange(8) % 4)
+    kept = {"optimizer": "adam", "keeps": "adam", "lr": 0.01}
+    once, twice = (
+        Phase("model", plain, batches=[batch], **kept),
+        Phase("model", plain, batches=[batch] * 2, **kept),
+    )
+    everybody = {"federation": {"participation": 1.0}}
+    apart, together = after("fitted", 2, once, **everybody), after("fitted", 1, twice, **everybody)
+    assert federations.state_bits(apart)["clients"] == federations.state_bits(together)["clients"]
+    assert apart.clients[0]["adam/step"] == 2
+
+    afresh = after(
+        "scripted", 2, Phase("model", plain, batches=[batch], optimizer="adam", lr=0.01), **everybody
+    )
+    of_both = [
+        {k: v for k, v in state.clients[0].items() if k.startswith("model/")} for state in (apart, afresh)
+    ]
+    assert federations.bits(of_both[0]) != federations.bits(of_both[1])
+
+
+def test_gradients_are_clipped_to_a_norm_over_all_that_is_trained() -> None:
+    """w = (0, 0) with the gradient (3, 4) at η = 1: a clip of 2.5 halves the step, one of 50 leaves it."""
+
+    def pull(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        bias = nets.model.head.bias
+        return 3.0 * bias[0] + 4.0 * bias[1] + 0.0 * nets.model(batch.x).sum()
+
+    batch = Batch(torch.zeros(2, 1, 8, 8), torch.zeros(2, dtype=torch.int64))
+    moved = {}
+    for clip in (2.5, 50.0, None):
+        phase = Phase("model", pull, batches=[batch])
+        sections = {"training": {"clip": clip, "lr": 1.0}, "federation": {"participation": 1.0}}
+        before = federations.built(federations.config("scripted", **sections)).engine.initial_state()
+        state = after("scripted", 1, phase, **sections)
+        moved[clip] = (before.clients[0]["model/head.bias"] - state.clients[0]["model/head.bias"])[:2]
+    torch.testing.assert_close(moved[2.5], torch.tensor([1.5, 2.0]))
+    torch.testing.assert_close(moved[50.0], torch.tensor([3.0, 4.0]))
+    assert torch.equal(moved[50.0], moved[None])
