@@ -163,7 +163,7 @@ def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: 
 
 
 def cell_text(value: float, room: int, unit: str = "") -> str:
-    """A value in at most `room` characters: .83 for 0.83, 1 for 1.0, 81.2 or 81 for 81.2 %; "" where it does not fit."""
+    """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" where none fits."""
     short = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else label(value)
     texts = (f"{value:.1f}", f"{value:.0f}") if unit else (short, label(value))
     return next((text for text in texts if len(text) <= room), "")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.app.widgets.pictures import drawn, picture
+from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import REVERSE
 from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, contrast, luminance, text_on
