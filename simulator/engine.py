@@ -28,6 +28,7 @@ from simulator.runners.evaluation import Answers, answering, evaluate
 from simulator.tensors import Tensors, named, of_module
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.schedule import rate
 from simulator.wire import Wire
 
 
@@ -164,6 +165,8 @@ class Engine:
             )
         if self._config.wire.drop:
             record["dropped"] = dropped
+        if self._config.training.schedule != "constant":
+            record["lr"] = rate(self._config.training, t, self._config.rounds)
         return replace(after, record=record)
 
     def participants(self, round: int) -> tuple[int, ...]:

@@ -97,8 +97,19 @@ class TrainingConfig(Section):
 
     epochs: int = Field(1, ge=1, description="local epochs E")
     batch_size: int = Field(64, ge=1)
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    optimizer: Literal["sgd", "adam", "adamw"] = Field(
+        "sgd", description="sgd, adam, or adamw, whose weight decay is apart from the gradient"
+    )
     lr: float = Field(0.01, gt=0, description="learning rate η")
+    schedule: Literal["constant", "cosine", "step"] = Field(
+        "constant",
+        description="how η changes from round to round; a method's phases with a rate of their own keep it",
+    )
+    lr_min: float | None = Field(
+        None, ge=0, description="cosine: the rate towards which it falls until the last round; default: 0"
+    )
+    lr_step: int | None = Field(None, ge=1, description="step: rounds after which the rate is multiplied")
+    lr_decay: float = Field(0.1, gt=0, lt=1, description="step: by how much")
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
     augment: tuple[Literal["flip", "crop", "cutout", "erase"], ...] = Field(
@@ -113,8 +124,19 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _momentum_is_sgds(self) -> "TrainingConfig":
-        if self.optimizer == "adam" and self.momentum:
+        if self.optimizer != "sgd" and self.momentum:
             raise ValueError("momentum belongs to optimizer 'sgd'; remove it or change the optimizer")
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_have_what_they_need(self) -> "TrainingConfig":
+        if self.schedule == "step" and self.lr_step is None:
+            raise ValueError("schedule 'step' needs lr_step, the rounds between two steps")
+        for key, schedule in (("lr_min", "cosine"), ("lr_step", "step")):
+            if getattr(self, key) is not None and self.schedule != schedule:
+                raise ValueError(f"{key} belongs to schedule '{schedule}'; set that, or remove it")
+        if self.lr_min is not None and self.lr_min > self.lr:
+            raise ValueError(f"lr_min = {self.lr_min:g} is above lr = {self.lr:g}")
         return self
 
 

@@ -94,6 +94,7 @@ _RECORD: Shape = {
     },
     "loss": {"mean": (None, float), "per_client": [(None, float)]},
     "evaluation?": _EVALUATION,
+    "lr?": float,
     "bytes": _BYTES,
     "params": {"up": natural, "down": natural},
     "flops": {"clients": natural, "server": natural, "total": natural},
