@@ -20,7 +20,7 @@ from simulator.data.federated import FederatedData
 from simulator.federation import Federation
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import evaluation, similarity
+from simulator.metrics import evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
 from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
@@ -53,8 +53,9 @@ class Engine:
         self._hooks = Hooks(method, federation)
         self._data = data
         self._test_sizes = [len(client.test) for client in data.clients]
-        measured = evaluation.measured_parts(config.evaluation, data, config.data.split)
+        measured = evaluation.measured_parts(config.evaluation, data)
         self._sizes = {name: [len(client.part(name)) for client in data.clients] for name in measured}
+        self._measures = own.measures(config.evaluation.metrics, federation.num_classes)
         self._answers = config.evaluation.model or method.answers
         self._compares = config.cka.model or self._answers
         wanted = None if config.cka.layers == "all" else config.cka.layers
@@ -281,11 +282,17 @@ class Engine:
         }
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
-        return evaluate(self._runner, self._hooks, t + aggregated, jobs, settings.batch_size, parts)
+        return evaluate(
+            self._runner, self._hooks, t + aggregated, jobs, settings.batch_size, parts, self._measures
+        )
 
     def _unmeasured(self, before: Mapping[str, Any] | None) -> bool:
         """Whether the last record, if there is one, lacks what is measured now."""
-        return before is None or not self._sizes.keys() <= before.get("evaluation", {}).keys()
+        known = {} if before is None else before.get("evaluation", {})
+        return before is None or any(
+            name not in known or not self._measures.keys() <= known[name].get("metrics", {}).keys()
+            for name in self._sizes
+        )
 
     def _set_threads(self) -> None:
         """The server computes with as many threads as a client, or a resumed process could add up differently."""

@@ -21,7 +21,11 @@ class DataConfig(Section):
     dataset: str = Field(
         "digits", description="a name from `htfl-sim datasets`, a folder of class folders, or an .npz"
     )
-    partition: Literal["pathological", "dirichlet", "iid"] = "pathological"
+    partition: Literal["pathological", "dirichlet", "iid", "indices"] = "pathological"
+    indices: str | None = Field(
+        None,
+        description="indices: a JSON file with every client's train, eval and test images (docs/your-own.md)",
+    )
     classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
     alpha: float = Field(0.5, gt=0, description="dirichlet: concentration of the classes' shares")
     cap: bool = Field(
@@ -46,6 +50,16 @@ class DataConfig(Section):
     def _pfllibs_rule_deals_classes(self) -> "DataConfig":
         if self.quantity == "pfllib" and self.partition != "pathological":
             raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        return self
+
+    @model_validator(mode="after")
+    def _indices_say_it_all(self) -> "DataConfig":
+        if (self.partition == "indices") != (self.indices is not None):
+            raise ValueError(
+                "partition 'indices' and the file data.indices belong together; give both, or --partition"
+            )
+        if self.indices is not None and self.limit is not None:
+            raise ValueError("limit would give other images the indices' numbers; leave it out")
         return self
 
     @field_validator("split")
@@ -152,7 +166,20 @@ class EvaluationConfig(Section):
         None,
         description="parts of a split whose accuracy, loss and F1 are recorded; default: those that the split has",
     )
+    metrics: tuple[str, ...] = Field(
+        (), description="figures of your own, by the names of their files (--metric, docs/your-own.md)"
+    )
     batch_size: int = Field(1024, ge=1)
+
+    @model_validator(mode="after")
+    def _metrics_are_of_some_part(self) -> "EvaluationConfig":
+        if self.metrics and self.parts == ():
+            raise ValueError(
+                "metrics are of the parts that are recorded; name some, or leave the metrics out"
+            )
+        if len(set(self.metrics)) < len(self.metrics):
+            raise ValueError(f"metrics {list(self.metrics)} names one twice")
+        return self
 
     @field_validator("parts")
     @classmethod

@@ -17,7 +17,7 @@ from simulator.sections import EvaluationConfig
 PARTS = ("test", "eval")
 
 
-def measured_parts(settings: EvaluationConfig, data: FederatedData, split: str) -> tuple[str, ...]:
+def measured_parts(settings: EvaluationConfig, data: FederatedData) -> tuple[str, ...]:
     """The parts whose figures are recorded: the configured ones, by default all that the split has.
 
     Raises ConfigError for one that it lacks.
@@ -27,8 +27,8 @@ def measured_parts(settings: EvaluationConfig, data: FederatedData, split: str) 
         return there
     if missing := [name for name in settings.parts if name not in there]:
         raise ConfigError(
-            f"evaluation.parts names '{missing[0]}', a part that no client has under data.split = '{split}'; "
-            "leave it out, or use a split of three parts, as 8:1:1."
+            f"evaluation.parts names '{missing[0]}', a part that no client has here; "
+            "leave it out, or use a data.split of three parts, as 8:1:1."
         )
     return tuple(name for name in PARTS if name in settings.parts)
 
@@ -43,16 +43,31 @@ def figures(
     Null stands for a client that was never evaluated on the part, and for a loss that is not finite.
     """
     return {
-        name: {
-            figure: _summary(
-                {client: of(parts[name]) for client, parts in answers.items() if parts[name].samples},
-                samples,
-                before[name][figure]["per_client"] if before and name in before else None,
-            )
-            for figure, of in _FIGURES.items()
-        }
+        name: _part(
+            {client: parts[name] for client, parts in answers.items() if parts[name].samples},
+            samples,
+            (before or {}).get(name, {}),
+        )
         for name, samples in sizes.items()
     }
+
+
+def _part(
+    answers: Mapping[int, Answers], samples: Sequence[int], before: Mapping[str, Any]
+) -> dict[str, Any]:
+    known = {
+        figure: _summary({client: of(each) for client, each in answers.items()}, samples, before.get(figure))
+        for figure, of in _FIGURES.items()
+    }
+    own = before.get("metrics", {})
+    names = dict.fromkeys(name for each in answers.values() for name in each.measured)
+    metrics = {
+        name: _summary(
+            {client: each.measured[name] for client, each in answers.items()}, samples, own.get(name)
+        )
+        for name in names
+    }
+    return known | ({"metrics": metrics} if metrics else {})
 
 
 def accuracy_of(answers: Answers) -> float:
@@ -84,9 +99,9 @@ _FIGURES = {"accuracy": accuracy_of, "loss": mean_loss, "f1": macro_f1}
 
 
 def _summary(
-    values: Mapping[int, float | None], samples: Sequence[int], before: Sequence[float | None] | None
+    values: Mapping[int, float | None], samples: Sequence[int], before: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    per_client: list[float | None] = list(before) if before else [None] * len(samples)
+    per_client: list[float | None] = list(before["per_client"]) if before else [None] * len(samples)
     for client, value in values.items():
         per_client[client] = value
     known = [(value, samples[client]) for client, value in enumerate(per_client) if value is not None]

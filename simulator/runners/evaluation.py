@@ -6,8 +6,9 @@ InCo's hundred clients, say, are five models on one test set. That is found by l
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -22,6 +23,9 @@ from simulator.runners.base import Job, Runner
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 
+Measure = Callable[[Tensor, Tensor], float | None]
+"""A figure from a part's scores [n, C] and labels [n], int64, both on the device."""
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -35,6 +39,8 @@ class Answers:
     """Samples of the class."""
     loss: float
     """Cross-entropy of the scores, summed over the samples."""
+    measured: Mapping[str, float | None] = field(default_factory=dict)
+    """What the user's own measures say; None: no finite number."""
 
     @property
     def samples(self) -> int:
@@ -56,6 +62,7 @@ def evaluate(
     jobs: Mapping[int, Job],
     batch_size: int,
     parts: Sequence[str] = ("test",),
+    measures: Mapping[str, Measure] = MappingProxyType({}),
 ) -> dict[int, dict[str, Answers]]:
     """The answers on these parts of the clients in `jobs`, each after it has received its payload, if any."""
     context = runner.context
@@ -64,7 +71,7 @@ def evaluate(
         return _made_of(hooks, context, runner.info(client), round, jobs[client])
 
     def count(client: int) -> dict[str, Answers]:
-        return _count(hooks, context, runner.info(client), round, jobs[client], batch_size, parts)
+        return _count(hooks, context, runner.info(client), round, jobs[client], batch_size, parts, measures)
 
     asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
     # Models that clients have trained differ: only what was received may be the same.
@@ -101,11 +108,13 @@ def _count(
     job: Job,
     batch_size: int,
     parts: Sequence[str],
+    measures: Mapping[str, Measure],
 ) -> dict[str, Answers]:
     local = answering(hooks, context, info, round, job)
     classes = torch.arange(context.federation.num_classes, device=context.federation.device)
-    figures = []
+    figures, measured = [], []
     for name in parts:
+        shown: list[tuple[Tensor, Tensor]] = []
         counts = torch.zeros(3, len(classes), dtype=torch.int64, device=classes.device)
         loss = torch.zeros(1, dtype=torch.float64, device=classes.device)
         for indices in context.data.clients[info.id].part(name).split(batch_size):
@@ -115,11 +124,25 @@ def _count(
             is_answer, is_label = (each[:, None] == classes for each in (scores.argmax(1), y))
             counts += torch.stack([(is_answer & is_label).sum(0), is_answer.sum(0), is_label.sum(0)])
             loss += F.cross_entropy(scores, y, reduction="none").double().sum()
+            if measures:
+                shown.append((scores, y))
         figures.append(torch.cat([counts.double().flatten(), loss]))
+        measured.append(_measured(measures, shown))
     # One look at the device for all parts; whole numbers are exact in float64.
     return {
-        name: _of_figures(values) for name, values in zip(parts, torch.stack(figures).tolist(), strict=True)
+        name: replace(_of_figures(values), measured=own)
+        for name, values, own in zip(parts, torch.stack(figures).tolist(), measured, strict=True)
     }
+
+
+def _measured(
+    measures: Mapping[str, Measure], shown: Sequence[tuple[Tensor, Tensor]]
+) -> dict[str, float | None]:
+    """What the user's own measures say of a part; nothing of one without samples."""
+    if not shown:
+        return {}
+    scores, labels = (torch.cat(each) for each in zip(*shown, strict=True))
+    return {name: measure(scores, labels) for name, measure in measures.items()}
 
 
 def _of_figures(values: list[float]) -> Answers:

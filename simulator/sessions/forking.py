@@ -215,7 +215,12 @@ def _write(
             return
         history = source.history_to(round)
         if changes:
-            extra = {"changes": list(changes), "adopted": adopted, "plugin": facts["plugin"]}
+            extra = {
+                "changes": list(changes),
+                "adopted": adopted,
+                "plugin": facts["plugin"],
+                "files": facts["files"],
+            }
             history.append(history_entry(config, round + 1, before=history[-1]["method"]["name"], **extra))
         store.commit(round, _refs(store, parent, round, state), source.records[round - 1], history, [])
 

@@ -33,6 +33,7 @@ _SCALAR: Shape = (None, bool, int, float, str)
 _SECTION = Keys(_ANY, (*_SCALAR, [_SCALAR]))
 _METHOD: Shape = {"name": printable}
 _PLUGIN: Shape = (None, {"name": printable, "sha256": SHA256})
+_FILES: Shape = [{"kind": printable, "name": printable, "sha256": SHA256}]
 _SETTINGS: Shape = {
     "rounds": _rounds,
     "until?": _share,
@@ -58,6 +59,7 @@ DOCUMENT: Shape = {
     "environment": Keys(_ANY, _SCALAR),
     "data_fingerprint": printable,
     "plugin": _PLUGIN,
+    "files?": _FILES,
 }
 _ENTRY: Shape = {
     "from_round": positive,
@@ -68,6 +70,7 @@ _ENTRY: Shape = {
     "adopted?": (None, str),
     "command?": printable,
     "plugin?": _PLUGIN,
+    "files?": _FILES,
 }
 _BYTES: Shape = {
     **dict.fromkeys(("up", "down", "up_total", "down_total"), natural),
@@ -81,7 +84,10 @@ _CKA: Shape = {
     "order?": [printable],
 }
 _FIGURE: Shape = {"mean": (None, float), "weighted": (None, float), "per_client": [(None, float)]}
-_EVALUATION = Keys(re.compile("test|eval"), {"accuracy": _FIGURE, "loss": _FIGURE, "f1": _FIGURE})
+_EVALUATION = Keys(
+    re.compile("test|eval"),
+    {"accuracy": _FIGURE, "loss": _FIGURE, "f1": _FIGURE, "metrics?": Keys(_ANY, _FIGURE)},
+)
 _RECORD: Shape = {
     "round": positive,
     "method": printable,
@@ -160,7 +166,8 @@ def check_record(record: dict[str, Any], clients: int) -> None:
         "bytes.per_client_down": record["bytes"]["per_client_down"],
     }
     for part, figures in record.get("evaluation", {}).items():
-        for name, figure in figures.items():
+        own = {f"metrics.{name}": figure for name, figure in figures.get("metrics", {}).items()}
+        for name, figure in ({key: figures[key] for key in ("accuracy", "loss", "f1")} | own).items():
             lists[f"evaluation.{part}.{name}.per_client"] = figure["per_client"]
     for where, values in lists.items():
         if len(values) != clients:

@@ -24,7 +24,7 @@ from simulator.progress import (
     unobserved,
 )
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
-from simulator.sessions import goal, metadata, states, unfinished_round
+from simulator.sessions import brought, goal, metadata, states, unfinished_round
 from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.reader import SessionReader
@@ -322,8 +322,8 @@ class Session:
             "adopted": adopted,
             "command": command.id,
         }
-        plugin = plugins.recorded(config.method.name)
-        self._history.append(history_entry(config, self.round + 1, plugin=plugin, **about))
+        files = {"plugin": plugins.recorded(config.method.name), "files": brought.recorded(config)}
+        self._history.append(history_entry(config, self.round + 1, **files, **about))
         self._applied.append(command)
         self._store.event("switched", round=self.round, method=config.method.name, **about)
         self._watching(

@@ -19,6 +19,8 @@ def resume(
         ),
     ] = None,
     until: options.Until = None,
+    model: options.ModelFiles = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -52,6 +54,8 @@ def resume(
             "--rounds": rounds,
             "--until": until,
             "--plugin": plugin,
+            "--model": model,
+            "--metric": metric,
             "--data-dir": data_dir,
             "--device": device,
             "--workers": workers,
@@ -67,6 +71,7 @@ def resume(
     from simulator.sessions.session import Session
 
     options.load_plugins(plugin)
+    options.load_own(model, metric)
     if rounds is not None or until is not None:
         extend(reader, rounds, until)
     waiting = _waiting(reader)
@@ -88,7 +93,7 @@ def resume(
                 why, remedy = opened.goal_reached, "More rounds: a higher --until, or --until 0 to run all."
             output.say(f"{folder.name} is finished: {why}. {remedy}")
             return
-        running.carry_out(opened, running.mention(sessions_dir, plugin), progress, as_json)
+        running.carry_out(opened, running.mention(sessions_dir, plugin, model, metric), progress, as_json)
 
 
 def described(command: Command) -> str:

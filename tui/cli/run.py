@@ -13,6 +13,7 @@ def run(
     profile: options.Profile = None,
     config: options.ConfigFile = None,
     dataset: options.Dataset = None,
+    partition: options.Partition = None,
     method: options.Method = None,
     rounds: options.Rounds = None,
     until: options.Until = None,
@@ -23,6 +24,8 @@ def run(
         str | None,
         options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
     ] = None,
+    model: options.Models = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -47,6 +50,7 @@ def run(
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
       htfl-sim run --plugin my_method.py --method median_head
+      htfl-sim run --model cnn1 --model mynets.py:MyNet --metric f1.py
     """
     name = folders.checked_name(session) if session is not None else None
 
@@ -68,11 +72,19 @@ def run(
         device,
         workers,
         assignments or (),
-        until,
+        until=until,
+        partition=partition,
+        models=model or (),
+        metrics=metric or (),
     ).read()
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     data = data_folder(data_dir)
     fetch_missing(settings.data.dataset, data)
     with Session.create(settings, folder, data) as opened:
-        running.carry_out(opened, running.mention(sessions_dir, plugin), progress, as_json)
+        running.carry_out(
+            opened,
+            running.mention(sessions_dir, plugin, running.model_files(model), metric),
+            progress,
+            as_json,
+        )

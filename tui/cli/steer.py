@@ -136,6 +136,8 @@ def switch(
     ] = None,
     wait: Wait = True,
     timeout: Timeout = None,
+    model: options.ModelFiles = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -157,6 +159,7 @@ def switch(
     """
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     options.load_plugins(plugin)
+    options.load_own(model, metric)
     reader = checkpoints.SessionReader(folder)
     arguments: dict[str, Any] = {"method": method, "set": list(assignments or ())}
     if at_round is not None:
