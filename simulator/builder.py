@@ -73,6 +73,10 @@ def _assembled(
             models.pretrained.weights(
                 name, architecture, federation.pretrained
             )  # refused now rather than in round 1
+    if models.own.origins(tuple(client.architecture for client in clients)):
+        _ = (
+            federation.architectures
+        )  # a user's own are tried out as they are made: now rather than in round 1
     _refuse_idle_stem(federation)
     _refuse_batches_of_one(federation)
     method = methods.get(config.method.name)(config.method, federation)

@@ -190,7 +190,7 @@ def test_a_file_that_cannot_be_loaded_is_refused(tmp_path: Path, name: str, sour
 def test_another_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
     load(tmp_path, SPLIT)
     load(tmp_path, SPLIT)
-    with pytest.raises(ConfigError, match="another model mynets.py has been loaded in this process"):
+    with pytest.raises(ConfigError, match=r"another model mynets\.py has been loaded in this process"):
         load(tmp_path, NAMED)
 
 
@@ -200,5 +200,12 @@ def test_a_model_whose_file_is_not_loaded_is_unknown_and_says_how_to_load_it() -
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot read the model .*: No such file"):
+    with pytest.raises(ConfigError, match=r"cannot read the model .*: No such file"):
         own_models.load(tmp_path / "gone.py")
+
+
+def test_the_documented_model_can_be_used(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "your-own.md").read_text(encoding="utf-8")
+    (source,) = [block for block in page.split("```") if block.startswith("python\n# mynets.py")]
+    load(tmp_path, source.removeprefix("python\n"))
+    assert build("mynets:MyNet").num_features == 32

@@ -111,6 +111,7 @@ class Page:
             parts += [
                 output.heading(f"Clients after round {round}"),
                 output.table(columns, map(_client_row, self._clients())),
+                *_held_out(self.record),
                 output.heading(f"Traffic of round {round}"),
                 output.facts(_traffic(self.record)),
             ]
@@ -194,6 +195,25 @@ def _client_row(client: ClientResult) -> list[object]:
         size(client.down),
         _remark(client),
     ]
+
+
+def _held_out(record: dict[str, Any]) -> list[Any]:
+    """The means over clients on each part of their data; nothing where they were not measured."""
+    measured = record.get("evaluation", {})
+    own = list(dict.fromkeys(name for figures in measured.values() for name in figures.get("metrics", {})))
+    rows = [
+        [
+            part,
+            percent(figures["accuracy"]["mean"]),
+            number(figures["loss"]["mean"], 4),
+            number(figures["f1"]["mean"], 4),
+            *(number(figures.get("metrics", {}).get(name, {}).get("mean"), 4) for name in own),
+        ]
+        for part, figures in measured.items()
+    ]
+    columns = ["part", ">accuracy", ">loss", ">f1", *(f">{name}" for name in own)]
+    title = f"Held-out parts after round {record['round']}, means over clients"
+    return [output.heading(title), output.table(columns, rows)] if rows else []
 
 
 def _traffic(record: dict[str, Any]) -> list[tuple[str, object]]:
