@@ -1,6 +1,6 @@
 """Models from a file that the user names: `mynets.py` gives `mynets:MyNet`, to be used like any other.
 
-MyNet is a class or a function that makes an `nn.Module` from those of channels, height, width and num_classes that it
+MyNet is a class or a function that makes an `nn.Module` from those of in_channels, image_size and num_classes that it
 takes. Its head is the linear layer `head`, reading `features(x)`; or, of `mynets:MyNet@layer`, the layer of that name.
 """
 
@@ -22,7 +22,7 @@ from simulator.models.registry import ImageShape, RegisteredModel, libraries, re
 from simulator.own_files import OwnFile
 from simulator.rng import drawing_from, torch_stream
 
-_GIVEN = ("channels", "height", "width", "num_classes")
+_GIVEN = ("in_channels", "image_size", "num_classes")
 _FILES: dict[str, str] = {}
 """The file behind each prefix."""
 
@@ -69,7 +69,7 @@ def _model(prefix: str, file: str, module: ModuleType, name: str) -> RegisteredM
     arguments = _wanted(maker, f"{called} in {file}")
 
     def made(shape: ImageShape, num_classes: int) -> nn.Module:
-        given = dict(zip(_GIVEN, (shape.channels, shape.height, shape.width, num_classes), strict=True))
+        given = dict(zip(_GIVEN, (shape.channels, (shape.height, shape.width), num_classes), strict=True))
         network = maker(**{key: given[key] for key in arguments})
         if not isinstance(network, nn.Module):
             raise ConfigError(

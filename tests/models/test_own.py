@@ -22,10 +22,10 @@ SPLIT = """
 from torch import nn
 
 class Split(nn.Module):
-    def __init__(self, channels, height, width, num_classes):
+    def __init__(self, in_channels, image_size, num_classes):
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(channels, 2, 3, padding=1), nn.ReLU(), nn.Flatten())
-        self.head = nn.Linear(2 * height * width, num_classes)
+        self.features = nn.Sequential(nn.Conv2d(in_channels, 2, 3, padding=1), nn.ReLU(), nn.Flatten())
+        self.head = nn.Linear(2 * image_size[0] * image_size[1], num_classes)
 
     def forward(self, x):
         return self.head(self.features(x))
@@ -140,7 +140,7 @@ BAD: list[Any] = [
     pytest.param(NAMED, "Plain@fc3", "no linear layer 'fc3'", id="no such layer"),
     pytest.param(NAMED, "Plain@fc1", "fc1' has 6 outputs for 4 classes", id="another width"),
     pytest.param(
-        SPLIT.replace("channels, height", "depth, channels, height"), "Split", "wants 'depth'", id="argument"
+        SPLIT.replace("self, in_channels", "self, depth, in_channels"), "Split", "wants 'depth'", id="argument"
     ),
     pytest.param(
         SPLIT.replace("self.head(self.features(x))", "self.head(self.features(x)).softmax(1)"),

@@ -199,7 +199,8 @@ def _client_row(client: ClientResult) -> list[object]:
 
 def _held_out(record: dict[str, Any]) -> list[Any]:
     """The means over clients on each part of their data; nothing where they were not measured."""
-    measured = record.get("evaluation", {})
+    recorded = record.get("evaluation", {})
+    measured = {part: recorded[part] for part in ("test", "eval") if part in recorded}
     own = list(dict.fromkeys(name for figures in measured.values() for name in figures.get("metrics", {})))
     rows = [
         [
