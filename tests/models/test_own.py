@@ -209,3 +209,19 @@ def test_the_documented_model_can_be_used(tmp_path: Path) -> None:
     (source,) = [block for block in page.split("```") if block.startswith("python\n# mynets.py")]
     load(tmp_path, source.removeprefix("python\n"))
     assert build("mynets:MyNet").num_features == 32
+
+
+def test_what_fails_only_in_training_says_file_and_line(tmp_path: Path) -> None:
+    tired = SPLIT.replace("nn.Flatten())", "nn.Flatten(), Tired())").replace(
+        "class Split",
+        "class Tired(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        if self.training and x.device.type != 'meta':\n"
+        "            raise ValueError('tired')\n"
+        "        return x\n\n"
+        "class Split",
+    )
+    load(tmp_path, tired)
+    parts = federations.built(federations.config(federation={"group": ["mynets:Split"]}))
+    with pytest.raises(ConfigError, match=r"mynets\.py, line 7: .* failed .* ValueError: tired"):
+        federations.run(parts.engine, 1)
