@@ -81,6 +81,8 @@ def test_a_model_and_a_metric_run_are_recorded_and_go_on_when_they_are_given_aga
     refused = cli("resume", "mine", "--rounds=3")
     assert refused.code == 4 and "made with the model file mynets.py" in refused.err
     assert "add --model mynets.py" in refused.err
+    measured = cli("checkpoint", "mine", "--cka", f"--model={model}", "--json")
+    assert measured.code == 0 and measured.json()["order"][-1] == "features", measured.err
     resumed = cli("resume", "mine", "--rounds=3", f"--model={model}", f"--metric={metric}")
     assert resumed.code == 0, resumed.err
     assert last(sessions)["round"] == 3

@@ -82,6 +82,7 @@ def checkpoint(
     ] = None,
     wait: Wait = True,
     timeout: Timeout = None,
+    model: options.ModelFiles = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -102,6 +103,7 @@ def checkpoint(
     if round is not None and not cka:
         raise ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
     if cka and (round is not None or not reader.alive()):
+        options.load_own(model, None)
         similarity.show(reader.folder, similarity.of_checkpoint(reader, data_dir, round), as_json)
         return
     if not reader.alive():
