@@ -39,7 +39,8 @@ def measures(names: Sequence[str], num_classes: int) -> dict[str, Measure]:
     for name in names:
         if name not in _FUNCTIONS:
             raise ConfigError(
-                f"evaluation.metrics names '{name}', whose file is not loaded; add --metric {name}.py."
+                f"evaluation.metrics names '{name}', whose file is not loaded; "
+                f"add --metric {name.removesuffix('.py')}.py."
             )
         found[name] = _guarded(name, _FUNCTIONS[name])
         found[name](torch.eye(num_classes), torch.arange(num_classes))

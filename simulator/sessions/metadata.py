@@ -22,7 +22,8 @@ def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, l
     plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
     raw = settings_in_force(session.document, history)
     plugins.check(session.folder, str(raw["method"]["name"]), plugin)
-    files = (history[-1] if history else {}).get("files") or session.document.get("files") or []
+    said_last = history[-1] if history and "files" in history[-1] else session.document
+    files: list[Raw] = said_last.get("files", [])  # early sessions have none
     brought.check(session.folder, raw["data"].get("indices"), files)
     config = read_config(session, merged(raw, {"runtime": runtime}))
     return config, history or [history_entry(config, 1)]

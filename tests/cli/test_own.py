@@ -152,6 +152,13 @@ def test_a_metric_may_be_switched_on(cli: Cli, sessions: Path, tmp_path: Path, a
     forked = cli("fork", "mine", *further, "--metric", metric)
     assert forked.code == 0, forked.err
 
+    off = ("--set=rounds=4", "--set=evaluation.metrics=[]", "--metric", metric)
+    assert cli("switch", "mine", "standalone", *off).code == 0
+    assert cli("resume", "mine", "--metric", metric).code == 0
+    another_process()
+    without = cli("resume", "mine", "--rounds=5")
+    assert without.code == 0, without.err
+
 
 def test_a_bad_file_is_refused_before_anything_is_written(cli: Cli, sessions: Path, tmp_path: Path) -> None:
     file = written(tmp_path, "indices.json", json.dumps([{"train": [1], "test": [1]}] * 4))
