@@ -2,8 +2,8 @@
 Extraction", NeurIPS 2022, Algorithm 1.
 
 HeteroFL whose parts move: in the t-th round from 0, of K units of a layer a client of width r has ⌈K·r⌉ from t mod K
-on, and from unit 0 after the last. So narrow clients train every weight, too. Server state, client state and payloads are
-HeteroFL's.
+on, and from unit 0 after the last. So narrow clients train every weight, too. Server state, client state and payloads
+are HeteroFL's.
 """
 
 from simulator.methods.base import Card
