@@ -107,6 +107,8 @@ def _state(name: str) -> str:
 
 
 def _record(value: Any, round: int) -> Json | None:
+    if value is None and round > 0:
+        raise ValueError("it has no record")
     if value is not None and (not isinstance(value, dict) or value.get("round") != round):
         raise ValueError("its record is not of its round")
     return value

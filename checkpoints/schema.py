@@ -9,7 +9,6 @@ it is one.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import NoneType
 from typing import Any
 
 Shape = Any
@@ -33,14 +32,10 @@ class Keys:
 
 def check(value: Any, shape: Shape, where: str = "") -> None:
     """Raise ValueError, as 'progress.round is not a whole number', unless the value has the shape."""
-    fault = _fault(value, shape, where)
+    fault = _fault(value, shape)
     if fault is not None:
-        raise ValueError(fault)
-
-
-def fits(value: Any, shape: Shape) -> bool:
-    """Whether the value has the shape."""
-    return _fault(value, shape, "") is None
+        path, what = fault
+        raise ValueError(f"{(where + path).removeprefix('.') or 'it'} {what}")
 
 
 def natural(value: Any) -> bool:
@@ -63,58 +58,71 @@ def shown(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
 
 
-def _fault(value: Any, shape: Shape, where: str) -> str | None:
-    match shape:
-        case None:
-            shape = NoneType
-        case tuple():
-            faults = [_fault(value, each, where) for each in shape]
-            # Of several the last says most: null is named first.
-            return None if None in faults else faults[-1]
-        case [each]:
-            if not isinstance(value, list):
-                return _not(where, "a list")
-            faults_of_items = (_fault(item, each, f"{where}[{n}]") for n, item in enumerate(value))
-            return next((fault for fault in faults_of_items if fault), None)
-        case dict():
-            return _keys_fault(value, shape, where)
-        case Keys(pattern, values):
-            if not isinstance(value, dict):
-                return _not(where, "an object")
-            for key, item in value.items():
-                if not pattern.fullmatch(key):
-                    return f"{_inside(where, key)} has no name that belongs there"
-                if (fault := _fault(item, values, _inside(where, key))) is not None:
-                    return fault
-            return None
-        case re.Pattern():
-            return (
-                None if isinstance(value, str) and shape.fullmatch(value) else _not(where, "as it should be")
-            )
-    if isinstance(shape, type):
+Fault = tuple[str, str]
+"""Where in a value something is wrong, as '.progress.round', and what."""
+
+
+def _fault(value: Any, shape: Shape) -> Fault | None:
+    kind = type(shape)
+    if kind is type:
         sound = type(value) is shape or (shape is float and type(value) is int)
-        return None if sound else _not(where, _NAMES.get(shape, "null"))
+        return None if sound else ("", f"is not {_NAMES[shape]}")
+    if kind is dict:
+        return _fault_in_object(value, shape)
+    if kind is tuple:
+        fault = None
+        for each in shape:
+            fault = _fault(value, each)
+            if fault is None:
+                return None
+        return fault  # of several the last says most: null is named first
+    if shape is None:
+        return None if value is None else ("", "is not null")
+    if kind is list:
+        return _fault_in_list(value, shape[0])
+    if kind is Keys:
+        return _fault_in_keys(value, shape)
+    if kind is re.Pattern:
+        return None if type(value) is str and shape.fullmatch(value) else ("", "is not as it should be")
     predicate: Callable[[Any], bool] = shape
-    return None if predicate(value) else _not(where, "as it should be")
+    return None if predicate(value) else ("", "is not as it should be")
 
 
-def _keys_fault(value: Any, shape: dict[str, Shape], where: str) -> str | None:
-    if not isinstance(value, dict):
-        return _not(where, "an object")
+def _fault_in_object(value: Any, shape: dict[str, Shape]) -> Fault | None:
+    if type(value) is not dict:
+        return "", f"is not {_NAMES[dict]}"
     for name, each in shape.items():
         key = name.removesuffix("?")
         if key in value:
-            if (fault := _fault(value[key], each, _inside(where, key))) is not None:
-                return fault
+            fault = _fault(value[key], each)
+            if fault is not None:
+                return f".{key}{fault[0]}", fault[1]
         elif key == name:
-            return f"{_inside(where, key)} is missing"
+            return f".{key}", "is missing"
     return None
 
 
-def _inside(where: str, key: str) -> str:
-    shown = key if key.isprintable() and len(key) <= 100 else ascii(key)[1:100]
-    return f"{where}.{shown}" if where else shown
+def _fault_in_list(value: Any, each: Shape) -> Fault | None:
+    if type(value) is not list:
+        return "", f"is not {_NAMES[list]}"
+    for number, item in enumerate(value):
+        fault = _fault(item, each)
+        if fault is not None:
+            return f"[{number}]{fault[0]}", fault[1]
+    return None
 
 
-def _not(where: str, what: str) -> str:
-    return f"{where or 'it'} is not {what}"
+def _fault_in_keys(value: Any, shape: Keys) -> Fault | None:
+    if type(value) is not dict:
+        return "", f"is not {_NAMES[dict]}"
+    for key, item in value.items():
+        if not shape.pattern.fullmatch(key):
+            return f".{_legible(key)}", "has no name that belongs there"
+        fault = _fault(item, shape.values)
+        if fault is not None:
+            return f".{_legible(key)}{fault[0]}", fault[1]
+    return None
+
+
+def _legible(key: str) -> str:
+    return key if key.isprintable() and len(key) <= 100 else ascii(key)[1:100]

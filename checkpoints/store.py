@@ -46,8 +46,7 @@ class Store:
         """Takes over a session that is owned and whole, and whose ledger is this; see `create` and `open`."""
         self.folder = folder
         self.session = SessionReader(folder)
-        self.warnings: list[str] = []
-        """What was amiss when it was opened, as sentences; its events tell of it too."""
+        self._warnings: list[str] = []
         self._owner = owner
         self._retention = retention
         kept = list(kept_manifests(folder))
@@ -56,7 +55,7 @@ class Store:
         self._round = inherited or self._committed
         self._objects = ObjectWriter(folder)
         self._unfinished = UnfinishedRounds(folder)
-        self._inbox = Inbox(folder, self._warn, owner.check)
+        self._inbox = Inbox(folder, self.warn, owner.check)
         self._ledger = LedgerWriter(folder, ledger)
         self._events = EventWriter(folder)
         self._guard = threading.RLock()
@@ -111,7 +110,7 @@ class Store:
             store = cls(folder, owner, retention or Retention(), found.ledger)
             with store._writing():
                 for warning in warnings:
-                    store._warn(warning)
+                    store.warn(warning)
                 store._inbox.settle(store._applied(), store._committed)
             return store
 
@@ -124,6 +123,7 @@ class Store:
         """Write named tensors as an object, for a commit to refer to; raises DiskError."""
         self._refuse_ended()
         with self._failing():
+            self._owner.check()
             return self._objects.put(tensors)
 
     def import_object(self, source: Path, ref: ObjectRef) -> None:
@@ -238,6 +238,18 @@ class Store:
         with self._writing():
             self._events.add(kind, fields)
 
+    def warn(self, message: str, **about: Any) -> None:
+        """Add a `warning` event, and keep the sentence for `take_warnings`."""
+        with self._writing():
+            self._warnings.append(message)
+            self._events.add("warning", {**about, "message": message})
+
+    def take_warnings(self) -> list[str]:
+        """What has been found amiss since the last call, first of all by opening: sentences, which are events too."""
+        with self._guard:
+            taken, self._warnings = self._warnings, []
+            return taken
+
     def heartbeat(self, state: str | None = None, **progress: Any) -> None:
         """Tell watchers how far it got; written at most twice a second, at once when `state` is a new one."""
         with self._writing():
@@ -317,10 +329,6 @@ class Store:
         """Remove what no unfinished round names any more, unless a checkpoint does."""
         self._objects.discard((ref for ref in unnamed if ref not in self._kept), self._owner.check)
 
-    def _warn(self, message: str) -> None:
-        self.warnings.append(message)
-        self._events.add("warning", {"message": message})
-
     def _applied(self) -> list[str]:
         """The commands whose effect the newest checkpoint has, whether or not its owner could say so."""
         return self.session.manifest().applied if self._committed >= 0 else []
@@ -365,17 +373,14 @@ class Store:
             yield
         except ValueError:
             raise  # refused before anything was written
-        except Damaged as error:
+        except BaseException as error:
             self._failed = True
-            raise Damaged(f"{self.folder}: {error} Remove it, then resume.") from error
-        except DiskError:
-            self._failed = True
-            # Whoever takes a session over sweeps what its last owner had begun to write.
-            with suppress(DiskError):
-                self._owner.check()
-            raise
-        except BaseException:
-            self._failed = True
+            if isinstance(error, DiskError | SessionUnreadable):
+                # Whoever took the session over may have swept, cut or written what was in hand here.
+                with suppress(DiskError, Damaged):
+                    self._owner.check()
+            if isinstance(error, Damaged):
+                raise Damaged(f"{self.folder}: {error} Remove it, then resume.") from error
             raise
 
 

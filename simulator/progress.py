@@ -62,6 +62,13 @@ class Switched:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """Something is amiss, as a sentence; the run goes on, and the session's events tell of it too."""
+
+    message: str
+
+
+@dataclass(frozen=True)
 class RoundFinished:
     """The round's ledger record, as committed."""
 
@@ -75,6 +82,7 @@ Event = (
     | EvaluationStarted
     | StateChanged
     | Switched
+    | Warned
     | RoundFinished
 )
 Observer = Callable[[Event], None]

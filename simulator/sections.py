@@ -101,6 +101,9 @@ class TrainingConfig(Section):
     lr: float = Field(0.01, gt=0, description="learning rate η")
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
+    augment: tuple[Literal["flip", "crop", "cutout", "erase"], ...] = Field(
+        (), description="random changes to training images, in this order: flip, crop, cutout, erase"
+    )
     clip: float | None = Field(
         None, gt=0, description="largest norm of a step's gradient over all it trains; default: no clipping"
     )

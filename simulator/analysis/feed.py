@@ -89,4 +89,5 @@ def _with_owner(run: Run, owner: dict[str, Any]) -> Run:
 def _with_checkpoints(run: Run, session: SessionReader) -> Run:
     kept = tuple(session.rounds())
     history = session.manifest().history if kept else []
-    return replace(run, checkpoints=kept, config=settings_in_force(session.document, history))
+    config = settings_in_force(session.document, history)
+    return replace(run, checkpoints=kept, history=tuple(history), config=config)

@@ -1,8 +1,13 @@
 """Sessions as a family tree: forks under the session they were forked from."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import checkpoints
+from checkpoints import DiskError, SessionUnreadable
 from simulator.analysis.summary import Summary
 
 
@@ -30,6 +35,17 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
     # What no root leads to says it descends from itself: files made by hand. It is listed all the same.
     reached = {branch.summary.path for branch in found}
     return found + [Branch(each) for each in ordered if each.path not in reached]
+
+
+def forks_of(folder: Path) -> list[dict[str, Any]]:
+    """The sessions beside a session that were forked from it: each's name, and the round. Damaged ones are left out."""
+    id, found = checkpoints.SessionReader(folder).document.get("id"), []
+    for path in checkpoints.sessions(folder.resolve().parent):
+        with suppress(SessionUnreadable, DiskError):
+            parent = checkpoints.SessionReader(path).parent
+            if isinstance(parent, dict) and parent.get("id") == id:
+                found.append({"name": path.name, "round": parent.get("round")})
+    return found
 
 
 def _branches(session: Summary, forks: dict[str, list[Summary]], last: tuple[bool, ...]) -> Iterator[Branch]:

@@ -21,6 +21,8 @@ class Run:
     folder: Path
     document: dict[str, Any] = field(default_factory=dict)
     """session.json."""
+    history: tuple[dict[str, Any], ...] = ()
+    """The newest checkpoint's: what was in force from which round on."""
     config: dict[str, Any] = field(default_factory=dict)
     """The settings in force after the last checkpoint."""
     ledger: Ledger = NOTHING

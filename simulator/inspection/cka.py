@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import checkpoints
-from checkpoints import SessionReader, SessionUnreadable
+from checkpoints import SessionUnreadable
 from simulator import methods, runners
 from simulator.builder import Built, build
 from simulator.config import Config
@@ -16,7 +15,8 @@ from simulator.nested import Raw, merged, with_method
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
 from simulator.sessions.history import settings_in_force
-from simulator.sessions.metadata import check_data
+from simulator.sessions.metadata import check_data, read_config
+from simulator.sessions.reader import SessionReader
 from simulator.sessions.states import specs, trained
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.context import TrainingContext
@@ -45,11 +45,11 @@ def of_checkpoint(
     clients that have never taken part. `device` and `workers` replace the recorded ones. Raises SessionUnreadable
     (round not kept, damaged), ConfigError (no such layer), DataError, or SessionError (other data, no plugin).
     """
-    session = checkpoints.SessionReader(folder)
+    session = SessionReader(folder)
     manifest = session.manifest(round)
     raw = settings_in_force(session.document, manifest.history)
     compared = model or _compared(folder, raw, manifest.history)
-    config = _config(raw, compared, {"device": device, "workers": workers})
+    config = _config(session, raw, compared, {"device": device, "workers": workers})
     built = build(config, data_dir)
     check_data(session, config, built)
     data, federation, *_ = built
@@ -76,14 +76,14 @@ def _compared(folder: Path, raw: Raw, history: Sequence[Raw]) -> Model:
     return methods.get(str(raw["method"]["name"])).answers
 
 
-def _config(raw: Raw, compared: Model, runtime: Raw) -> Config:
+def _config(session: SessionReader, raw: Raw, compared: Model, runtime: Raw) -> Config:
     """The session's settings, without the weights that its clients began with.
 
     Where only trained models are read, the method, perhaps a plugin's, need not be at hand.
     """
     given = {key: value for key, value in runtime.items() if value is not None}
     raw = merged(raw, {"runtime": given, "federation": {"pretrained": False}})
-    return Config.read(with_method(raw, "standalone") if compared == "local" else raw)
+    return read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
 
 
 def _local(

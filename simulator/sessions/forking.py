@@ -23,6 +23,8 @@ from simulator.sessions.history import (
     history_entry,
     settings_in_force,
 )
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.records import with_finite_record
 
 MAY_CHANGE = (*SETTINGS, "seed")
 
@@ -93,7 +95,7 @@ def fork(
 class _Source:
     """The parent, as far as a fork needs it."""
 
-    session: checkpoints.SessionReader
+    session: SessionReader
     records: list[Raw]
     history: list[Raw]
     config: Config
@@ -101,7 +103,7 @@ class _Source:
 
     @classmethod
     def read(cls, parent: Path, at_round: int, runtime: Raw, data_dir: Path) -> "_Source":
-        session = checkpoints.SessionReader(parent)
+        session = SessionReader(parent)
         records = session.records()
         if not 0 <= at_round <= len(records):
             has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
@@ -114,7 +116,7 @@ class _Source:
 
     def config_after(self, round: int) -> Config:
         """The settings that round t ended with."""
-        return _under(self.config, self._entries_to(round))
+        return _under(self.session, self.config, self._entries_to(round))
 
     def begun_after(self, round: int) -> int:
         """The round after which the method that round t ended with began."""
@@ -137,11 +139,13 @@ class _Source:
             for entry in self._switches_at(
                 round
             ):  # in turn: what one takes over, the next may take over from it
-                following = rebuild(built, _under(self.config, [entry]), self.begun_after(round))
+                following = rebuild(
+                    built, _under(self.session, self.config, [entry]), self.begun_after(round)
+                )
                 state, _ = following.engine.take_over(state, built.method)
                 built.engine.close()
                 built = following
-            state = built.engine.round(state, observe)
+            state, _ = with_finite_record(built.engine.round(state, observe))
             self._compare(state, allow_inexact)
         built.engine.close()
         return state, at_round - nearest
@@ -210,9 +214,7 @@ def _write(
         store.commit(round, _refs(store, parent, round, state), source.records[round - 1], history, [])
 
 
-def _refs(
-    store: Store, parent: checkpoints.SessionReader, round: int, state: State | None
-) -> dict[str, ObjectRef]:
+def _refs(store: Store, parent: SessionReader, round: int, state: State | None) -> dict[str, ObjectRef]:
     """The state's objects: the parent's where its checkpoint is taken as it is, else new ones."""
     if state is not None:
         return {name: store.put(tensors) for name, tensors in states.by_name(state).items()}
@@ -222,8 +224,8 @@ def _refs(
     return dict(manifest.states)
 
 
-def _under(config: Config, entries: Sequence[Raw]) -> Config:
-    return Config.read(settings_in_force({"config": config.to_json()}, entries))
+def _under(session: SessionReader, config: Config, entries: Sequence[Raw]) -> Config:
+    return metadata.read_config(session, settings_in_force({"config": config.to_json()}, entries))
 
 
 def _with_partition_of(before: Config, config: Config) -> Config:

@@ -1,10 +1,10 @@
 """What a session's files say of it besides tensors: its settings, its data, its environment, what it keeps."""
 
 import checkpoints
-from checkpoints import Retention
+from checkpoints import Damaged, Retention
 from simulator.builder import Built
 from simulator.config import Config
-from simulator.errors import SessionError
+from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.nested import Raw, merged
 from simulator.sessions.environment import environment
@@ -14,14 +14,22 @@ from simulator.sessions.history import history_entry, settings_in_force
 def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:
     """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
 
-    Raises SessionError when the plugin of its method is not loaded or not the same.
+    Raises SessionError when the plugin of its method is not loaded or not the same, Damaged when these are no settings.
     """
     history = session.manifest().history if session.rounds() else []
     plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
     raw = settings_in_force(session.document, history)
     plugins.check(session.folder, str(raw["method"]["name"]), plugin)
-    config = Config.read(merged(raw, {"runtime": runtime}))
+    config = read_config(session, merged(raw, {"runtime": runtime}))
     return config, history or [history_entry(config, 1)]
+
+
+def read_config(session: checkpoints.SessionReader, raw: Raw) -> Config:
+    """Settings that the session's files say, which must be valid; raises Damaged."""
+    try:
+        return Config.read(raw)
+    except ConfigError as error:
+        raise Damaged(f"{session.folder}: its settings are not valid here: {error}") from error
 
 
 def check_data(session: checkpoints.SessionReader, config: Config, built: Built) -> None:

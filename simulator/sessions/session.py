@@ -17,13 +17,8 @@ from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.nested import Raw
 from simulator.progress import (
-    ClientDiverged,
-    ClientTrained,
-    EvaluationStarted,
-    Event,
     Observer,
     RoundFinished,
-    RoundStarted,
     StateChanged,
     Switched,
     unobserved,
@@ -32,7 +27,10 @@ from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInt
 from simulator.sessions import metadata, states, unfinished_round
 from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.records import with_finite_record
 from simulator.sessions.steering import Steering
+from simulator.sessions.watching import Watching
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,9 @@ class Session:
         self._applied: list[Command] = []
         """Switches in force that no checkpoint says yet."""
         self._phase = "running"
-        self._progress: dict[str, Any] = {}
-        self._observe: Observer = unobserved
+        self._watching = Watching(store)
+        self.warnings: list[str] = []
+        """What was amiss with the session's files when it was opened, as sentences."""
 
     @classmethod
     def create(cls, config: Config, folder: Path, data_dir: Path) -> "Session":
@@ -110,7 +109,7 @@ class Session:
         not the same, or when the result would no longer be bit-identical and `allow_inexact` does not permit that;
         SessionUnreadable when the session is locked, damaged or of another version.
         """
-        reader = checkpoints.SessionReader(folder)
+        reader = SessionReader(folder)
         runtime = {
             key: value for key, value in (("workers", workers), ("device", device)) if value is not None
         }
@@ -131,6 +130,7 @@ class Session:
             session = cls(config, folder, built, store, built.engine.initial_state(), history)
             session._restore()
             session._steering.refuse_stale()
+            session.warnings = store.take_warnings()
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
             return session
 
@@ -144,11 +144,6 @@ class Session:
         """Whether all rounds have been run, as far as is asked for now."""
         changes = self._steering.changes
         return self.round >= (changes[-1][1] if changes else self.config).rounds
-
-    @property
-    def warnings(self) -> list[str]:
-        """What was amiss with the session's files, as sentences: when it was opened, and since."""
-        return list(self._store.warnings)
 
     @property
     def record(self) -> dict[str, Any] | None:
@@ -167,7 +162,7 @@ class Session:
         clients of a round it cuts short are kept for the next `resume`. With `training.on_divergence = "stop"` a round
         in which a client diverged is the last. `checkpoint` is asked as often, and true wants one now.
         """
-        self._observe = observe
+        self._watching.observe = observe
         self._steering.heed(stop, checkpoint)
         opened = True
         while True:
@@ -214,9 +209,19 @@ class Session:
         """One round, with a checkpoint if it is due, else only a line in the ledger."""
         steering = self._steering
         self._begun = self.round + 1
-        self._state = self._built.engine.round(
-            self._state, self._watch, self._between_clients, kept, measure=lambda: bool(steering.measuring)
+        state = self._built.engine.round(
+            self._state,
+            self._watching,
+            self._between_clients,
+            kept,
+            measure=lambda: bool(steering.measuring),
         )
+        self._state, lost = with_finite_record(state)
+        for place, number in lost.items():
+            self._store.warn(
+                f"Round {self.round}: {place} is {number}, which is no number; it is recorded as null.",
+                round=self.round,
+            )
         record = self._state.record
         assert record is not None
         if (
@@ -229,7 +234,8 @@ class Session:
         else:
             self._store.append(record)
         steering.answer(steering.measuring, "measured and kept", self.round)
-        self._observe(RoundFinished(record))
+        self._watching.tell_warnings()
+        self._watching(RoundFinished(record))
 
     def _between_rounds(self) -> None:
         """Heed what is asked for, and wait here while the run is paused."""
@@ -265,6 +271,7 @@ class Session:
     def _heed(self, updates: Sequence[LocalUpdate]) -> None:
         """Take in commands and signals; write a checkpoint if one is wanted, with the round's finished clients."""
         self._steering.read()
+        self._watching.tell_warnings()
         if not self._steering.save:
             return
         self._checkpoint()
@@ -284,8 +291,7 @@ class Session:
             self._steering.answer(self._steering.pausing, "no client trains", self.round)
         elif before == "paused":
             self._store.event("continued", round=self.round)
-        self._store.heartbeat(phase, **self._progress)
-        self._observe(StateChanged(phase, self.round))
+        self._watching(StateChanged(phase, self.round))
 
     def _checked(self, command: Command, may_wait: bool) -> Config:
         """What a switch asks for, checked against the models; raises ConfigError, also if it cannot take hold any more.
@@ -317,7 +323,7 @@ class Session:
         self._history.append(history_entry(config, self.round + 1, plugin=plugin, **about))
         self._applied.append(command)
         self._store.event("switched", round=self.round, method=config.method.name, **about)
-        self._observe(
+        self._watching(
             Switched(self.round + 1, config.method.name, before.method.name, tuple(about["changes"]), adopted)
         )
 
@@ -348,7 +354,7 @@ class Session:
         return ["server", *(f"client/{client}" for client in record["participants"])]
 
     def _kept(self) -> dict[int, LocalUpdate]:
-        return unfinished_round.load(self._store, self._history, self._state, self._built.federation)
+        return unfinished_round.load(self._store, self._history, self._state, self._built)
 
     def _keep(self, updates: Sequence[LocalUpdate]) -> None:
         """Keep the finished clients of the round under way; the state they started from has a checkpoint."""
@@ -363,25 +369,6 @@ class Session:
         self._built.engine.close()
         self._store.close(how)
         return RunOutcome(how, self.round, reason if how == "stopped" else None)
-
-    def _watch(self, event: Event) -> None:
-        """Tell the store's watchers how far the round has got, and whoever observes the run."""
-        match event:
-            case RoundStarted(round, rounds, participants):
-                self._beat(round, rounds, "train", 0, len(participants))
-            case ClientTrained(round, _, done, participants, _):
-                self._beat(round, self.config.rounds, "train", done, participants)
-            case EvaluationStarted(round, clients):
-                self._beat(round, self.config.rounds, "evaluate", 0, clients)
-            case ClientDiverged(round, client, phase):
-                self._store.event(
-                    "warning", round=round, client=client, message=f"loss of phase '{phase}' is not finite"
-                )
-        self._observe(event)
-
-    def _beat(self, round: int, rounds: int, phase: str, done: int, clients: int) -> None:
-        self._progress = {"round": round, "rounds": rounds, "phase": phase, "done": done, "clients": clients}
-        self._store.heartbeat(**self._progress)
 
 
 @contextmanager

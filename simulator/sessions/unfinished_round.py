@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
-from checkpoints import SessionUnreadable, Store, UnfinishedRound
+from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
+from simulator.builder import Built
 from simulator.engine import State
-from simulator.federation import Federation
 from simulator.runners.base import LocalUpdate
+from simulator.sessions.schema import check_unfinished
 from simulator.sessions.states import specs
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
 
 
 def save(
@@ -30,24 +32,26 @@ def save(
 
 
 def load(
-    store: Store, history: Sequence[Mapping[str, Any]], state: State, federation: Federation
+    store: Store, history: Sequence[Mapping[str, Any]], state: State, built: Built
 ) -> dict[int, LocalUpdate]:
     """The kept updates of the round after `state`, by client; none if the round is begun with other settings.
 
-    A note that this program did not write is no reason to refuse the session: its clients are trained again.
+    A note that this program did not write, or tensors that are not this round's, are no reason to refuse the session:
+    its clients are trained again.
     """
     unfinished = store.unfinished_round()
     try:
-        if unfinished is None or unfinished.note["history"] != list(history):
+        if unfinished is None:
+            return {}
+        check_unfinished(unfinished.note)
+        if unfinished.note["history"] != list(history):
             return {}
         return {
-            int(number): _update(store, unfinished, int(number), note, state, federation)
+            int(number): _update(store, unfinished, int(number), note, state, built)
             for number, note in unfinished.note["clients"].items()
         }
-    except (SessionUnreadable, KeyError, TypeError, ValueError, IndexError, AttributeError) as fault:
-        store.event(
-            "warning", message=f"the finished clients of round {state.round + 1} are trained again: {fault}"
-        )
+    except (SessionUnreadable, ValueError, IndexError) as fault:
+        store.warn(f"The finished clients of round {state.round + 1} are trained again: {fault}")
         return {}
 
 
@@ -57,16 +61,33 @@ def _update(
     client: int,
     note: Mapping[str, Any],
     state: State,
-    federation: Federation,
+    built: Built,
 ) -> LocalUpdate:
     tensors = store.load_unfinished(unfinished, f"client/{client}/state", specs(state.clients[client]))
-    uplink = store.load_unfinished(unfinished, f"client/{client}/uplink")
-    device: torch.device = federation.device
+    expected = _uplink_specs(client, state, built)
+    uplink = store.load_unfinished(unfinished, f"client/{client}/uplink", expected)
+    device = built.federation.device
     return LocalUpdate(
-        client=federation.clients[client],
+        client=built.federation.clients[client],
         tensors={name: tensor.to(device) for name, tensor in tensors.items()},
         uplink={name: tensor.to(device) for name, tensor in uplink.items()},
         losses=dict(note["losses"]),
         finite=True,
         flops=note["flops"],
     )
+
+
+def _uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSpec] | None:
+    """What the client's uplink of the next round looks like: that of a client which received, and did not train.
+
+    None where a method's hooks do not bear that.
+    """
+    info, round = built.federation.clients[client], state.round + 1
+    context = TrainingContext(built.federation, built.data, FlopCache())
+    local = LocalClient(context, info, round, state.clients[client])
+    try:
+        built.method.receive(local, built.method.downlink(round, state.server, info))
+        built.method.phases(local)
+        return specs(built.method.uplink(local))
+    except Exception:
+        return None

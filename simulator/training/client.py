@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from simulator.federation import ClientInfo
 from simulator.models import Network
 from simulator.tensors import Tensors, named, of_module, part
+from simulator.training.augmentation import augmented
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
 from simulator.training.trainer import Trainer
@@ -72,10 +73,13 @@ class LocalClient(Trainer):
         samples = self.samples(phase)
         sizes = batch_sizes(len(samples), self.federation.training.batch_size)
         stream = self.stream(f"batches/{phase.name}")
+        changes = self.federation.training.augment
+        looks = self.stream(f"augment/{phase.name}", self.federation.device)
         for _ in range(self.epochs(phase)):
             order = samples[torch.randperm(len(samples), generator=stream).to(samples.device)]
             for indices in order.split(sizes):
-                yield self.batch(indices)
+                x, y = self.batch(indices)
+                yield Batch(augmented(x, changes, looks), y)
 
     def samples(self, phase: Phase) -> Tensor:
         """Indices of the samples the phase trains on."""

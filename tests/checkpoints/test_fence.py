@@ -148,7 +148,7 @@ def test_a_manifest_of_an_owner_killed_right_after_such_a_link_is_found_and_remo
     assert (finding.path, finding.severity) == ("manifests/000002.json", "damage")
     assert "displaced" in finding.message
     with Store.open(folder, retention=Retention(last=2)) as store:
-        assert "000002.json is not of this session's course" in store.warnings[0]
+        assert "000002.json is not of this session's course" in store.take_warnings()[0]
         commit(store, 5)
     assert verify(folder) == []
 

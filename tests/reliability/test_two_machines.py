@@ -125,6 +125,8 @@ def stop_steal_continue(folder: Path, every: int, retention: dict[str, Any], tim
     finally:
         if owner.process.is_alive():
             owner.signal(signal.SIGKILL)
+    assert [each for each in checkpoints.verify(session) if each.severity == "damage"] == []
+    checkpoints.Store.open(session).close()  # sweeps what displaced owners had begun
     assert checkpoints.verify(session) == []
     rounds = checkpoints.SessionReader(session).rounds()[-1]
     Session.create(settings(every, retention, rounds), folder / "alone", folder).run()

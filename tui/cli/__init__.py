@@ -1,5 +1,6 @@
 """The command line. Commands import what they need when they run: help, completion and listings need no torch."""
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ app = typer.Typer(
     name="htfl-sim",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    epilog=errors.CODES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -64,6 +66,7 @@ app.command(rich_help_panel="Machine")(doctor.doctor)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code follows DESIGN.md's contract."""
+    _have_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"] or ["--help"]
@@ -76,6 +79,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return _failed(error, debug)
     return status if isinstance(status, int) else 0
+
+
+def _have_standard_streams() -> None:
+    """Put something in the place of standard streams that were closed: files of ours must not get their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as we run
+    sys.stdout = sys.stdout or _Nowhere()
+
+
+class _Nowhere(io.TextIOBase):
+    """In the place of a closed standard output: nothing can be written to it."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str, /) -> int:
+        raise errors.NoOutput
 
 
 def _failed(error: BaseException, debug: bool) -> int:

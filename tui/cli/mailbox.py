@@ -20,6 +20,9 @@ LOOK_SECONDS = 0.25
 SILENT_SECONDS = 10.0
 """An owner whose heartbeat counter stands still for so long does not answer any more."""
 
+STILL_SECONDS = 2.5
+"""An owner notes its heartbeat at least once a second: one that stands still for longer is not merely between two."""
+
 Note = dict[str, Any]
 Look = Callable[[Note], bool]
 """Told of the owner's note now and then; true ends the waiting."""
@@ -136,7 +139,7 @@ def _give_up(
     session: checkpoints.SessionReader, command: Command, note: Note, waited: float, silent: float
 ) -> NoReturn:
     heartbeat = note.get("heartbeat")
-    if silent > SILENT_SECONDS:
+    if silent > STILL_SECONDS:
         pulse = f"its heartbeat stands still at {heartbeat} for {silent:.0f} s"
         remedy = "If that machine is dead, use `resume --steal`; if the process hangs, end it and resume."
     else:

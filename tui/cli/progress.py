@@ -1,13 +1,11 @@
 """What a run shows while it runs: bars in a terminal, a line per round in a pipe, JSON records for programs."""
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from simulator.progress import (
@@ -19,26 +17,13 @@ from simulator.progress import (
     RoundStarted,
     StateChanged,
     Switched,
+    Warned,
 )
 from tui.cli import output
-from tui.common.formatting import percent, size
+from tui.common.formatting import percent, printable, size
 
 TRAINING = 0.9
 """The part of a round that the bar gives to training; the rest is evaluation and the checkpoint."""
-
-
-class Display(Protocol):
-    """Shows a run's events, within a `with`."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def __call__(self, event: Event) -> None: ...
-
-    def say(self, message: str) -> None: ...
 
 
 class Lines:
@@ -59,9 +44,11 @@ class Lines:
             case RoundStarted(_, rounds, _):
                 self._rounds = rounds
             case RoundFinished(record):
-                output.say(line(record, self._rounds))
+                self.say(line(record, self._rounds))
             case ClientDiverged():
                 self.say(diverged(event))
+            case Warned(message):
+                self.say(f"warning: {message}")
             case StateChanged(state, _):
                 if said := changed(self._state, event):
                     self.say(said)
@@ -73,12 +60,12 @@ class Lines:
         output.say(message)
 
 
-class Screen:
+class Bars:
     """Bars for the rounds and for the clients within the round, and a line of results under them."""
 
     def __init__(self, rounds: int, done: int, record: dict[str, Any] | None, console: Console) -> None:
         self._rounds = rounds
-        self._bars = Bars(
+        self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             TextColumn("{task.fields[note]}"),
@@ -113,6 +100,8 @@ class Screen:
                 self._bars.update(self._clients, note=f"evaluating {clients}")
             case ClientDiverged():
                 self.say(diverged(event))
+            case Warned(message):
+                self.say(f"warning: {message}")
             case StateChanged(state, _):
                 self._bars.update(self._clients, note="training" if state == "running" else state)
             case Switched():
@@ -123,7 +112,7 @@ class Screen:
                 self._live.update(self._view(record))
 
     def say(self, message: str) -> None:
-        self._live.console.print(message, style="yellow")
+        self._live.console.print(printable(message), style="yellow")
 
     def _view(self, record: dict[str, Any] | None) -> Group:
         results = " · ".join(results_of(record)) if record else "no round finished yet"
@@ -157,12 +146,12 @@ class Stopping:
         self._say(f"{reason}: the clients at work finish and are kept, then a checkpoint is written.{leave}")
 
 
-def display(rounds: int, done: int, record: dict[str, Any] | None, drawn: bool | None) -> Display:
+def display(rounds: int, done: int, record: dict[str, Any] | None, drawn: bool | None) -> Lines | Bars:
     """Bars if `drawn`, lines if not; None leaves it to whether stderr is a terminal."""
     console = output.stderr(drawn=drawn is True)
     if drawn is False or not console.is_terminal:
         return Lines(rounds)
-    return Screen(rounds, done, record, console)
+    return Bars(rounds, done, record, console)
 
 
 def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], None]:

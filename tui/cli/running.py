@@ -9,7 +9,7 @@ import typer
 from checkpoints import SessionReader as Reader
 from checkpoints import UnfinishedRound
 from tui.cli import output
-from tui.common.errors import OutputClosed
+from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Mention = Callable[[str], str]
 def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:
     """Run an opened session to its end, or until a signal or the command `stop`.
 
-    Raises typer.Exit with 129, 130 or 143 after a signal.
+    Raises typer.Exit with 129, 130 or 143 after a signal, and with 6 when a client diverged and that was to stop it.
     """
     from simulator.sessions.signals import Signals
     from tui.cli import progress
@@ -49,7 +49,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
             raise
         output.tell(_closing(session, outcome, before, mention))
     if outcome.state == "stopped" and outcome.reason != "stop":
-        raise typer.Exit(signals.exit_code)
+        raise typer.Exit(signals.exit_code or DIVERGED)
 
 
 def mention(sessions_dir: Path | None, plugins: Sequence[Path] | None) -> Mention:
@@ -84,7 +84,7 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
     pairs: list[tuple[str, object]] = [
         (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),
-        ("kept", unfinished(reader)),
+        ("kept", unfinished(reader.unfinished_round())),
     ]
     if records:
         last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
@@ -106,9 +106,8 @@ def _why(outcome: "RunOutcome") -> str:
     return f", by {by}; its checkpoint is written"
 
 
-def unfinished(session: Reader) -> str | None:
+def unfinished(unfinished: UnfinishedRound | None) -> str | None:
     """What is kept of the round that a stop cut short, in words; None when nothing is."""
-    unfinished = session.unfinished_round()
     if unfinished is None:
         return None
     clients = kept_clients(unfinished)

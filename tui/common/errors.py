@@ -1,5 +1,6 @@
 """From an exception to what the user reads and the shell receives: one line on stderr, and an exit code."""
 
+import errno
 import sys
 import traceback
 
@@ -10,15 +11,25 @@ from presets import PresetError
 from simulator.errors import HtflError
 from tui.common.formatting import printable
 
-KNOWN = (HtflError, SessionUnreadable, DiskError, PresetError)
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Typer's base of all faults on the command line, which it keeps under a name that moved between versions."""
 
-BUG, USAGE_FAULT, NO_STORAGE, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 5, 130, 141
+BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 5, 6, 7, 130, 141
+CODES = (
+    "Exit codes: 0 done · 2 usage or configuration · 3 data · 4 the session cannot be opened, or nobody answers · "
+    "5 the disk refuses · 6 stopped since a client diverged · 7 not enough memory · 129, 130, 143 stopped by SIGHUP, "
+    "SIGINT, SIGTERM, with a checkpoint · 141 nobody reads the output · 1 a bug"
+)
+_OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "can't start new thread")
+"""How libraries say so in a RuntimeError."""
 
 
 class OutputClosed(Exception):
     """Whoever read our output has gone, as `head` does when it has seen enough."""
+
+
+class NoOutput(Exception):
+    """The process was started without standard output, as by `>&-`, and has something to write there."""
 
 
 def report(error: BaseException, debug: bool) -> int:
@@ -36,6 +47,13 @@ def explain(error: BaseException) -> tuple[str, int]:
     match error:
         case OutputClosed() | BrokenPipeError():
             return "", OUTPUT_CLOSED
+        case NoOutput():
+            return "standard output is closed: send it to a file, or to /dev/null.", OUTPUT_CLOSED
+        case _ if _is_of_memory(error):
+            return (
+                f"not enough memory ({_in_one_line(error)}). Free some, or use fewer --workers, a smaller "
+                "training.batch_size or fewer, smaller images; a run goes on with `htfl-sim resume`."
+            ), NO_MEMORY
         case KeyboardInterrupt() | typer.Abort():
             return "interrupted.", INTERRUPTED
         case HtflError() | SessionUnreadable() | DiskError() | PresetError():
@@ -50,6 +68,20 @@ def explain(error: BaseException) -> tuple[str, int]:
         f"this is a bug in htfl-sim ({kind}: {error}). Run it again with --debug to see where, and report it.",
         BUG,
     )
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    match error:
+        case MemoryError() | OSError(errno=errno.ENOMEM):
+            return True
+        case RuntimeError():
+            return any(words in str(error) for words in _OUT_OF_MEMORY)
+    return False
+
+
+def _in_one_line(error: BaseException) -> str:
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= 200 else f"{words[:199]}…"
 
 
 def _usage(error: Exception) -> str:

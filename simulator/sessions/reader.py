@@ -1,0 +1,76 @@
+"""Reading a session of this program: its JSON is what htfl-sim writes, or it is damaged. Needs no torch."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+from checkpoints import Damaged, Manifest, UnfinishedRound
+from simulator.nested import Raw
+from simulator.sessions import schema
+
+
+class SessionReader(checkpoints.SessionReader):
+    """A session directory, to look at; whatever it hands out has been checked as it was read."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
+        super().__init__(folder)
+        self._sound("session.json", schema.check_document, self.document)
+        self.clients: int = self.document["config"]["federation"]["clients"]
+
+    def manifest(self, round: int | None = None) -> Manifest:
+        manifest = super().manifest(round)
+        where = f"the checkpoint of round {manifest.round}"
+        self._sound(where, schema.check_history, manifest.history)
+        if manifest.record is not None:
+            self._sound(where, schema.check_record, manifest.record, self.clients)
+        return manifest
+
+    def records(self) -> list[Raw]:
+        records = super().records()
+        for number, record in enumerate(records, start=1):
+            where = f"line {number} of the ledger"
+            self._sound(where, schema.check_record, record, self.clients)
+            if record["round"] != number:
+                raise Damaged(f"{self.folder}: {where} is of round {record['round']}.")
+        return records
+
+    def record(self, round: int) -> Raw:
+        """The record of a round; raises Damaged when the ledger has none."""
+        records = self.records()
+        if not 1 <= round <= len(records):
+            raise Damaged(f"{self.folder}: the ledger has no round {round}; it has {len(records)}.")
+        return records[round - 1]
+
+    def events(self) -> list[Raw]:
+        return [event for event in super().events() if _fault_of(event) is None]
+
+    def event_faults(self) -> list[str]:
+        odd = [fault for event in super().events() if (fault := _fault_of(event)) is not None]
+        return super().event_faults() + odd
+
+    def unfinished_round(self) -> UnfinishedRound | None:
+        found = super().unfinished_round()
+        try:
+            if found is not None:
+                schema.check_unfinished(found.note)
+        except ValueError:
+            return None
+        return found
+
+    def _sound(self, where: str, check: Callable[..., None], *what: Any) -> None:
+        try:
+            check(*what)
+        except ValueError as fault:
+            raise Damaged(
+                f"{self.folder}: {where} is not what htfl-sim writes: {fault}. Restore it from a backup."
+            ) from fault
+
+
+def _fault_of(event: Raw) -> str | None:
+    try:
+        schema.check_event(event)
+    except ValueError as fault:
+        return f"the event '{event['event']}' at {event['at']} is not one that htfl-sim writes: {fault}."
+    return None

@@ -1,0 +1,173 @@
+"""What a session's JSON must look like to be shown, gone on with or compared: `checkpoints` knows nothing of it.
+
+Configurations are looked at here as far as listings need; whoever resumes a session reads them with `Config.read`.
+"""
+
+import re
+from typing import Any
+
+from checkpoints.layout import SHA256
+from checkpoints.schema import Keys, Shape, check, natural, positive, printable
+
+MAX_CLIENTS = 1_000_000
+MAX_ROUNDS = 999_999_999
+
+_ANY = re.compile(r"(?s).*")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def _share(value: Any) -> bool:
+    """A fraction of one, such as an accuracy; null where nothing was measured."""
+    return value is None or (type(value) in (int, float) and 0 <= value <= 1)
+
+
+def _clients(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MAX_CLIENTS
+
+
+def _rounds(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MAX_ROUNDS
+
+
+_SCALAR: Shape = (None, bool, int, float, str)
+_SECTION = Keys(_ANY, (*_SCALAR, [_SCALAR]))
+_METHOD: Shape = {"name": printable}
+_PLUGIN: Shape = (None, {"name": printable, "sha256": SHA256})
+_SETTINGS: Shape = {
+    "rounds": _rounds,
+    "training?": _SECTION,
+    "evaluation?": _SECTION,
+    "wire?": _SECTION,
+    "cka?": _SECTION,
+    "checkpoint?": _SECTION,
+}
+DOCUMENT: Shape = {
+    "config": {
+        **_SETTINGS,
+        "preset?": (None, printable),
+        "seed": int,
+        "method": _METHOD,
+        "data": {"dataset": printable},
+        "federation": {"clients": _clients, "group": (printable, [printable])},
+        "training": {},
+        "evaluation": {},
+        "checkpoint": {"keep_last": positive, "keep_every": (None, positive), "keep_best": bool},
+    },
+    "parent": (None, {"id": printable, "name": printable, "round": natural}),
+    "environment": Keys(_ANY, _SCALAR),
+    "data_fingerprint": printable,
+    "plugin": _PLUGIN,
+}
+_ENTRY: Shape = {
+    "from_round": positive,
+    "method": _METHOD,
+    "settings?": _SETTINGS,
+    "before?": printable,
+    "changes?": [str],
+    "adopted?": (None, str),
+    "command?": printable,
+    "plugin?": _PLUGIN,
+}
+_BYTES: Shape = {
+    **dict.fromkeys(("up", "down", "up_total", "down_total"), natural),
+    "per_client_up": [natural],
+    "per_client_down": [natural],
+    "by_tensor": Keys(_ANY, natural),
+}
+_CKA: Shape = {
+    "layers": Keys(_ANY, (None, float)),
+    "matrix": Keys(_ANY, [[(None, float)]]),
+    "order?": [printable],
+}
+_RECORD: Shape = {
+    "round": positive,
+    "method": printable,
+    "participants": [natural],
+    "diverged?": [natural],
+    "dropped?": [natural],
+    "accuracy": {
+        **dict.fromkeys(("mean", "std", "weighted", "min", "max", "best_mean"), _share),
+        "per_client": [_share],
+    },
+    "loss": {"mean": (None, float), "per_client": [(None, float)]},
+    "bytes": _BYTES,
+    "params": {"up": natural, "down": natural},
+    "flops": {"clients": natural, "server": natural, "total": natural},
+    "cka?": (None, _CKA),
+    "method_metrics": dict,
+    "timing": {"seconds": float, "train": float, "evaluate": float, "checkpoint": float, "at": printable},
+}
+_EVENTS: dict[str, Shape] = {
+    "switched": {
+        "round": natural,
+        "method": printable,
+        "before": printable,
+        "changes": [str],
+        "adopted": str,
+        "command?": printable,
+    },
+    "warning": {"message": str},
+}
+_UNFINISHED: Shape = {
+    "history": [dict],
+    "clients": Keys(_NUMBER, {"losses": [[(str, float)]], "flops": natural}),
+}
+
+
+def check_document(document: dict[str, Any]) -> None:
+    """session.json; raises ValueError, saying what is wrong and where."""
+    check(document, DOCUMENT)
+    for name in (
+        "method",
+        "data",
+        "federation",
+        "training",
+        "evaluation",
+        "checkpoint",
+        "runtime",
+        "wire",
+        "cka",
+    ):
+        if name in document["config"]:
+            check(document["config"][name], _SECTION, f"config.{name}")
+
+
+def check_history(history: list[dict[str, Any]]) -> None:
+    """A checkpoint's history: what was in force from which round on; raises ValueError."""
+    check(history, [_ENTRY], "history")
+    for number, entry in enumerate(history):
+        where = f"history[{number}]"
+        check(entry["method"], _SECTION, f"{where}.method")
+        if "before" in entry:
+            check(entry, {"changes": [str], "adopted": (None, str)}, where)
+    rounds = [entry["from_round"] for entry in history]
+    if rounds != sorted(rounds) or rounds[:1] not in ([], [1]):
+        raise ValueError("history does not go on from round 1")
+
+
+def check_record(record: dict[str, Any], clients: int) -> None:
+    """A ledger record of a session of so many clients; raises ValueError."""
+    check(record, _RECORD)
+    lists = {
+        "accuracy.per_client": record["accuracy"]["per_client"],
+        "loss.per_client": record["loss"]["per_client"],
+        "bytes.per_client_up": record["bytes"]["per_client_up"],
+        "bytes.per_client_down": record["bytes"]["per_client_down"],
+    }
+    for where, values in lists.items():
+        if len(values) != clients:
+            raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
+    for where in ("participants", "diverged", "dropped"):
+        if any(client >= clients for client in record.get(where, ())):
+            raise ValueError(f"{where} names a client that is none of {clients}")
+
+
+def check_event(event: dict[str, Any]) -> None:
+    """An operator event; raises ValueError."""
+    check(event, {"round?": natural})
+    check(event, _EVENTS.get(event["event"], {}))
+
+
+def check_unfinished(note: dict[str, Any]) -> None:
+    """What is noted of an unfinished round's clients; raises ValueError."""
+    check(note, _UNFINISHED)

@@ -1,0 +1,122 @@
+"""What a process can run out of, each said in its own sentence and with its own exit code."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+from checkpoints import Store, files
+from tests import federations
+from tests.checkpoints.disk import Recording
+from tests.cli.conftest import TINY, call
+from tests.reliability.sessions import (
+    configuration,
+    messages,
+    mounted,
+    rounds,
+    start,
+    wait_until,
+)
+from tui.common.errors import explain
+
+RUN = ("run", *TINY, "--rounds=3", "--session=s", "--method=fedlora")
+
+
+def test_a_file_system_without_inodes_is_not_called_full(tmp_path: Path) -> None:
+    """Room for bytes there is; a round of this run makes some files, and eighty is what there can be."""
+    small = tmp_path / "small"
+    assert call(*RUN, "--sessions-dir", tmp_path).code == 0
+    with mounted(small, "-t", "tmpfs", "-o", "size=100m,nr_inodes=80", "tmpfs"):
+        keep_all = "--set=checkpoint.keep_last=99"
+        result = call(*RUN, "--rounds=60", keep_all, "--sessions-dir", small)
+        assert result.code == 5
+        said = result.err.splitlines()[-1]
+        assert "the file system can hold no more files: its inodes are used up" in said
+        assert "no space left" not in said and "Remove some files" in said
+        assert checkpoints.SessionReader(small / "s").rounds()[-1] >= 1
+
+        subprocess.run(["mount", "-o", "remount,nr_inodes=10000", small], check=True)
+        assert call("resume", "s", "--rounds=3", "--sessions-dir", small).code in (0, 2)
+        assert [f for f in checkpoints.verify(small / "s") if f.severity == "damage"] == []
+
+
+def test_memory_that_does_not_suffice_is_said_with_what_to_do(tmp_path: Path) -> None:
+    """Digits scaled to 6,000 pixels would take 65 GB; the process may have 1 GB more than it begins with."""
+    probe = "import simulator.builder, sklearn.datasets; print(open('/proc/self/status').read())"
+    found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
+    begins_with = int(found.split("VmPeak:")[1].split()[0])  # KiB
+    limited = ("bash", "-c", f'ulimit -v {begins_with + (1 << 20)}; exec "$@"', "bash")
+    process = start(tmp_path, *RUN, "--set=data.size=6000", "--set=data.rgb=true", before=limited)
+    assert process.wait(timeout=120) == 7, messages(tmp_path)
+    said = messages(tmp_path).splitlines()[-1]
+    assert said.startswith("error: not enough memory (") and "fewer --workers" in said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(12, "Cannot allocate memory"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried…"
+        ),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("can't start new thread"),
+    ],
+    ids=["python", "system", "torch", "cuda", "threads"],
+)
+def test_whoever_says_that_memory_is_short_it_is_no_bug(error: Exception) -> None:
+    message, code = explain(error)
+    assert code == 7 and message.startswith("not enough memory (")
+
+
+def closed(*redirections: str) -> tuple[str, ...]:
+    return ("bash", "-c", f'exec "$@" {" ".join(redirections)}', "bash")
+
+
+def test_a_closed_standard_output_is_said_where_something_was_to_go_there(tmp_path: Path) -> None:
+    assert call(*RUN, "--sessions-dir", tmp_path).code == 0
+    for command in (["sessions"], ["show", "s", "--json"]):
+        assert start(tmp_path, *command, before=closed(">&-")).wait(timeout=60) == 141
+        assert messages(tmp_path).splitlines()[-1].startswith("error: standard output is closed")
+    assert "bug" not in messages(tmp_path)
+
+
+def test_a_run_with_all_standard_streams_closed_writes_into_no_file_of_its_own(tmp_path: Path) -> None:
+    """Its first files would get the numbers 0, 1 and 2, and whatever prints would print into them."""
+    assert call(*RUN, "--session=alone", "--sessions-dir", tmp_path).code == 0
+    assert start(tmp_path, *RUN, before=closed("<&-", ">&-", "2>&-")).wait(timeout=120) == 0
+    assert checkpoints.verify(tmp_path / "s") == []
+    assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
+
+
+def test_a_heartbeat_that_stands_still_is_not_said_to_move(tmp_path: Path) -> None:
+    config = configuration(tmp_path, "fedlora", 100_000)
+    run = start(tmp_path, "run", "--config", config, "--session", "s")
+    try:
+        wait_until(lambda: rounds(tmp_path / "s") >= 1, run)
+        run.send_signal(signal.SIGSTOP)
+        result = call("pause", "s", "--timeout=4", "--sessions-dir", tmp_path)
+        run.send_signal(signal.SIGCONT)
+    finally:
+        run.kill()
+        run.wait()
+    assert result.code == 4
+    assert "its heartbeat stands still at " in result.err and "still moves" not in result.err
+
+
+def test_the_folder_that_holds_a_new_sessions_folder_is_flushed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that keeps what was flushed and nothing else has the session, at the end of all its folders."""
+    disk = Recording(tmp_path, 10**9)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "os", disk)
+        Store.create(tmp_path / "new" / "sessions" / "s", {}).close()
+    disk.crash_into(tmp_path / "after", lambda _: 0)
+    assert (tmp_path / "after" / "new" / "sessions" / "s" / "session.json").is_file()
+    with Store.open(tmp_path / "after" / "new" / "sessions" / "s") as store:
+        assert store.round is None

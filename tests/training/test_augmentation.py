@@ -1,0 +1,87 @@
+"""Augmentation by hand: what each change does to one image, given what was drawn."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from simulator.training import augmentation
+from tests import federations
+
+
+def given(monkeypatch: pytest.MonkeyPatch, *draws: Sequence[float]) -> None:
+    """Let the draws be these: a row for each quantity, a column for each image."""
+    monkeypatch.setattr(augmentation, "_uniform", lambda count, x, stream: torch.tensor(draws))
+
+
+def counted(side: int, images: int = 1) -> Tensor:
+    """Images [images, 1, side, side] whose pixels are numbered from 1, row by row."""
+    one = torch.arange(1.0, side * side + 1).reshape(1, 1, side, side)
+    return one.expand(images, -1, -1, -1)
+
+
+STREAM = torch.Generator()
+
+
+def test_a_flip_mirrors_from_left_to_right_when_the_draw_is_below_a_half(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given(monkeypatch, [0.4, 0.6])
+    first, second = augmentation.flip(counted(2, 2), STREAM)
+    assert first[0].tolist() == [[2, 1], [4, 3]]
+    assert second[0].tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_crop_is_a_window_in_the_image_with_a_border_of_four_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of nine places each way the middle one (0.5 · 9 = 4) is the image; one further down and to the left shifts it."""
+    given(monkeypatch, [0.5, 0.6, 0.0], [0.5, 0.4, 0.0])
+    same, shifted, corner = augmentation.crop(counted(2, 3), STREAM)
+    assert same[0].tolist() == [[1, 2], [3, 4]]
+    assert shifted[0].tolist() == [[0, 3], [0, 0]]
+    assert corner[0].tolist() == [[0, 0], [0, 0]]
+
+
+def test_cutout_zeroes_a_square_of_half_the_side_around_a_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four pixels: two by two around pixel (2, 2) are rows and columns 1 and 2; around (0, 0) one lies inside."""
+    given(monkeypatch, [0.5, 0.0], [0.5, 0.0])
+    inside, corner = augmentation.cutout(counted(4, 2), STREAM)
+    assert (inside[0] == 0).nonzero().tolist() == [[1, 1], [1, 2], [2, 1], [2, 2]]
+    assert (corner[0] == 0).nonzero().tolist() == [[0, 0]]
+
+
+def test_erasing_zeroes_a_rectangle_of_the_drawn_area_shape_and_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """10×10: the largest area, 20, and the largest ratio, 2: √40 ≈ 6 tall and √10 ≈ 3 wide; placed in the upper left
+    corner. The second image is not chosen."""
+    given(monkeypatch, [0.0, 0.9], [1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0])
+    erased, whole = augmentation.erase(counted(10, 2), STREAM)
+    zeros = (erased[0] == 0).nonzero()
+    assert len(zeros) == 18
+    assert zeros.max(0).values.tolist() == [5, 2]
+    assert (whole != 0).all()
+
+
+def test_changes_come_in_the_order_in_which_they_are_named() -> None:
+    x = torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+    def seen(*kinds: str) -> Tensor:
+        return augmentation.augmented(x, kinds, torch.Generator().manual_seed(1))
+
+    assert torch.equal(seen(), x)
+    assert torch.equal(seen("crop", "flip"), seen("crop", "flip"))
+    assert not torch.equal(seen("crop", "flip"), seen("flip", "crop"))
+
+
+def test_training_is_augmented_by_keyed_draws_and_evaluation_is_not() -> None:
+    """The same bits with one worker and two, other bits than without; and what does not train is not touched."""
+
+    def after(workers: int, augment: list[str]) -> dict[str, object]:
+        settings = federations.config(
+            "fedavg", training={"augment": augment, "epochs": 2}, runtime={"workers": workers}
+        )
+        return federations.state_bits(federations.run(federations.built(settings).engine, 2))
+
+    every = ["crop", "flip", "cutout", "erase"]
+    assert after(1, every) == after(2, every) != after(1, [])
