@@ -12,6 +12,9 @@ from simulator.models import Network, slices
 LayerOf = Callable[[Network], str]
 """Which of a network's representations is meant."""
 
+NESTED_WIDTHS = ("heterofl_resnet", "heterofl_cnn", "htm5")
+"""Groups for those that ask which models nest; any other may too."""
+
 
 def same_head(federation: Federation) -> str | None:
     """Every client's head is one linear layer from the same K features to the same C classes."""
@@ -59,7 +62,10 @@ def nested_widths(federation: Federation) -> str | None:
     largest = federation.architectures[federation.largest]
     for client in federation.clients:
         if (why := slices.misfit(largest, federation.architecture_of(client))) is not None:
-            return f"needs widths that nest: {client} {why}; the largest is {federation.largest}"
+            return (
+                f"needs widths that nest: {client} {why}; the largest is {federation.largest}. "
+                f"Groups made of such widths are {', '.join(NESTED_WIDTHS)}"
+            )
     return None
 
 

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator import methods
+from simulator import methods, models
 from simulator.errors import ConfigError
-from simulator.methods import Uplink
+from simulator.methods import Uplink, needs
 from simulator.methods.heterofl import HeteroFL, masked
 from simulator.models import ImageShape, Network, slices
 from simulator.tensors import part
@@ -181,6 +181,13 @@ def test_models_that_do_not_nest_are_refused_by_client_and_reason(
         method(architectures).check()
 
 
+def test_the_refusal_says_which_groups_there_are() -> None:
+    with pytest.raises(
+        ConfigError, match="such widths are heterofl_resnet, heterofl_cnn, htm5. Choose another"
+    ):
+        method(["tiny_cnn", "tiny_mlp"]).check()
+
+
 def test_layers_whose_rows_cannot_be_cut_are_refused() -> None:
     """The rows of a transformer's qkv are those of q, k and v: a part of the first of them is no narrower layer."""
     why = slices.misfit(_Plain(6), _Plain(3))
@@ -197,11 +204,10 @@ def test_widths_of_one_architecture_are_accepted_in_any_order(group: list[str]) 
     method(group).check()
 
 
-def test_htm5_nests_too() -> None:
-    """CNN-2 … CNN-5 have fewer filters or rows than CNN-1 and are otherwise its equals."""
-    federation = federations.federation(
-        [f"cnn{number}" for number in range(1, 6)], shape=ImageShape(3, 32, 32)
-    )
+@pytest.mark.parametrize("group", needs.NESTED_WIDTHS)
+def test_the_groups_that_are_offered_nest(group: str) -> None:
+    """In HtM5 too CNN-2 … CNN-5 have fewer filters or rows than CNN-1 and are otherwise its equals."""
+    federation = federations.federation(models.members(group), shape=ImageShape(3, 32, 32))
     HeteroFL(federations.config("heterofl").method, federation).check()
 
 
