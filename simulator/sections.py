@@ -19,7 +19,8 @@ class DataConfig(Section):
     """Which images there are and how they are divided over the clients."""
 
     dataset: str = Field(
-        "digits", description="a name from `htfl-sim datasets`, a folder of class folders, or an .npz"
+        "digits",
+        description="a name from `htfl-sim datasets`, a folder of class folders or of domains' folders, or an .npz",
     )
     partition: Literal["pathological", "dirichlet", "iid", "indices"] = "pathological"
     indices: str | None = Field(
@@ -27,6 +28,11 @@ class DataConfig(Section):
         description="indices: a JSON file with every client's train, eval and test images (docs/your-own.md)",
     )
     classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
+    domains_per_client: int | None = Field(
+        None,
+        ge=1,
+        description="of how many domains each client's images are, divided domain by domain; default: any",
+    )
     alpha: float = Field(0.5, gt=0, description="dirichlet: concentration of the classes' shares")
     cap: bool = Field(
         True, description="dirichlet: who has a fair share takes nothing of the classes that follow (FedDF)"
@@ -60,6 +66,17 @@ class DataConfig(Section):
             )
         if self.indices is not None and self.limit is not None:
             raise ValueError("limit would give other images the indices' numbers; leave it out")
+        if self.indices is not None and self.domains_per_client is not None:
+            raise ValueError("domains_per_client says nothing beside indices; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _classes_are_dealt_once(self) -> "DataConfig":
+        if self.partition == "pathological" and (self.domains_per_client or 1) > 1:
+            raise ValueError(
+                "partition 'pathological' deals out classes domain by domain, so that clients of several domains would "
+                "hold more of them than classes_per_client; use domains_per_client 1, or partition 'iid' or 'dirichlet'"
+            )
         return self
 
     @field_validator("split")

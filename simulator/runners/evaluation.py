@@ -91,10 +91,11 @@ def _asked(context: TrainingContext, info: ClientInfo, parts: Sequence[str]) -> 
 
 
 def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
-    """The client, about to answer."""
+    """The client, about to answer: nothing of what it does here is kept."""
     local = LocalClient(context, info, round, job.tensors)
     if job.payload is not None:
         hooks.receive(local, job.payload)
+    hooks.before_answering(local)
     local.nets.eval()
     return local
 

@@ -103,6 +103,10 @@ def test_a_missing_file_is_refused() -> None:
         ({"partition": "indices"}, "belong together"),
         ({"indices": "mine.json"}, "belong together"),
         ({"partition": "indices", "indices": "mine.json", "limit": 5}, "limit would give other images"),
+        (
+            {"partition": "indices", "indices": "mine.json", "domains_per_client": 1},
+            "says nothing beside indices",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(data: dict[str, Any], why: str) -> None:
