@@ -6,10 +6,11 @@ from typing import Any
 from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
 from simulator.builder import Built
 from simulator.engine import State
-from simulator.runners.base import LocalUpdate
+from simulator.methods.hooks import Hooks
+from simulator.runners.base import Job, LocalUpdate
+from simulator.runners.local import prepare
 from simulator.sessions.schema import check_unfinished
 from simulator.sessions.states import specs
-from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 
@@ -83,11 +84,14 @@ def _uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSp
     None where a method's hooks do not bear that.
     """
     info, round = built.federation.clients[client], state.round + 1
-    context = TrainingContext(built.federation, built.data, FlopCache())
-    local = LocalClient(context, info, round, state.clients[client])
+    hooks, context = (
+        Hooks(built.method, built.federation),
+        TrainingContext(built.federation, built.data, FlopCache()),
+    )
     try:
-        built.method.receive(local, built.method.downlink(round, state.server, info))
-        built.method.phases(local)
-        return specs(built.method.uplink(local))
+        payload = {name: tensor.clone() for name, tensor in hooks.downlink(round, state.server, info).items()}
+        prepared = prepare(hooks, context, info, round, Job(state.clients[client], payload))
+        uplink, _ = hooks.uplink(prepared.local, state.clients[client])
     except Exception:
         return None
+    return specs(uplink)
