@@ -1,6 +1,7 @@
 """`htfl-sim show`: one session in full."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from simulator.analysis import static_names
 from simulator.analysis.summary import Summary
 from simulator.analysis.well_formed import well_formed
 from simulator.nested import toml_value
+from simulator.sessions.reader import SessionReader
 from tui.cli import options, output, running
 from tui.cli.resume import described
 from tui.common import folders, formatting
@@ -65,6 +67,8 @@ class Page:
     """The newest checkpoint's: what was in force from which round on."""
     children: list[dict[str, Any]]
     """The forks beside it, each with its name and the round."""
+    faults: list[str]
+    """What of the events cannot be read, as sentences."""
     pending: list[Command]
     unfinished: UnfinishedRound | None
     kept: str | None
@@ -72,7 +76,7 @@ class Page:
     @classmethod
     def read(cls, folder: Path, round: int | None) -> "Page":
         """Raises SessionUnreadable when the session is damaged or has no record of the round."""
-        reader = checkpoints.SessionReader(folder)
+        reader = SessionReader(folder)
         records = reader.records()
         summary = Summary.read(folder, sized=True)
         if summary.error:
@@ -86,6 +90,7 @@ class Page:
             reader.rounds(),
             reader.manifest().history if reader.rounds() else [],
             _children(folder, str(reader.document.get("id"))),
+            reader.event_faults(),
             checkpoints.pending(folder),
             reader.unfinished_round(),
             running.unfinished(reader),
@@ -107,6 +112,7 @@ class Page:
             "clients": self._clients(),
             "checkpoints": self.checkpoints,
             "events": self.events,
+            "event_faults": self.faults,
         }
 
     def parts(self) -> list[Any]:
@@ -133,6 +139,7 @@ class Page:
         parts += [
             output.heading("Events"),
             output.table(["at", "event", ""], map(_event, self.events[-EVENTS_SHOWN:])),
+            *(f"damaged: {fault}" for fault in self.faults[:EVENTS_SHOWN]),
         ]
         return parts
 
@@ -229,11 +236,13 @@ def _chosen(folder: Path, records: list[dict[str, Any]], round: int | None) -> d
 
 def _children(folder: Path, id: str) -> list[dict[str, Any]]:
     """The forks of a session that lie in the same folder."""
-    found = []
-    for path in checkpoints.sessions(folder.resolve().parent):
+    found, beside = [], []
+    with suppress(DiskError):  # a folder that may be entered and not listed
+        beside = checkpoints.sessions(folder.resolve().parent)
+    for path in beside:
         try:
-            parent = checkpoints.SessionReader(path).parent
-        except (SessionUnreadable, DiskError):
+            parent = SessionReader(path).parent
+        except (SessionUnreadable, DiskError, OSError):
             continue  # `sessions` calls it damaged
         if isinstance(parent, dict) and parent.get("id") == id:
             found.append({"name": path.name, "round": parent.get("round")})

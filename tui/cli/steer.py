@@ -9,6 +9,7 @@ import typer
 import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.errors import ConfigError
+from simulator.sessions.reader import SessionReader
 from tui.cli import completion, mailbox, options, output, similarity
 from tui.common import folders
 
@@ -111,7 +112,7 @@ def checkpoint(
       htfl-sim checkpoint mu07 --cka
       htfl-sim checkpoint mu07 --cka --round 40 --json > similarity.json
     """
-    reader = checkpoints.SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
+    reader = SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
     if round is not None and not cka:
         raise ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
     if cka and (round is not None or not reader.alive()):
@@ -160,7 +161,7 @@ def switch(
     """
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     options.load_plugins(plugin)
-    reader = checkpoints.SessionReader(folder)
+    reader = SessionReader(folder)
     arguments = {"method": method, "set": list(assignments or ())}
     if reader.alive():
         _report(reader, *_ask_switch(reader, arguments, wait, timeout), as_json)
@@ -182,7 +183,7 @@ def ask_to_go_on(reader: checkpoints.SessionReader, timeout: float | None = None
 
 def _live(name: str, folder: Any, what: str) -> checkpoints.SessionReader:
     """The session to steer; raises SessionError when nobody runs it."""
-    reader = checkpoints.SessionReader(folders.session_folder(name, folder))
+    reader = SessionReader(folders.session_folder(name, folder))
     if not reader.alive():
         mailbox.refuse_idle(reader, what)
     return reader
