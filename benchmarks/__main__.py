@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -52,7 +53,7 @@ def matrix_rate() -> float:
     return WORKERS * repeats * 2 * SIDE**3 / (time.perf_counter() - began)
 
 
-def rounds(method: str, folder: Path) -> list[dict]:
+def rounds(method: str, folder: Path) -> list[dict[str, Any]]:
     """The records of a session's rounds, each with the seconds between its end and the end of the one before."""
     raw = merged(
         presets.load(f"{method}_htm5").config,
@@ -63,7 +64,7 @@ def rounds(method: str, folder: Path) -> list[dict]:
             "runtime": {"device": "cpu", "workers": WORKERS},
         },
     )
-    records: list[dict] = []
+    records: list[dict[str, Any]] = []
     ended = time.perf_counter()
 
     def note(event: Event) -> None:

@@ -64,8 +64,8 @@ def seconds(way: str, folder: Path, rounds: int) -> list[float]:
         with in_terminal("tui", "--no-tour", *RUN, *where):
             await_rounds(folder / "run", rounds)
     else:
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        run = subprocess.Popen([COMMAND, "run", *RUN, *where], **quiet)
+        nowhere = subprocess.DEVNULL
+        run = subprocess.Popen([COMMAND, "run", *RUN, *where], stdout=nowhere, stderr=nowhere)
         if way == "an app attached":
             await_rounds(folder / "run", 1)
             with in_terminal("tui", "--no-tour", "--sessions-dir", str(folder), "--session", "run"):
@@ -78,8 +78,7 @@ def seconds(way: str, folder: Path, rounds: int) -> list[float]:
 def await_rounds(session: Path, rounds: int) -> None:
     """Until so many rounds are in the ledger."""
     for _ in range(3600):
-        ledger = session / "ledger.jsonl"
-        if ledger.exists() and ledger.read_bytes().count(b"\n") >= rounds:
+        if checkpoints.is_session(session) and len(checkpoints.SessionReader(session).records()) >= rounds:
             return
         time.sleep(0.5)
     raise SystemExit(f"{session} did not get to round {rounds} within half an hour")

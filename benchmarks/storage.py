@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,8 @@ def many_sessions() -> Table:
 
 def _ways(folder: Path, found: list[Path]) -> dict[str, Callable[[], object]]:
     def command(*arguments: str) -> Callable[[], object]:
-        whole = [COMMAND, *arguments, "--sessions-dir", folder]
-        return lambda: subprocess.run(whole, check=True, capture_output=True)
+        whole = [COMMAND, *arguments, "--sessions-dir", str(folder)]
+        return partial(subprocess.run, whole, check=True, capture_output=True)
 
     return {
         "`htfl-sim sessions`": command("sessions"),
@@ -191,7 +192,7 @@ def pause_latency() -> Table:
         session = folder / "s"
         run = _start_run(folder)
         try:
-            _await(lambda: (session / "manifests" / "000002.json").exists(), run)
+            _await(lambda: len(_kept(session)) >= 2, run)
             reader = checkpoints.SessionReader(session)
             train = [record["timing"]["train"] for record in reader.records()[1:]]
             round = statistics.median(train)
@@ -200,7 +201,7 @@ def pause_latency() -> Table:
                 time.sleep(float(draw.uniform(0.2, 1.2)) * round)
                 began = time.perf_counter()
                 command = checkpoints.post(session, "pause")
-                _await(lambda id=command.id: checkpoints.answer(session, id) is not None, run)
+                _await(partial(_answered, session, command.id), run)
                 waits.append(time.perf_counter() - began)
                 checkpoints.post(session, "resume")
         finally:
@@ -214,6 +215,15 @@ def pause_latency() -> Table:
         f"{round:.2f} s",
     )
     return table
+
+
+def _kept(session: Path) -> list[int]:
+    """The rounds whose checkpoint is there."""
+    return checkpoints.SessionReader(session).rounds() if checkpoints.is_session(session) else []
+
+
+def _answered(session: Path, command: str) -> bool:
+    return checkpoints.answer(session, command) is not None
 
 
 def _start_run(folder: Path) -> subprocess.Popen[bytes]:

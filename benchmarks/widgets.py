@@ -19,7 +19,7 @@ from textual.geometry import Region
 from textual.widget import Widget
 
 from tui.app.charts.canvas import Array
-from tui.app.charts.figure import Band, Mark, Series
+from tui.app.charts.figure import Band, Figure, Mark, Series
 from tui.app.charts.glyphs import GLYPHS
 from tui.app.charts.table import Row
 from tui.app.panels.client_rows import COLUMNS, client_row
@@ -74,18 +74,19 @@ def curves(turn: int) -> Array:
 
 def chart_cases() -> list[Case]:
     """A band with a mean and three pinned clients; all lines."""
-    banded, crowded = LineChart(y_range=(0, 1)), LineChart(y_range=(0, 1), crowd="clients")
+    banded, crowded = LineChart(), LineChart()
 
     def band(turn: int) -> Callable[[], None]:
         y = curves(turn)
         low, high = np.quantile(y, (0.1, 0.9), axis=0)
         pinned = [Series(f"client {one}", y[one], pinned=True) for one in range(3)]
         mean = Series("mean", y.mean(axis=0), pinned=True)
-        return lambda: banded.show([mean, *pinned], Band("10–90 %", low, high), [Mark(200, "fedgh")])
+        figure = Figure([mean, *pinned], Band("10–90 %", low, high), [Mark(200, "fedgh")], y_range=(0, 1))
+        return lambda: banded.show(figure)
 
     def crowd(turn: int) -> Callable[[], None]:
         lines = [Series(f"client {one}", y, pinned=one < 3) for one, y in enumerate(curves(turn))]
-        return lambda: crowded.show(lines)
+        return lambda: crowded.show(Figure(lines, y_range=(0, 1), crowd="clients"))
 
     return [
         Case("LineChart: band, mean, 3 pinned × 500", banded, band),
@@ -95,7 +96,8 @@ def chart_cases() -> list[Case]:
 
 def heat_case(clustered: bool) -> Case:
     """A 100 × 100 matrix, all of it new each turn."""
-    heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"), clustered=clustered)
+    heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"))
+    heatmap.clustered = clustered
 
     def data(turn: int) -> Callable[[], None]:
         features = np.random.default_rng(turn).normal(size=(CLIENTS, 6))

@@ -4,15 +4,28 @@ This room knows TOML and nothing else: a preset's `config` is nested raw values,
 to read and judge. Listing them all takes a blink and imports only the standard library.
 """
 
-import copy
 import difflib
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from presets.family import Preset, Reference, read
+from presets.family import Preset, Profile, Raw, Reference, layered, read
 
-__all__ = ["Group", "Preset", "PresetError", "Reference", "all", "groups", "load", "names"]
+__all__ = [
+    "PAPER",
+    "Group",
+    "Preset",
+    "PresetError",
+    "Profile",
+    "Reference",
+    "all",
+    "groups",
+    "load",
+    "names",
+]
+
+PAPER = "paper"
+"""The profile of every preset: what the paper's text says."""
 
 FAMILIES = ("quickstart", "cifar", "fedl2g", "inco", "case_study")  # in the order in which they are listed
 
@@ -37,15 +50,20 @@ def names() -> list[str]:
     return list(_catalogue())
 
 
-def load(name: str) -> Preset:
-    """The preset of this name; its `config` is the caller's to change. PresetError if there is none."""
+def load(name: str, profile: str = PAPER) -> Preset:
+    """The preset of this name in a profile; its `config` is the caller's to change. PresetError if there is none."""
     catalogue = _catalogue()
     if name not in catalogue:
         near = difflib.get_close_matches(name, catalogue, n=1, cutoff=0.5)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise PresetError(f"unknown preset '{name}'.{hint} See `htfl-sim presets`.")
     preset = catalogue[name]
-    return replace(preset, config=copy.deepcopy(preset.config))
+    known: dict[str, Raw] = {PAPER: {}, **{each.name: each.config for each in preset.profiles}}
+    if profile not in known:
+        raise PresetError(
+            f"preset '{name}' has no profile '{profile}'; it has {', '.join(known)}. See `htfl-sim presets {name}`."
+        )
+    return replace(preset, config=layered([preset.config, known[profile]]))
 
 
 def all() -> list[Preset]:

@@ -6,6 +6,8 @@ begin every preset's. Then, each as needed:
 - `axes.<axis>.<option>` with `title`, `suffix` and `config`: a preset is one option of every axis, whose titles and
   suffixes it joins (the key stands in for a suffix that is not given; either may be empty);
 - `combination` entries with `where` (options by axis) and `config`: patches for options that meet;
+- `profile` entries with a `name`, `where`, `source` and `config`: what else a preset sets when it is asked for in that
+  profile. Without one it is the paper's own ("paper"): what the text says, its gaps filled as the file says;
 - `printed` entries: the tables of papers, giving presets the accuracies to compare themselves with. A cell belongs
   to the preset of its row, its column and `where`; on an axis that none of them names, of the first option. A cell
   is a number, "-" for a run that the paper says failed to converge, or "n/a" where it prints nothing;
@@ -50,6 +52,15 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """Another reading of an experiment: its name, the keys it sets over the preset's own, and where they were read."""
+
+    name: str
+    config: Raw
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Preset:
     """A named experiment: the configuration keys it sets, and the printed results it can be held to."""
 
@@ -57,6 +68,8 @@ class Preset:
     title: str
     config: Raw
     paper: tuple[Reference, ...] = ()
+    profiles: tuple["Profile", ...] = ()
+    """What else there is than the paper's own settings."""
 
 
 def read(path: Path) -> list[Preset]:
@@ -83,8 +96,24 @@ def _preset(family: Raw, choice: Choice, references: Iterable[Reference]) -> Pre
     return Preset(
         name="_".join(part for part in [family.get("name", ""), *suffixes] if part),
         title=", ".join(part for part in [family.get("title", ""), *titles] if part),
-        config=_layered(part.get("config", {}) for part in [family, *options.values(), *combinations]),
+        config=layered(part.get("config", {}) for part in [family, *options.values(), *combinations]),
         paper=tuple(references),
+        profiles=_profiles(entry for entry in family.get("profile", []) if _meets(choice, entry["where"])),
+    )
+
+
+def _profiles(entries: Iterable[Raw]) -> tuple[Profile, ...]:
+    """The entries that meet a preset, those of one name laid over one another."""
+    by_name: dict[str, list[Raw]] = {}
+    for entry in entries:
+        by_name.setdefault(entry["name"], []).append(entry)
+    return tuple(
+        Profile(
+            name,
+            layered(entry["config"] for entry in found),
+            tuple(dict.fromkeys(entry["source"] for entry in found)),
+        )
+        for name, found in by_name.items()
     )
 
 
@@ -125,18 +154,22 @@ def _choices(axes: Mapping[str, Iterable[str]]) -> list[Choice]:
     return [dict(zip(axes, options, strict=True)) for options in itertools.product(*axes.values())]
 
 
-def _meets(choice: Choice, where: Choice) -> bool:
-    return all(choice[axis] == option for axis, option in where.items())
+def _meets(choice: Choice, where: Mapping[str, str | list[str]]) -> bool:
+    """Whether a choice has, on every axis named, the option or one of the options."""
+    return all(
+        choice[axis] in (options if isinstance(options, list) else [options])
+        for axis, options in where.items()
+    )
 
 
-def _layered(patches: Iterable[Raw]) -> Raw:
+def layered(patches: Iterable[Raw]) -> Raw:
     """The patches laid over one another, section by section, the later ones on top."""
     result: Raw = {}
     for patch in patches:
         for key, value in patch.items():
             below = result.get(key)
             if isinstance(below, dict) and isinstance(value, dict):
-                result[key] = _layered([below, value])
+                result[key] = layered([below, value])
             else:
                 result[key] = copy.deepcopy(value)
     return result

@@ -42,6 +42,7 @@ class Config(Section):
     """A whole run. Everything that decides its result is in here, with the data's fingerprint beside it."""
 
     preset: str | None = Field(None, description="the preset it was made from, for the record")
+    profile: str | None = Field(None, description="the profile of that preset; default: the paper's")
     seed: int = Field(0, ge=0, lt=2**63)
     rounds: int = Field(20, ge=1, description="communication rounds T")
     method: Annotated[SerializeAsAny[MethodConfig], BeforeValidator(_read_method)]

@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from importlib import resources
 
 import simulator
 
@@ -16,3 +17,8 @@ def test_every_public_name_is_what_it_says_even_after_its_module_was_imported() 
 def test_reading_a_configuration_module_loads_no_torch() -> None:
     code = "import sys, simulator.config, presets, checkpoints; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_package_says_that_it_is_typed() -> None:
+    for package in ("checkpoints", "presets", "simulator", "tui"):
+        assert resources.files(package).joinpath("py.typed").is_file()

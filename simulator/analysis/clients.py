@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.analysis.curves import Array, Curves, Record
+from simulator.analysis.static_names import assigned
 
 
 def change(curves: Curves) -> Array:
@@ -21,6 +22,40 @@ def best(values: Array) -> tuple[float, int]:
         return float("nan"), 0
     place = int(np.nanargmax(values))
     return float(values[place]), place + 1
+
+
+@dataclass(frozen=True)
+class ClientResult:
+    """A client after a round. model: None for one of a group not known here; accuracy (0…1), loss: None where the round
+    has none; up, down: bytes."""
+
+    client: int
+    model: str | None
+    accuracy: float | None
+    loss: float | None
+    up: int
+    down: int
+    took_part: bool
+    diverged: bool
+    dropped: bool
+
+
+def results(record: Record, group: object) -> list[ClientResult]:
+    """Every client of a round, by number; `group` is federation.group of the settings."""
+    return [
+        ClientResult(
+            client,
+            assigned(group, client),
+            accuracy,
+            record["loss"]["per_client"][client],
+            record["bytes"]["per_client_up"][client],
+            record["bytes"]["per_client_down"][client],
+            client in record["participants"],
+            client in record.get("diverged", ()),
+            client in record.get("dropped", ()),
+        )
+        for client, accuracy in enumerate(record["accuracy"]["per_client"])
+    ]
 
 
 @dataclass(frozen=True)

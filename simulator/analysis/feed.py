@@ -67,7 +67,11 @@ class Feed:
                 case "ledger":
                     run = replace(run, ledger=self._ledger(follower))
                 case "events":
-                    run = replace(run, events=tuple(legible(session.events())))
+                    run = replace(
+                        run,
+                        events=tuple(legible(session.events())),
+                        event_faults=tuple(legible(session.event_faults())),
+                    )
                 case "owner":
                     run = _with_owner(run, session.owner() or {})
                 case "inbox":
@@ -94,8 +98,9 @@ def _with_owner(run: Run, owner: dict[str, Any]) -> Run:
 
 def _with_checkpoints(run: Run, session: checkpoints.SessionReader) -> Run:
     kept = tuple(session.rounds())
-    history = session.manifest().history if kept else []
-    return replace(run, checkpoints=kept, config=settings_in_force(run.document, legible(history)))
+    history = legible(session.manifest().history) if kept else []
+    config = settings_in_force(run.document, history)
+    return replace(run, checkpoints=kept, history=tuple(history), config=config)
 
 
 def _pending(folder: Path) -> Iterator[Command]:

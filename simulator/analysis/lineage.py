@@ -1,9 +1,15 @@
 """Sessions as a family tree: forks under the session they were forked from."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import checkpoints
+from checkpoints import DiskError, SessionUnreadable, shown
 from simulator.analysis.summary import Summary
+from simulator.sessions.reader import SessionReader
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,19 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
     # What no root leads to says it descends from itself: files made by hand. It is listed all the same.
     reached = {branch.summary.path for branch in found}
     return found + [Branch(each) for each in ordered if each.path not in reached]
+
+
+def forks_of(folder: Path) -> list[dict[str, Any]]:
+    """The sessions beside a session that were forked from it: each's name, and the round. Damaged ones are left out."""
+    id, beside, found = SessionReader(folder).document["id"], [], []
+    with suppress(DiskError):  # a folder that may be entered and not listed
+        beside = checkpoints.sessions(folder.resolve().parent)
+    for path in beside:
+        with suppress(SessionUnreadable, DiskError, OSError):
+            parent = SessionReader(path).parent
+            if parent and parent["id"] == id:
+                found.append({"name": shown(path.name), "round": parent["round"]})
+    return found
 
 
 def _branches(session: Summary, forks: dict[str, list[Summary]], last: tuple[bool, ...]) -> Iterator[Branch]:

@@ -27,6 +27,32 @@ def milestones(run: Run) -> list[Milestone]:
     return sorted(found + (kept if len(kept) <= FEW else []), key=lambda each: each.round)
 
 
+@dataclass(frozen=True)
+class Switch:
+    """From `from_round` on the method, or the settings, were others; `adopted`: what became of the server's state."""
+
+    from_round: int
+    method: str
+    before: str
+    changes: tuple[str, ...]
+    adopted: str | None
+
+
+def switches(run: Run) -> list[Switch]:
+    """The switches that a checkpoint covers, in order."""
+    return [
+        Switch(
+            each["from_round"],
+            each["method"]["name"],
+            each["before"],
+            tuple(each["changes"]),
+            each["adopted"],
+        )
+        for each in run.history
+        if "before" in each
+    ]
+
+
 def _milestone(event: Mapping[str, Any]) -> Milestone | None:
     match event.get("event"):
         case "switched":

@@ -47,8 +47,12 @@ def _split(history: Sequence[Raw], round: int, config: Raw) -> tuple[Raw | None,
 
 def _run(config: Raw, name: str) -> str:
     preset = config.get("preset")
-    base: Raw = presets.load(str(preset)).config if preset in presets.names() else {}
+    profile = config.get("profile")
+    base: Raw = {}
+    if preset in presets.names():
+        base = presets.load(str(preset), profile or presets.PAPER).config
     chosen = ["--preset", str(preset)] if base else []
+    chosen += ["--profile", str(profile)] if base and profile else []
     return shlex.join(["htfl-sim", "run", "--session", name, *chosen, *_changes(base, config)])
 
 
@@ -71,7 +75,7 @@ def _changes(before: Raw, after: Raw) -> list[str]:
     if wanted["seed"] != usual["seed"]:
         words += ["--seed", str(wanted["seed"])]
     for key, each in wanted.items():
-        fixed = key in ("preset", "seed", "method.name", "runtime.device", "runtime.workers")
+        fixed = key in ("preset", "profile", "seed", "method.name", "runtime.device", "runtime.workers")
         if not fixed and each is not None and each != usual.get(key):
             words += ["--set", f"{key}={toml_value(each)}"]
     return words

@@ -21,10 +21,14 @@ class Run:
     folder: Path
     document: dict[str, Any] = field(default_factory=dict)
     """session.json."""
+    history: tuple[dict[str, Any], ...] = ()
+    """The newest checkpoint's: what was in force from which round on."""
     config: dict[str, Any] = field(default_factory=dict)
     """The settings in force after the last checkpoint."""
     ledger: Ledger = NOTHING
     events: tuple[dict[str, Any], ...] = ()
+    event_faults: tuple[str, ...] = ()
+    """What of the events cannot be read, as sentences."""
     checkpoints: tuple[int, ...] = ()
     """The rounds kept."""
     state: str = "running"

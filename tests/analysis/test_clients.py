@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.analysis.clients import Incidents, best, change, incidents
+from simulator.analysis.clients import ClientResult, Incidents, best, change, incidents, results
 from tests import sessions
 from tests.analysis.rounds import ledger
 
@@ -28,3 +28,23 @@ def test_incidents_are_listed_by_round() -> None:
     assert incidents(records, 3) == Incidents(diverged=(), dropped=(2,), absent=(4, 8))
     assert incidents(records, 4) == Incidents(diverged=(5,), dropped=(), absent=())
     assert incidents(records, 0) == Incidents((), (), ())
+
+
+def test_a_round_says_of_every_client_what_became_of_it() -> None:
+    record = sessions.record(5, 5) | {"dropped": [3]}
+    found = results(record, "htm5")
+    assert [each.model for each in found] == ["cnn1", "cnn2", "cnn3", "cnn4", "cnn5"]
+    assert found[0] == ClientResult(
+        client=0,
+        model="cnn1",
+        accuracy=record["accuracy"]["per_client"][0],
+        loss=record["loss"]["per_client"][0],
+        up=sessions.ADAPTER,
+        down=sessions.ADAPTER,
+        took_part=True,
+        diverged=False,
+        dropped=False,
+    )
+    assert found[3].dropped and found[4].diverged and found[4].loss is None
+    assert results(record, "unknown")[0].model == "unknown"
+    assert results(record, [])[0].model is None

@@ -1,7 +1,11 @@
 """Sessions as a tree."""
 
-from simulator.analysis.lineage import Branch, tree
+from pathlib import Path
+
+import checkpoints
+from simulator.analysis.lineage import Branch, forks_of, tree
 from simulator.analysis.summary import Summary
+from tests import sessions
 
 
 def session(name: str, created: int, parent: str | None = None) -> Summary:
@@ -47,3 +51,14 @@ def test_a_copied_session_does_not_get_its_originals_forks_again() -> None:
 def test_a_damaged_session_of_which_nothing_is_known_is_a_root() -> None:
     damaged = Summary("hurt", "/s/hurt", "damaged", error="…")
     assert tree([damaged]) == [Branch(damaged)]
+
+
+def test_the_forks_of_a_session_are_those_beside_it_that_can_be_read(tmp_path: Path) -> None:
+    parent = sessions.make(tmp_path / "parent", rounds=2, clients=2)
+    id = checkpoints.SessionReader(parent).document["id"]
+    for name in ("fork", "hurt"):
+        sessions.make(tmp_path / name, rounds=2, clients=2, parent=(parent, id, 1))
+    sessions.make(tmp_path / "other", rounds=1, clients=2)
+    (tmp_path / "hurt" / "session.json").write_bytes(b"{}")
+    assert forks_of(parent) == [{"name": "fork", "round": 1}]
+    assert forks_of(tmp_path / "fork") == []

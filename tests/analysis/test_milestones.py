@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simulator.analysis.milestones import Milestone, milestones
+from simulator.analysis.milestones import Milestone, Switch, milestones, switches
 from simulator.analysis.run import Run
 
 
@@ -33,3 +33,16 @@ def test_checkpoints_by_the_dozen_do_not_count() -> None:
 
 def test_a_fork_at_the_beginning_does_not_count() -> None:
     assert milestones(run_of([{"event": "forked", "round": 0, "name": "p", "method": "fd"}])) == []
+
+
+def test_the_switches_are_those_of_the_history_and_its_first_entry_is_none() -> None:
+    began = {"from_round": 1, "method": {"name": "fedlora"}}
+    switched = {
+        "from_round": 5,
+        "method": {"name": "fd"},
+        "before": "fedlora",
+        "changes": ["method fedlora → fd"],
+        "adopted": None,
+    }
+    run = Run(Path("x"), history=(began, switched))
+    assert switches(run) == [Switch(5, "fd", "fedlora", ("method fedlora → fd",), None)]

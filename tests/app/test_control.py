@@ -14,7 +14,7 @@ from checkpoints import Store
 from simulator.config import Config
 from simulator.errors import ConfigError
 from tests import sessions
-from tests.app.frames import Blank, blanks, drive, until
+from tests.app.driving import Blank, blanks, drive, until
 from tui.app.app import HtflApp
 from tui.app.compatibility import MethodChoice, Parameter
 from tui.app.dialogs.choose import Choose

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from simulator.analysis.run import Run
 from tests import sessions
-from tests.app.frames import blanks, drive, until
+from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.compatibility import MethodChoice, Parameter

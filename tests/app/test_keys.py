@@ -12,7 +12,7 @@ from textual.widgets import Input
 import checkpoints
 from checkpoints import Store
 from tests import sessions
-from tests.app.frames import Blank, blanks, drive, until
+from tests.app.driving import Blank, blanks, drive, until
 from tui.app import app as module
 from tui.app.app import HtflApp
 from tui.app.compatibility import MethodChoice

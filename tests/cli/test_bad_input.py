@@ -40,6 +40,10 @@ RUNS = {
     "no rounds": (["--rounds=0"], ["'rounds'", "0"]),
     "no key": (["--set=epochs"], ["'epochs'", "key=value"]),
     "a preset and a file": (["--preset=quickstart", "--config=x.toml"], ["--preset", "--config"]),
+    "a profile that the preset lacks": (
+        ["--preset=fedlora_htm5", "--profile=authors"], ["'fedlora_htm5'", "'authors'", "it has paper"],
+    ),
+    "a profile of no preset": (["--profile=authors"], ["--profile", "name the preset"]),
     "a file that is not there": (["--config=x.toml"], ["x.toml", "No such file"]),
     "too many classes per client": (
         ["--set=data.partition=pathological", "--set=data.classes_per_client=11"], ["11", "10"],

@@ -36,6 +36,14 @@ def test_a_preset_is_shown_as_a_file_that_run_takes(cli: Cli) -> None:
     assert shown == Config.read(presets.load("fedlora_htm5").config | {"preset": "fedlora_htm5"})
 
 
+def test_a_preset_is_shown_in_the_profile_asked_for_with_its_source(cli: Cli) -> None:
+    page = cli("presets", "fedssa_htm5", "--profile=authors").out
+    assert "# --profile authors: LipingYi/FedSSA@0c53d04" in page
+    shown = Config.read(tomllib.loads(page))
+    named = {"preset": "fedssa_htm5", "profile": "authors"}
+    assert shown == Config.read(presets.load("fedssa_htm5", "authors").config | named)
+
+
 PLAIN = (
     st.none()
     | st.booleans()

@@ -62,11 +62,11 @@ def test_bars_show_the_round_its_clients_and_the_last_results(monkeypatch: pytes
 
 def test_a_run_in_a_terminal_draws_bars_and_elsewhere_writes_lines() -> None:
     with redirect_stderr(Terminal()):
-        assert isinstance(progress.display(20, 0, None, None), progress.Screen)
+        assert isinstance(progress.display(20, 0, None, None), progress.Bars)
         assert isinstance(progress.display(20, 0, None, False), progress.Lines)
     with redirect_stderr(io.StringIO()):
         assert isinstance(progress.display(20, 0, None, None), progress.Lines)
-        assert isinstance(progress.display(20, 0, None, True), progress.Screen)
+        assert isinstance(progress.display(20, 0, None, True), progress.Bars)
 
 
 def test_fetching_draws_the_bytes_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,9 +133,9 @@ def test_other_settings_of_the_same_method_name_it_once() -> None:
     assert said == ["from round 5 on: fedlora (method.mu 0.9 → 0.5; what it keeps stays as it is)"]
 
 
-def frame(shown: progress.Display, screen: io.StringIO) -> str:
+def frame(shown: progress.Lines | progress.Bars, screen: io.StringIO) -> str:
     """What the screen shows at this moment."""
-    assert isinstance(shown, progress.Screen)
+    assert isinstance(shown, progress.Bars)
     screen.truncate(0)
     shown._live.refresh()
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())

@@ -66,6 +66,24 @@ def test_a_run_without_a_name_gets_one_that_says_what_runs_and_when(cli: Cli, se
     assert SessionReader(made).document["config"]["preset"] == "quickstart"
 
 
+def test_a_run_in_a_profile_is_named_after_it_and_remembers_it(cli: Cli, sessions: Path) -> None:
+    paper = [
+        "--preset=fedssa_htm5",
+        "--dataset=digits",
+        "--rounds=1",
+        "--set=federation.group=tiny",
+        "--clients=4",
+    ]
+    small = ["--set=training.epochs=1", "--set=training.augment=[]"]
+    result = cli("run", *paper, *small, "--profile=authors")
+    assert result.code == 0, result.err
+    (made,) = sessions.iterdir()
+    assert re.fullmatch(r"fedssa_htm5-authors-digits-\d{8}-\d{6}", made.name)
+    config = SessionReader(made).document["config"]
+    assert (config["preset"], config["profile"]) == ("fedssa_htm5", "authors")
+    assert config["training"]["batch_size"] == 512
+
+
 def test_sessions_dir_comes_before_the_environment(cli: Cli, sessions: Path, tmp_path: Path) -> None:
     result = cli("run", *TINY, "--rounds=1", "--session=x", "--sessions-dir", tmp_path / "other")
     assert (tmp_path / "other" / "x" / "session.json").is_file() and not sessions.exists()

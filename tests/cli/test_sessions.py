@@ -1,5 +1,6 @@
 """Looking at sessions and after them: `sessions`, `show`, `verify`, `prune`."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -207,3 +208,11 @@ def test_prune_keeps_every_nth_round_and_says_what_it_did(cli: Cli, done: Path) 
     result = cli("prune", "done", "--keep-last=1", "--keep-every=2", "--no-keep-best")
     assert "checkpoints removed: 1;" in result.out
     assert SessionReader(done).rounds() == [2, 3]
+
+
+def test_show_says_what_a_session_does_as_before_a_setting_existed(cli: Cli, done: Path) -> None:
+    assert "as before" not in cli("show", "done").out
+    config = SessionReader(done).document["config"]
+    older = config | {"cka": {key: value for key, value in config["cka"].items() if key != "untrained"}}
+    rewrite(done, config=older)
+    assert re.search(r"^as before +cka\.untrained=true$", cli("show", "done").out, re.M)

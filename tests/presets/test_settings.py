@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import presets
+from simulator.config import Config
 
 
 def settings(name: str) -> dict[str, Any]:
@@ -26,11 +27,11 @@ def difference(one: str, other: str) -> dict[str, tuple[Any, Any]]:
 
 def test_the_papers_setup_is_spelled_out() -> None:
     assert settings("fedlora_htm5") == {
-        "rounds": 500,
+        "rounds": 100,
         "method.name": "fedlora",
         "method.mu": 0.9,
         "method.structure": "decomposed",
-        "method.hidden": 60,
+        "method.hidden": 20,
         "data.dataset": "cifar10",
         "data.partition": "pathological",
         "data.classes_per_client": 2,
@@ -47,10 +48,13 @@ def test_the_papers_setup_is_spelled_out() -> None:
 
 
 def test_methods_on_the_same_problem_differ_in_the_method_alone() -> None:
+    """But for FedSSA's clipping, which is its code's, and the first batch size of FedGH's own grid."""
+    besides = {"fedssa": {"training.clip": (None, 50.0)}, "fedgh": {"training.batch_size": (64, 32)}}
     for method in ("fedssa", "fedgh", "standalone", "fedavg", "lg_fedavg"):
         sibling = f"{method}_htm5_cifar100_n50"
         changed = difference("fedlora_htm5_cifar100_n50", sibling)
-        assert all(key.startswith("method.") for key in changed), sibling
+        others = {key: value for key, value in changed.items() if not key.startswith("method.")}
+        assert others == besides.get(method, {}), sibling
         assert changed["method.name"] == ("fedlora", method)
 
 
@@ -73,19 +77,27 @@ def test_data_sets_differ_in_the_classes_a_client_holds() -> None:
 
 
 def test_one_model_for_all_changes_the_group() -> None:
-    assert difference("fedssa_htm5_n50", "fedssa_cnn1_n50") == {"federation.group": ("htm5", ["cnn1"])}
+    assert difference("fedgh_htm5_n50", "fedgh_cnn1_n50") == {"federation.group": ("htm5", ["cnn1"])}
 
 
 def test_one_model_for_all_also_changes_fedloras_adapter() -> None:
     assert difference("fedlora_htm5", "fedlora_cnn1") == {
         "federation.group": ("htm5", ["cnn1"]),
         "method.structure": ("decomposed", "direct"),
-        "method.hidden": (60, 200),
+        "method.hidden": (20, 100),
+    }
+
+
+def test_one_model_for_all_also_changes_how_long_fedssa_takes_to_trust_the_header() -> None:
+    assert difference("fedssa_htm5_n50", "fedssa_cnn1_n50") == {
+        "federation.group": ("htm5", ["cnn1"]),
+        "method.t_stable": (2, 45),
     }
 
 
 def test_the_methods_own_parameters_are_those_of_the_papers() -> None:
-    assert presets.load("fedssa_htm5").config["method"] == {"name": "fedssa", "mu_0": 0.5, "t_stable": 50}
+    assert presets.load("fedssa_htm5").config["method"] == {"name": "fedssa", "mu_0": 0.5, "t_stable": 2}
+    assert presets.load("fedclassavg_htm5").config["method"] == {"name": "fedclassavg", "contrast": 1.0}
     assert presets.load("fedgh_htm5").config["method"] == {
         "name": "fedgh",
         "eta_theta": 0.01,
@@ -119,6 +131,7 @@ def test_fedl2gs_setup_is_spelled_out() -> None:
         "federation.clients": 20,
         "federation.participation": 1.0,
         "federation.group": "htfe8",
+        "models.stem": "imagenet",
         "training.epochs": 1,
         "training.batch_size": 10,
         "training.optimizer": "sgd",
@@ -137,6 +150,7 @@ def test_fedl2g_divides_every_data_set_as_it_says(dataset: str, classes: int, be
     pathological = settings(f"fml_htfe8_{dataset}_pathological")
     assert pathological["data.partition"] == "pathological"
     assert pathological["data.classes_per_client"] == classes
+    assert (dirichlet["data.quantity"], pathological["data.quantity"]) == ("varied", "pfllib")
 
 
 @pytest.mark.parametrize(
@@ -163,6 +177,8 @@ def test_incos_setup_is_spelled_out() -> None:
     assert settings("inco_avg_resnet_fashion_mnist_a05") == {
         "rounds": 500,
         "method.name": "inco_avg",
+        "method.variant": "released_code",
+        "models.stem": "imagenet",
         "data.dataset": "fashion_mnist",
         "data.partition": "dirichlet",
         "data.alpha": 0.5,
@@ -186,8 +202,23 @@ def test_incos_transformers_are_pretrained_and_see_larger_images_for_fewer_round
         "evaluation.batch_size": (None, 256),
         "federation.group": ("inco_resnet", "inco_vit"),
         "federation.pretrained": (None, True),
+        "models.stem": ("imagenet", None),
         "rounds": (500, 200),
+        "training.lr": (0.001, 0.01),
+        "training.momentum": (None, 0.9),
+        "training.optimizer": ("adam", "sgd"),
+        "training.weight_decay": (None, 1e-5),
     }
+
+
+@pytest.mark.parametrize("method", ["fednova", "inco_nova"])
+def test_fednova_trains_with_sgd_as_in_the_baselines_source(method: str) -> None:
+    assert settings(f"{method}_resnet_cifar10_a05")["training.optimizer"] == "sgd"
+
+
+@pytest.mark.parametrize("method", ["inco_avg", "inco_prox", "inco_nova", "inco_scaffold", "inco_moon"])
+def test_incos_rule_is_the_released_codes(method: str) -> None:
+    assert settings(f"{method}_vit_cifar10_a05")["method.variant"] == "released_code"
 
 
 @pytest.mark.parametrize("method", ["moon", "inco_moon"])
@@ -203,3 +234,58 @@ def test_incos_case_study_varies_images_and_models() -> None:
     assert difference("case_study_resnet_noniid_homo", "case_study_resnet_noniid_hetero") == {
         "federation.group": (["resnet18"], "inco_resnet"),
     }
+
+
+# Profiles
+
+
+def test_a_preset_is_the_papers_unless_a_profile_is_asked_for() -> None:
+    assert presets.load("fedssa_htm5") == presets.load("fedssa_htm5", "paper")
+
+
+def test_the_authors_profile_is_their_scripts_with_its_source() -> None:
+    authors = presets.load("fedssa_htm5", "authors")
+    assert authors.config["training"] == {
+        "epochs": 25,
+        "batch_size": 512,
+        "optimizer": "sgd",
+        "lr": 0.005,
+        "momentum": 0.9,
+        "weight_decay": 5e-5,
+        "clip": 50.0,
+        "augment": ["flip", "erase", "crop"],
+    }
+    assert authors.config["method"] == {"name": "fedssa", "mu_0": 0.5, "t_stable": 2, "holders": "all"}
+    (profile,) = authors.profiles
+    assert profile.sources == ("LipingYi/FedSSA@0c53d04, FedSSA_hetero.py (written for N=10)",)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("fedssa_cnn1_n50", "method.t_stable", 45),
+        ("fedgh_htm5", "training.epochs", 30),
+        ("fedgh_cnn1_cifar100_n100", "training.batch_size", 64),
+        ("inco_avg_vit_svhn_a05", "training.batch_size", 32),
+        ("inco_avg_vit_svhn_a05", "method.per_epoch", True),
+        ("inco_avg_resnet_cifar10_a05", "training.augment", ["crop", "flip", "cutout"]),
+        ("fedl2g_f_htfe8_cifar100", "method.clip", 100.0),
+        ("fedproto_htfe8_cifar100", "method.lam", 10.0),
+    ],
+)
+def test_the_authors_settings_one_by_one(name: str, key: str, value: Any) -> None:
+    section, _, option = key.partition(".")
+    assert presets.load(name, "authors").config[section][option] == value
+
+
+@pytest.mark.parametrize("name", ["fedlora_htm5", "standalone_cnn1", "case_study_vit_iid_homo", "quickstart"])
+def test_a_profile_that_a_preset_lacks_is_refused_with_what_there_is(name: str) -> None:
+    with pytest.raises(presets.PresetError, match=f"preset '{name}' has no profile 'authors'; it has paper"):
+        presets.load(name, "authors")
+
+
+def test_every_profile_is_a_configuration() -> None:
+    """Read and judged whole, as a run would."""
+    for preset in presets.all():
+        for profile in preset.profiles:
+            assert Config.read(presets.load(preset.name, profile.name).config)

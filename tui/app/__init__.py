@@ -1,1 +1,1 @@
-"""The terminal app: its screens, widgets and drawing."""
+"""The terminal app: panels, dialogs, widgets and charts, and what steers and runs sessions under them."""

@@ -227,9 +227,6 @@ class HtflApp(App[str]):
         self.change(marked=folders, compared=compared)
         self.files.compare(folders)
 
-    def on_new_run_wanted(self, message: messages.NewRunWanted) -> None:
-        self.runs.new_run()
-
     def on_run_started(self, message: messages.RunStarted) -> None:
         self.runs.started(message)
 

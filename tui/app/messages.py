@@ -35,11 +35,6 @@ class SessionMarked(Message):
 
 
 @dataclass
-class NewRunWanted(Message):
-    """Open the form for a new run."""
-
-
-@dataclass
 class RunRead(Message):
     """The session shown, as it is now."""
 

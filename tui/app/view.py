@@ -40,6 +40,11 @@ class View:
         return self.round is not None and self.round < self.run.round
 
     @property
+    def cursor(self) -> float | None:
+        """Where charts over rounds have their cursor: at the round travelled to."""
+        return float(self.shown) if self.replaying else None
+
+    @property
     def shown(self) -> int:
         """The number of the round shown; 0 before the first."""
         return self.run.round if self.round is None else min(self.round, self.run.round)
@@ -68,7 +73,7 @@ def _is(mine: object, theirs: object) -> bool:
 
 
 class Panel(Container):
-    """One of the app's screens. It draws what a View says, and asks for nothing itself."""
+    """One of the app's panels. It draws what a View says, and asks for nothing itself."""
 
     def first(self) -> Widget | None:
         """The part that has the focus when the panel comes up: the first in sight that takes keys."""

@@ -2,17 +2,14 @@
 
 from typing import Annotated, Any
 
-import typer
-
 from simulator.nested import as_toml
 from tui.cli import completion, options, output
 from tui.common.formatting import size
 
 
 def presets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.presets)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.presets)] = None,
+    profile: options.Profile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the named experiments by paper and table, or show one in full with the papers' numbers.
@@ -21,12 +18,13 @@ def presets(
     Examples
       htfl-sim presets
       htfl-sim presets fedlora_htm5
+      htfl-sim presets fedssa_htm5 --profile authors
       htfl-sim presets fedlora_htm5 > mine.toml     then: run --config mine.toml
     """
     import presets as room
 
     if name is not None:
-        _preset(room.load(name), as_json)
+        _preset(room.load(name, profile or room.PAPER), profile, as_json)
     elif as_json:
         output.emit([_preset_facts(preset) for preset in room.all()])
     else:
@@ -37,12 +35,10 @@ def presets(
 
 
 def methods(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.methods)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.methods)] = None,
     plugin: options.Plugins = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Try what every method promises on tiny models: a few seconds.")
+        bool, options.flag("Try what every method promises on tiny models: a few seconds.", "--check")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -84,9 +80,7 @@ def methods(
 
 
 def models(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.models)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.models)] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the models and the groups that deal them out to clients, sized for CIFAR-10; or show one of either.
@@ -125,9 +119,7 @@ def models(
 
 
 def datasets(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", show_default=False, autocompletion=completion.datasets)
-    ] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.datasets)] = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -156,11 +148,12 @@ def datasets(
         output.say(f"data folder: {folder}", "dim")
 
 
-def _preset(preset: Any, as_json: bool) -> None:
+def _preset(preset: Any, profile: str | None, as_json: bool) -> None:
     """One preset: its complete configuration, which `run --config` takes, and what the papers printed."""
     from simulator.config import Config
 
     config = Config.read(preset.config).to_json() | {"preset": preset.name}
+    config |= {"profile": profile} if profile else {}
     if as_json:
         output.emit(_preset_facts(preset) | {"config": config})
         return
@@ -168,13 +161,20 @@ def _preset(preset: Any, as_json: bool) -> None:
     for each in preset.paper:
         note = f" ({each.note})" if each.note else ""
         output.show(f"# {each.place}: {each.shown}{note}")
+    for other in preset.profiles:
+        output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
     output.show("", as_toml(config).rstrip("\n"))
 
 
 def _preset_facts(preset: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {"name": preset.name, "title": preset.title, "paper": [asdict(each) for each in preset.paper]}
+    return {
+        "name": preset.name,
+        "title": preset.title,
+        "paper": [asdict(each) for each in preset.paper],
+        "profiles": [{"name": each.name, "sources": list(each.sources)} for each in preset.profiles],
+    }
 
 
 def _preset_row(preset: Any, paper: str, table: str) -> list[object]:
@@ -200,8 +200,8 @@ def _check_method(name: str | None, as_json: bool) -> None:
                 output.show(f"        {broken}")
     if as_json:
         output.emit({"method": name, "group": subject.group, "promises": tried})
-    if broken := sum(not each["kept"] for each in tried):
-        raise MethodError(f"method '{name}' breaks {broken} of {len(tried)} promises.")
+    if count := sum(not each["kept"] for each in tried):
+        raise MethodError(f"method '{name}' breaks {count} of {len(tried)} promises.")
 
 
 def _method_facts(method: Any) -> dict[str, Any]:

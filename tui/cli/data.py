@@ -26,7 +26,7 @@ app = typer.Typer(
     """,
     rich_markup_mode="rich",
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, autocompletion=completion.datasets)]
+Name = Annotated[str, options.argument("NAME", completion.datasets)]
 
 
 @app.command()

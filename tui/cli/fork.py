@@ -4,8 +4,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tui.cli import completion, options, output, running
 from tui.cli.options import SCALE, WHAT
 from tui.common import folders
@@ -19,56 +17,31 @@ def fork(
     session: options.SessionArgument,
     at_round: Annotated[
         int,
-        typer.Option(
+        options.option(
+            "The last round both have in common; 0: the beginning.",
             "--at-round",
-            min=0,
+            least=0,
             metavar="R",
-            help="The last round both have in common; 0: the beginning.",
-            show_default=False,
-            rich_help_panel=WHAT,
+            panel=WHAT,
         ),
     ],
-    name: Annotated[
-        str,
-        typer.Option(
-            "--session",
-            metavar="NEW",
-            help="The new session's name.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
-    ],
+    name: Annotated[str, options.option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
     method: Annotated[
         str | None,
-        typer.Option(
-            metavar="M",
-            help="Another method from there on.",
-            show_default=False,
-            autocompletion=completion.methods,
-            rich_help_panel=WHAT,
-        ),
+        options.option("Another method from there on.", metavar="M", complete=completion.methods, panel=WHAT),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            metavar="S",
-            help="Another seed for what follows; the partition of the data stays.",
-            show_default=False,
-            rich_help_panel=SCALE,
+        options.option(
+            "Another seed for what follows; the partition of the data stays.", metavar="S", panel=SCALE
         ),
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Another number of rounds, counted from round 1.",
-            show_default=False,
-            rich_help_panel=SCALE,
-        ),
+        options.option("Another number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE),
     ] = None,
     assignments: options.Assignments = None,
-    run: Annotated[bool, typer.Option("--run", help="Go on with it at once, as `resume` would.")] = False,
+    run: Annotated[bool, options.flag("Go on with it at once, as `resume` would.", "--run")] = False,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,

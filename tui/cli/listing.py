@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 import checkpoints
 from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
@@ -15,7 +13,7 @@ EXPENDABLE = ["created", "size", "best", "data", "forked at"]
 
 def sessions(
     sessions_dir: options.SessionsDir = None,
-    size: Annotated[bool, typer.Option("--size", help="Also what each takes on disk.")] = False,
+    size: Annotated[bool, options.flag("Also what each takes on disk.", "--size")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List the sessions: how far each got, by which methods, and how well it does; forks under their parents.

@@ -1,15 +1,46 @@
-"""Arguments and options that several commands share, and the folders they name."""
+"""Arguments and options that several commands share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tui.cli import completion
 
+Completer = Callable[..., list[str]]
 WHAT, SCALE, WHERE, HOW = "What to run", "Quick settings", "Where things lie", "How it runs"
+
+
+def option(
+    help: str,
+    *names: str,
+    metavar: str | None = None,
+    panel: str | None = None,
+    complete: Completer | None = None,
+    least: float | None = None,
+) -> Any:
+    """An option whose default the help does not print: nothing, or what its text says."""
+    return typer.Option(
+        *names,
+        help=help,
+        metavar=metavar,
+        rich_help_panel=panel,
+        autocompletion=complete,
+        min=least,
+        show_default=False,
+    )
+
+
+def flag(help: str, *names: str, panel: str | None = None) -> Any:
+    """An option that is on or off."""
+    return typer.Option(*names, help=help, rich_help_panel=panel)
+
+
+def argument(metavar: str, complete: Completer, help: str | None = None) -> Any:
+    """A name that is completed."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
 
 
 class Device(StrEnum):
@@ -21,150 +52,51 @@ class Device(StrEnum):
 
 
 SessionArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="SESSION",
-        help="A session's name in the sessions folder, or its path.",
-        show_default=False,
-        autocompletion=completion.sessions,
-    ),
+    str, argument("SESSION", completion.sessions, "A session's name in the sessions folder, or its path.")
 ]
-SessionsDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--sessions-dir",
-        metavar="DIR",
-        help="Folder of the sessions; else $HTFL_SESSIONS, else ./sessions.",
-        show_default=False,
-        rich_help_panel=WHERE,
-    ),
-]
-DataDir = Annotated[
-    str | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        help="Folder of the data sets; else $HTFL_DATA, else the platform's cache folder.",
-        show_default=False,
-        rich_help_panel=WHERE,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-Progress = Annotated[
-    bool | None,
-    typer.Option(
-        "--progress/--no-progress",
-        help="Draw progress bars, or write one line per round; default: bars in a terminal.",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
-]
-Records = Annotated[
-    bool,
-    typer.Option("--json", help="Print each round's record on stdout, one JSON line.", rich_help_panel=HOW),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        metavar="N",
-        help="Clients trained at a time; never changes a result. Default: the machine's cores.",
-        show_default=False,
-        rich_help_panel=HOW,
-    ),
-]
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--plugin",
-        metavar="FILE",
-        help="A Python file with methods of your own (docs/writing-a-method.md); may be repeated.",
-        show_default=False,
-    ),
-]
+SESSIONS_DIR = "Folder of the sessions; else $HTFL_SESSIONS, else ./sessions."
+SessionsDir = Annotated[Path | None, option(SESSIONS_DIR, "--sessions-dir", metavar="DIR", panel=WHERE)]
+DATA_DIR = "Folder of the data sets; else $HTFL_DATA, else the platform's cache folder."
+DataDir = Annotated[str | None, option(DATA_DIR, "--data-dir", metavar="DIR", panel=WHERE)]
+
+AsJson = Annotated[bool, flag("Print JSON on stdout.", "--json")]
+RECORDS = "Print each round's record on stdout, one JSON line."
+Records = Annotated[bool, flag(RECORDS, "--json", panel=HOW)]
+PROGRESS = "Draw progress bars, or write one line per round; default: bars in a terminal."
+Progress = Annotated[bool | None, option(PROGRESS, "--progress/--no-progress", panel=HOW)]
+
+WORKERS = "Clients trained at a time; never changes a result. Default: the machine's cores."
+Workers = Annotated[int | None, option(WORKERS, "--workers", least=1, metavar="N", panel=HOW)]
+DeviceOption = Annotated[Device | None, option("Where to compute.", "--device", panel=HOW)]
+INEXACT = "Go on although another torch, device or thread setting changes the bits; the session records it."
+AllowInexact = Annotated[bool, flag(INEXACT, "--allow-inexact", panel=HOW)]
+PLUGINS = "A Python file with methods of your own (docs/writing-a-method.md); may be repeated."
+Plugins = Annotated[list[Path] | None, option(PLUGINS, "--plugin", metavar="FILE")]
+ASSIGNMENTS = "A setting, dotted, with a TOML value; may be repeated."
 Assignments = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting, dotted, with a TOML value; may be repeated.",
-        show_default=False,
-        autocompletion=completion.assignments,
-    ),
-]
-AllowInexact = Annotated[
-    bool,
-    typer.Option(
-        "--allow-inexact",
-        help="Go on although another torch, device or thread setting changes the bits; the session records it.",
-        rich_help_panel=HOW,
-    ),
-]
-DeviceOption = Annotated[
-    Device | None,
-    typer.Option("--device", help="Where to compute.", show_default=False, rich_help_panel=HOW),
+    option(ASSIGNMENTS, "--set", metavar="KEY=VALUE", complete=completion.assignments),
 ]
 
-Preset = Annotated[
-    str | None,
-    typer.Option(
-        metavar="P",
-        help="A named experiment; see `htfl-sim presets`.",
-        show_default=False,
-        autocompletion=completion.presets,
-        rich_help_panel=WHAT,
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A configuration in TOML, in place of a preset.",
-        show_default=False,
-        rich_help_panel=WHAT,
-    ),
-]
-Dataset = Annotated[
-    str | None,
-    typer.Option(
-        metavar="D",
-        help="A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file.",
-        show_default=False,
-        autocompletion=completion.datasets,
-        rich_help_panel=WHAT,
-    ),
-]
-Method = Annotated[
-    str | None,
-    typer.Option(
-        metavar="M",
-        help="A method; see `htfl-sim methods`.",
-        show_default=False,
-        autocompletion=completion.methods,
-        rich_help_panel=WHAT,
-    ),
-]
-Rounds = Annotated[
-    int | None, typer.Option(metavar="N", help="rounds", show_default=False, rich_help_panel=SCALE)
-]
-Clients = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="federation.clients", show_default=False, rich_help_panel=SCALE),
-]
-Seed = Annotated[
-    int | None, typer.Option(metavar="S", help="seed", show_default=False, rich_help_panel=SCALE)
-]
+PRESET = "A named experiment; see `htfl-sim presets`."
+Preset = Annotated[str | None, option(PRESET, metavar="P", complete=completion.presets, panel=WHAT)]
+PROFILE = (
+    "The preset as the paper's text has it (paper, the default), or as the authors' scripts do (authors)."
+)
+Profile = Annotated[str | None, option(PROFILE, metavar="PROFILE", panel=WHAT)]
+CONFIG = "A configuration in TOML, in place of a preset."
+ConfigFile = Annotated[Path | None, option(CONFIG, metavar="FILE", panel=WHAT)]
+DATASET = "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file."
+Dataset = Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets, panel=WHAT)]
+METHOD = "A method; see `htfl-sim methods`."
+Method = Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)]
+Rounds = Annotated[int | None, option("rounds", metavar="N", panel=SCALE)]
+Clients = Annotated[int | None, option("federation.clients", metavar="N", panel=SCALE)]
+Seed = Annotated[int | None, option("seed", metavar="S", panel=SCALE)]
+SETTINGS = "Any configuration key, dotted, with a TOML value; may be repeated and has the last word."
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any configuration key, dotted, with a TOML value; may be repeated and has the last word.",
-        show_default=False,
-        autocompletion=completion.assignments,
-        rich_help_panel=SCALE,
-    ),
+    option(SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=SCALE),
 ]
 
 

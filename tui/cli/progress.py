@@ -1,13 +1,11 @@
 """What a run shows while it runs: bars in a terminal, a line per round in a pipe, JSON records for programs."""
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from simulator.progress import (
@@ -28,20 +26,6 @@ TRAINING = 0.9
 """The part of a round that the bar gives to training; the rest is evaluation and the checkpoint."""
 
 
-class Display(Protocol):
-    """Shows a run's events, within a `with`."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def __call__(self, event: Event) -> None: ...
-
-    def say(self, message: str) -> None: ...
-
-
 class Lines:
     """One line per round, for logs and pipes."""
 
@@ -60,7 +44,7 @@ class Lines:
             case RoundStarted(_, rounds, _):
                 self._rounds = rounds
             case RoundFinished(record):
-                output.say(line(record, self._rounds))
+                self.say(line(record, self._rounds))
             case ClientDiverged():
                 self.say(diverged(event))
             case Warned(message):
@@ -76,12 +60,12 @@ class Lines:
         output.say(message)
 
 
-class Screen:
+class Bars:
     """Bars for the rounds and for the clients within the round, and a line of results under them."""
 
     def __init__(self, rounds: int, done: int, record: dict[str, Any] | None, console: Console) -> None:
         self._rounds = rounds
-        self._bars = Bars(
+        self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             TextColumn("{task.fields[note]}"),
@@ -162,12 +146,12 @@ class Stopping:
         self._say(f"{reason}: the clients at work finish and are kept, then a checkpoint is written.{leave}")
 
 
-def display(rounds: int, done: int, record: dict[str, Any] | None, drawn: bool | None) -> Display:
+def display(rounds: int, done: int, record: dict[str, Any] | None, drawn: bool | None) -> Lines | Bars:
     """Bars if `drawn`, lines if not; None leaves it to whether stderr is a terminal."""
     console = output.stderr(drawn=drawn is True)
     if drawn is False or not console.is_terminal:
         return Lines(rounds)
-    return Screen(rounds, done, record, console)
+    return Bars(rounds, done, record, console)
 
 
 def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], None]:

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 import checkpoints
 from checkpoints import Command, Locked
 from simulator.errors import ConfigError
@@ -17,12 +15,8 @@ def resume(
     session: options.SessionArgument,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="The number of rounds from now on; extends a finished session.",
-            show_default=False,
-            rich_help_panel=SCALE,
+        options.option(
+            "The number of rounds from now on; extends a finished session.", least=1, metavar="N", panel=SCALE
         ),
     ] = None,
     plugin: options.Plugins = None,
@@ -32,10 +26,7 @@ def resume(
     workers: options.Workers = None,
     allow_inexact: options.AllowInexact = False,
     steal: Annotated[
-        bool,
-        typer.Option(
-            "--steal", help="Take over from another machine that is known to be dead.", rich_help_panel=HOW
-        ),
+        bool, options.flag("Take over from another machine that is known to be dead.", "--steal", panel=HOW)
     ] = False,
     progress: options.Progress = None,
     as_json: options.Records = False,

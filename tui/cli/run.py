@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Annotated
 
-import typer
-
 from tui.cli import options, running
 from tui.cli.options import WHERE
 from tui.common import folders
@@ -12,6 +10,7 @@ from tui.common import folders
 
 def run(
     preset: options.Preset = None,
+    profile: options.Profile = None,
     config: options.ConfigFile = None,
     dataset: options.Dataset = None,
     method: options.Method = None,
@@ -21,12 +20,7 @@ def run(
     assignments: options.Settings = None,
     session: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The new session's name; made up when not given.",
-            show_default=False,
-            rich_help_panel=WHERE,
-        ),
+        options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
     ] = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
@@ -61,7 +55,7 @@ def run(
 
     options.load_plugins(plugin)
     settings = Choices(
-        preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+        preset, profile, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     ).read()
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))

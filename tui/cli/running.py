@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from checkpoints import SessionReader as Reader
 from checkpoints import UnfinishedRound
+from simulator.sessions.reader import SessionReader
 from tui.cli import output
 from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
@@ -78,13 +78,13 @@ def _opening(session: "Session") -> Any:
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
-    reader = Reader(session.folder)
+    reader = SessionReader(session.folder)
     records = reader.records()
     name = session.folder.name
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
     pairs: list[tuple[str, object]] = [
         (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),
-        ("kept", unfinished(reader)),
+        ("kept", unfinished(reader.unfinished_round())),
     ]
     if records:
         last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
@@ -106,9 +106,8 @@ def _why(outcome: "RunOutcome") -> str:
     return f", by {by}; its checkpoint is written"
 
 
-def unfinished(session: Reader) -> str | None:
+def unfinished(unfinished: UnfinishedRound | None) -> str | None:
     """What is kept of the round that a stop cut short, in words; None when nothing is."""
-    unfinished = session.unfinished_round()
     if unfinished is None:
         return None
     clients = kept_clients(unfinished)

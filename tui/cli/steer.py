@@ -4,8 +4,6 @@ import time
 from contextlib import suppress
 from typing import Annotated, Any
 
-import typer
-
 import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.errors import ConfigError
@@ -13,18 +11,10 @@ from simulator.sessions.reader import SessionReader
 from tui.cli import completion, mailbox, options, output, similarity
 from tui.common import folders
 
-Wait = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Wait until it has taken hold, or only ask for it.")
-]
+Wait = Annotated[bool, options.flag("Wait until it has taken hold, or only ask for it.", "--wait/--no-wait")]
 Timeout = Annotated[
     float | None,
-    typer.Option(
-        "--timeout",
-        min=0,
-        metavar="S",
-        help="Seconds to wait; default: as long as it lives.",
-        show_default=False,
-    ),
+    options.option("Seconds to wait; default: as long as it lives.", "--timeout", least=0, metavar="S"),
 ]
 
 DONE = {
@@ -86,13 +76,10 @@ def stop(
 def checkpoint(
     session: options.SessionArgument,
     cka: Annotated[
-        bool, typer.Option("--cka", help="Also measure how alike the clients' models are, layer by layer.")
+        bool, options.flag("Also measure how alike the clients' models are, layer by layer.", "--cka")
     ] = False,
     round: Annotated[
-        int | None,
-        typer.Option(
-            "--round", metavar="R", help="With --cka: of this kept round, after the fact.", show_default=False
-        ),
+        int | None, options.option("With --cka: of this kept round, after the fact.", "--round", metavar="R")
     ] = None,
     wait: Wait = True,
     timeout: Timeout = None,
@@ -132,11 +119,10 @@ def switch(
     session: options.SessionArgument,
     method: Annotated[
         str,
-        typer.Argument(
-            metavar="METHOD",
-            help="The method to go on with; the present one, to change its settings with --set.",
-            show_default=False,
-            autocompletion=completion.methods,
+        options.argument(
+            "METHOD",
+            completion.methods,
+            "The method to go on with; the present one, to change its settings with --set.",
         ),
     ],
     assignments: options.Assignments = None,

@@ -29,6 +29,7 @@ class Glyphs(StrEnum):
 
 def tui(
     preset: options.Preset = None,
+    profile: options.Profile = None,
     config: options.ConfigFile = None,
     dataset: options.Dataset = None,
     method: options.Method = None,
@@ -38,11 +39,10 @@ def tui(
     assignments: options.Settings = None,
     session: Annotated[
         str | None,
-        typer.Option(
+        options.option(
+            "A session to show, live or ended; or, with a preset or settings, the new one's name.",
             metavar="NAME",
-            help="A session to show, live or ended; or, with a preset or settings, the new one's name.",
-            show_default=False,
-            rich_help_panel=WHERE,
+            panel=WHERE,
         ),
     ] = None,
     plugin: options.Plugins = None,
@@ -51,12 +51,9 @@ def tui(
     device: options.DeviceOption = None,
     workers: options.Workers = None,
     glyphs: Annotated[
-        Glyphs,
-        typer.Option(help="Block or ascii where the font lacks braille.", rich_help_panel=HOW),
+        Glyphs, options.flag("Block or ascii where the font lacks braille.", panel=HOW)
     ] = Glyphs.BRAILLE,
-    tour: Annotated[
-        bool, typer.Option("--tour/--no-tour", help="The tour on the first start.", rich_help_panel=HOW)
-    ] = True,
+    tour: Annotated[bool, options.flag("The tour on the first start.", "--tour/--no-tour", panel=HOW)] = True,
 ) -> None:
     """Open the terminal app: watch a run, steer it, go back in its time, branch it off, compare.
 
@@ -83,7 +80,7 @@ def tui(
         raise ConfigError("The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`.")
     options.load_plugins(plugin)
     choices = Choices(
-        preset, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+        preset, profile, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
     )
     launch_options = LaunchOptions(
         folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session

@@ -47,20 +47,16 @@ def verify(
 def prune(
     session: options.SessionArgument,
     keep_last: Annotated[
-        int | None, typer.Option(min=1, metavar="K", help="Keep the last K; default: as configured.")
+        int | None, options.option("Keep the last K; default: as configured.", least=1, metavar="K")
     ] = None,
     keep_every: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Also keep every Nth round; default: as configured."),
+        int | None, options.option("Also keep every Nth round; default: as configured.", least=1, metavar="N")
     ] = None,
     keep_best: Annotated[
-        bool | None,
-        typer.Option("--keep-best/--no-keep-best", help="Also keep the best; default: as configured."),
+        bool | None, options.flag("Also keep the best; default: as configured.", "--keep-best/--no-keep-best")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    steal: Annotated[
-        bool, typer.Option("--steal", help="The machine that held the session is dead.")
-    ] = False,
+    dry_run: Annotated[bool, options.flag("Only say what would go.", "--dry-run")] = False,
+    steal: Annotated[bool, options.flag("The machine that held the session is dead.", "--steal")] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:

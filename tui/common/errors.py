@@ -11,7 +11,6 @@ from presets import PresetError
 from simulator.errors import HtflError
 from tui.common.formatting import printable
 
-KNOWN = (HtflError, SessionUnreadable, DiskError, PresetError)
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Typer's base of all faults on the command line, which it keeps under a name that moved between versions."""
 

@@ -20,6 +20,7 @@ class Choices:
     """What the command line says about a new run; None where it says nothing."""
 
     preset: str | None = None
+    profile: str | None = None
     file: Path | None = None
     dataset: str | None = None
     method: str | None = None
@@ -46,8 +47,14 @@ class Choices:
             raise ConfigError(
                 "--preset and --config both name a whole run; give one of them, and --set for the rest."
             )
+        if self.profile and not self.preset:
+            raise ConfigError("--profile says which reading of a preset is meant; name the preset as well.")
         name = self.preset or QUICKSTART
-        raw = read_toml(self.file) if self.file else presets.load(name).config | {"preset": name}
+        if self.file:
+            raw = read_toml(self.file)
+        else:
+            raw = presets.load(name, self.profile or presets.PAPER).config | {"preset": name}
+            raw |= {"profile": self.profile} if self.profile else {}
         return with_method(raw, self.method) if self.method else raw
 
     def _quick(self) -> Raw:
@@ -71,9 +78,13 @@ def _what(config: Config) -> str:
     method, dataset = config.method.name, Path(config.data.dataset).stem
     words = [method, dataset]
     if config.preset in presets.names():
-        base = presets.load(str(config.preset)).config
+        base = presets.load(str(config.preset), config.profile or presets.PAPER).config
         printed = {base.get("method", {}).get("name"), base.get("data", {}).get("dataset")}
-        words = [str(config.preset), *(word for word in words if word not in printed)]
+        words = [
+            str(config.preset),
+            *filter(None, [config.profile]),
+            *(word for word in words if word not in printed),
+        ]
     return plain_name(words)
 
 

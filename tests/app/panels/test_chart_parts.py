@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.analysis.run import Run
 from tui.app.charts.figure import Mark
-from tui.app.panels.chart_parts import from_zero, marks, sizes
+from tui.app.panels.chart_parts import marks, sizes, traffic
 
 
 def test_milestones_are_marks_with_a_word_each() -> None:
@@ -19,9 +19,10 @@ def test_milestones_are_marks_with_a_word_each() -> None:
     assert marks(run) == [Mark(4.5, "fork"), Mark(10, "kept"), Mark(12.5, "fedssa"), Mark(15.5, "settings")]
 
 
-def test_an_axis_of_amounts_begins_at_nothing() -> None:
-    assert from_zero(np.array([np.nan, 2.0]), np.array([4.0])) == (0.0, 4.2)
-    assert from_zero(np.zeros(3)) == (0.0, 1.0)
+def test_an_axis_of_traffic_begins_at_nothing_and_is_in_the_unit_of_its_sizes() -> None:
+    figure = traffic(np.array([np.nan, 2.0 * 2**20]), np.array([4.0 * 2**20, 0]), cursor=2.0)
+    assert (figure.unit, figure.y_range, figure.cursor) == ("MiB", (0.0, 4.2), 2.0)
+    assert traffic(np.zeros(3), np.zeros(3), None).y_range == (0.0, 1.0)
 
 
 def test_sizes_share_the_unit_of_the_largest() -> None:

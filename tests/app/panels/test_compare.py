@@ -38,7 +38,7 @@ def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path)
         seen.append(round(panel.target(view.compared) - before, 6))
         for _ in range(4):
             panel.action_unit()
-            seen.append(panel._chart.x_label)
+            seen.append(panel._chart.figure.x_label)
 
     on_stage("compare", view, act)
     assert seen == [0.01, "MiB", "FLOPs", "seconds", "rounds"]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.app.widgets.stage import Refreshed, lines, on_stage
 from tui.app.charts.colours import contrast
-from tui.app.charts.figure import Mark, Series
+from tui.app.charts.figure import Figure, Mark, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.client_rows import COLUMNS, client_row
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -17,7 +17,7 @@ def test_a_chart_fills_its_place_and_follows_a_new_size():
     chart = LineChart()
 
     async def act(pilot):
-        chart.show([wave])
+        chart.show(Figure([wave]))
         await pilot.pause()
         assert "1 wave" in lines(chart)[0]
         await pilot.resize_terminal(120, 40)
@@ -33,10 +33,10 @@ def test_nothing_is_sent_again_when_nothing_changed(monkeypatch):
     chart = LineChart()
 
     async def act(pilot):
-        chart.show([wave])
+        chart.show(Figure([wave]))
         await pilot.pause()
         refreshed = Refreshed(chart, monkeypatch)
-        chart.show([Series("wave", wave.y.copy())])
+        chart.show(Figure([Series("wave", wave.y.copy())]))
         await pilot.pause()
         assert refreshed.lines == []
 
@@ -44,13 +44,13 @@ def test_nothing_is_sent_again_when_nothing_changed(monkeypatch):
 
 
 def test_only_lines_that_came_out_different_are_sent_again(monkeypatch):
-    chart = LineChart(y_range=(0, 1))
+    chart = LineChart()
 
     async def act(pilot):
-        chart.show([Series("a", np.full(50, 0.2), key="a")])
+        chart.show(Figure([Series("a", np.full(50, 0.2), key="a")], y_range=(0, 1)))
         await pilot.pause()
         refreshed = Refreshed(chart, monkeypatch)
-        chart.show([Series("a", np.r_[np.full(49, 0.2), 0.24], key="a")])
+        chart.show(Figure([Series("a", np.r_[np.full(49, 0.2), 0.24], key="a")], y_range=(0, 1)))
         await pilot.pause()
         # the legend's value, and the one or two rows around 0.2 of the axis
         assert refreshed.lines[0] == 0
@@ -66,13 +66,12 @@ def test_many_changes_at_once_are_drawn_once(monkeypatch):
     monkeypatch.setattr(chart, "draw", lambda *surface: drawings.append(surface) or draw(*surface))
 
     async def act(pilot):
-        chart.show([wave])
+        chart.show(Figure([wave]))
         await pilot.pause()
         drawings.clear()
-        chart.show([wave])
-        chart.y_range = (0, 2)
-        chart.cursor = 12
-        chart.show([wave], marks=[Mark(3, "fork")])
+        chart.show(Figure([wave]))
+        chart.show(Figure([wave], y_range=(0, 2), cursor=12))
+        chart.show(Figure([wave], marks=[Mark(3, "fork")]))
         await pilot.pause()
         assert len(drawings) == 1
 
@@ -86,7 +85,7 @@ def test_a_chart_that_cannot_be_seen_is_not_drawn(monkeypatch):
         chart.display = False
         await pilot.pause()
         monkeypatch.setattr(chart, "draw", lambda *surface: pytest.fail("it was drawn"))
-        chart.show([wave])
+        chart.show(Figure([wave]))
         await pilot.pause()
 
     on_stage(chart, act)
@@ -94,7 +93,7 @@ def test_a_chart_that_cannot_be_seen_is_not_drawn(monkeypatch):
 
 def test_what_was_shown_before_the_app_began_is_there_when_it_does():
     chart = LineChart()
-    chart.show([wave])
+    chart.show(Figure([wave]))
 
     async def act(pilot):
         assert "1 wave" in lines(chart)[0]
@@ -104,7 +103,7 @@ def test_what_was_shown_before_the_app_began_is_there_when_it_does():
 
 def test_zooming_in_halves_the_view_and_keeps_the_newest_rounds():
     chart = LineChart()
-    chart.show([Series("a", np.arange(101.0))])  # rounds 1–101
+    chart.show(Figure([Series("a", np.arange(101.0))]))  # rounds 1–101
     chart.zoom_in()
     assert chart.x_range == (51, 101)
     chart.zoom_in()
@@ -117,15 +116,14 @@ def test_zooming_in_halves_the_view_and_keeps_the_newest_rounds():
 
 def test_zooming_in_on_a_cursor_keeps_it_in_the_middle():
     chart = LineChart()
-    chart.show([Series("a", np.arange(101.0))])
-    chart.set_reactive(LineChart.cursor, 40)
+    chart.show(Figure([Series("a", np.arange(101.0))], cursor=40))
     chart.zoom_in()
     assert chart.x_range == (15, 65)
 
 
 def test_zooming_in_stops_while_there_is_a_line_to_see():
     chart = LineChart()
-    chart.show([Series("a", np.arange(101.0))])
+    chart.show(Figure([Series("a", np.arange(101.0))]))
     for _ in range(20):
         chart.zoom_in()
     assert chart.x_range == (97, 101)
@@ -133,7 +131,7 @@ def test_zooming_in_stops_while_there_is_a_line_to_see():
 
 def test_panning_stops_at_the_ends_of_the_data():
     chart = LineChart()
-    chart.show([Series("a", np.arange(101.0))])
+    chart.show(Figure([Series("a", np.arange(101.0))]))
     chart.zoom_in()
     chart.pan(-0.5)
     assert chart.x_range == (26, 76)
@@ -145,12 +143,12 @@ def test_panning_stops_at_the_ends_of_the_data():
 
 def test_a_zoomed_view_follows_the_run_until_it_is_panned_back():
     chart = LineChart()
-    chart.show([Series("a", np.arange(101.0))])
+    chart.show(Figure([Series("a", np.arange(101.0))]))
     chart.zoom_in()
-    chart.show([Series("a", np.arange(111.0))])
+    chart.show(Figure([Series("a", np.arange(111.0))]))
     assert chart.x_range == (61, 111)
     chart.pan(-0.5)
-    chart.show([Series("a", np.arange(121.0))])
+    chart.show(Figure([Series("a", np.arange(121.0))]))
     assert chart.x_range == (36, 86)
     chart.reset_view()
     assert chart.x_range == (1, 121)
@@ -163,7 +161,7 @@ def test_without_colour_no_text_has_the_colour_of_its_background(theme, monkeypa
 
     async def act(pilot):
         pilot.app.theme = theme
-        chart.show([wave, Series("mean", wave.y / 2, pinned=True)], marks=[Mark(30, "fedgh")])
+        chart.show(Figure([wave, Series("mean", wave.y / 2, pinned=True)], marks=[Mark(30, "fedgh")]))
         await pilot.pause()
         for strip in chart.screen._compositor.render_strips():
             for text, style, _ in strip:
@@ -185,7 +183,7 @@ def test_a_widget_draws_with_the_glyphs_of_its_app(glyphs):
     chart = LineChart()
 
     async def act(pilot):
-        chart.show([wave])
+        chart.show(Figure([wave]))
         await pilot.pause()
         text = "".join(lines(chart))
         assert text.isascii() is (glyphs == "ascii")
@@ -197,15 +195,16 @@ def test_a_widget_draws_with_the_glyphs_of_its_app(glyphs):
 def test_the_heatmaps_cursor_keeps_to_its_cell_in_any_order():
     group = np.arange(6) % 2
     matrix = np.where(group[:, None] == group, 0.9, 0.1) + np.arange(36).reshape(6, 6) / 1000
-    heatmap = Heatmap(clustered=True, axes=("client", "client"))
+    heatmap = Heatmap(axes=("client", "client"))
 
     async def act(pilot):
         heatmap.show(matrix)
+        heatmap.cluster(True)
         heatmap.put_cursor(4, 1)
         await pilot.pause()
         assert heatmap.cursor == (4, 1)
         assert lines(heatmap)[-1].startswith("client 4 × client 1: 0.125")
-        heatmap.cluster()
+        heatmap.cluster(False)
         await pilot.pause()
         assert heatmap.cursor == (4, 1)
 

@@ -83,6 +83,7 @@ class NewRunDialog(Form[NewRun]):
         choices = replace(
             self._choices,
             preset=values["preset"] or (None if self._choices.file else QUICKSTART),
+            profile=self._choices.profile if values["preset"] == self._choices.preset else None,
             dataset=values["dataset"] or None,
             method=values["method"] or None,
             rounds=number(values, "rounds"),

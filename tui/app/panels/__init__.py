@@ -1,4 +1,4 @@
-"""The app's seven screens, by the ids that tabs and keys know them by."""
+"""The app's seven panels, by the ids that tabs and keys know them by."""
 
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.clients import ClientsPanel
@@ -19,13 +19,4 @@ PANELS: dict[str, type[SizedPanel]] = {
     "sessions": SessionsPanel,
 }
 
-__all__ = [
-    "PANELS",
-    "ClientsPanel",
-    "CommunicationPanel",
-    "ComparePanel",
-    "LivePanel",
-    "LogPanel",
-    "SessionsPanel",
-    "SimilarityPanel",
-]
+__all__ = ["PANELS"]

@@ -5,7 +5,7 @@ from textual.containers import Container
 
 from simulator.analysis.quantiles import quantiles
 from tui.app.charts.colours import OKABE_ITO
-from tui.app.charts.figure import Band, Series
+from tui.app.charts.figure import Band, Figure, Series
 from tui.app.panels import client_rows
 from tui.app.panels.chart_parts import PERCENT, marks
 from tui.app.view import View
@@ -25,7 +25,7 @@ class AccuracyChart(Container):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines = LineChart(x_label="round", unit="%", crowd="clients")
+        self._lines = LineChart()
         self._map = Heatmap(value_range=(0.0, PERCENT), unit="%", axes=("client", "round"))
         self._map.display = False
         self._travelled = False
@@ -49,13 +49,7 @@ class AccuracyChart(Container):
         x = rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
         series += [
-            Series(
-                f"client {client}",
-                accuracy[:, client],
-                x,
-                pinned=True,
-                key=names.get(client, ""),
-            )
+            Series(f"client {client}", accuracy[:, client], x, pinned=True, key=names.get(client, ""))
             for client in sorted(view.pinned)
             if client < curves.clients
         ]
@@ -69,8 +63,9 @@ class AccuracyChart(Container):
                 for client in range(curves.clients)
                 if client not in view.pinned
             ]
-        self._lines.show(series, band, marks(view.run))
-        self._lines.cursor = float(view.shown) if view.replaying else None
+        self._lines.show(
+            Figure(series, band, marks(view.run), "round", "%", cursor=view.cursor, crowd="clients")
+        )
 
     def _show_map(self, view: View) -> None:
         curves = view.curves

@@ -5,7 +5,7 @@ import numpy as np
 from simulator.analysis.curves import Array
 from simulator.analysis.milestones import milestones
 from simulator.analysis.run import Run
-from tui.app.charts.figure import Mark
+from tui.app.charts.figure import Figure, Mark, Series
 from tui.common.formatting import size_unit
 
 PERCENT = 100.0
@@ -24,9 +24,12 @@ def sizes(*bytes: Array) -> tuple[list[Array], str]:
     return [each / one for each in bytes], unit
 
 
-def from_zero(*values: Array) -> tuple[float, float]:
-    """The range of an axis for amounts, which begins at nothing, so that a change looks as large as it is."""
-    return 0.0, _most(*values) * 1.05 or 1.0
+def traffic(up: Array, down: Array, cursor: float | None) -> Figure:
+    """Bytes sent up and down, by round. The axis begins at nothing, so that a change looks as large as it is."""
+    amounts, unit = sizes(up, down)
+    series = [Series(name, amount) for name, amount in zip(("up", "down"), amounts, strict=True)]
+    top = _most(*amounts) * 1.05 or 1.0
+    return Figure(series, x_label="round", unit=unit, y_range=(0.0, top), cursor=cursor)
 
 
 def _most(*values: Array) -> float:

@@ -5,7 +5,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from simulator.analysis.clients import best
-from tui.app.charts.figure import Series
+from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel
@@ -19,7 +19,7 @@ BEGINNING = "No round is finished yet. What each client learns will be drawn her
 
 
 class ClientsPanel(SizedPanel):
-    """Who is behind, and why."""
+    """All clients, and one of them in full."""
 
     DEFAULT_CSS = """
     ClientsPanel { layout: horizontal; }
@@ -35,8 +35,7 @@ class ClientsPanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
-        self._accuracy = LineChart(y_range=(0.0, PERCENT), unit="%")
-        self._loss = LineChart()
+        self._accuracy, self._loss = LineChart(), LineChart()
         self._facts = Facts()
         self._clients = Part("clients", self._table, classes="clients")
         self._parts = {
@@ -77,19 +76,17 @@ class ClientsPanel(SizedPanel):
             part.say(sentence)
         if sentence is not None or not isinstance(client, int):
             return
-        curves, cursor = view.curves, float(view.shown) if view.replaying else None
-        rounds = curves.evaluated
+        curves, rounds = view.curves, view.curves.evaluated
         x, own = rounds.astype(float), curves.accuracy[rounds - 1, client] * PERCENT
-        self._accuracy.show(
-            [
-                Series(f"client {client}", own, x, pinned=True, key="c"),
-                Series("mean of all", curves.mean[rounds - 1] * PERCENT, x, key="m"),
-            ],
-            marks=marks(view.run),
-        )
+        series = [
+            Series(f"client {client}", own, x, pinned=True, key="c"),
+            Series("mean of all", curves.mean[rounds - 1] * PERCENT, x, key="m"),
+        ]
+        scale, milestones = (0.0, PERCENT), marks(view.run)
+        self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, cursor=view.cursor))
         trained = np.flatnonzero(np.isfinite(curves.loss[:, client]))
-        self._loss.show([Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")])
-        self._accuracy.cursor = self._loss.cursor = cursor
+        losses = Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")
+        self._loss.show(Figure([losses], x_label="round", cursor=view.cursor))
         self._parts["facts"].caption(f"client {client} after round {view.shown}")
         self._facts.tell(facts_of(view, client))
 

@@ -5,10 +5,10 @@ from textual.containers import Horizontal
 
 from simulator.analysis.costs import COSTS, costs
 from simulator.analysis.traffic import by_tensor
-from tui.app.charts.figure import Series
+from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.chart_parts import PERCENT, from_zero, sizes
+from tui.app.panels.chart_parts import PERCENT, sizes, traffic
 from tui.app.panels.facts import Facts
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
@@ -36,7 +36,7 @@ CLIENTS = (
 
 
 class CommunicationPanel(SizedPanel):
-    """What it costs."""
+    """Bytes by round, tensor and client, and accuracy over cost."""
 
     DEFAULT_CSS = """
     CommunicationPanel .upper { height: 1fr; }
@@ -87,24 +87,19 @@ class CommunicationPanel(SizedPanel):
         self._facts.tell(facts_of(view))
 
     def _draw_chart(self, view: View, name: str, chart: int) -> None:
-        shown, curves = self._charts[name], view.curves
-        cursor = float(view.shown) if view.replaying else None
+        curves = view.curves
         if chart < OVER:
-            bytes = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
-            (up, down), unit = sizes(*bytes)
-            shown.x_label = "round"
-            shown.show([Series("up", up), Series("down", down)], unit=unit)
-            shown.y_range = from_zero(up, down)
+            up, down = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
+            figure = traffic(up, down, view.cursor)
         else:
             cost, rounds = COSTS[1:][chart - OVER], curves.evaluated
-            over, mean = costs(curves, cost), curves.mean[rounds - 1] * PERCENT
-            shown.x_label = cost
+            over, unit = costs(curves, cost), str(cost)
             if cost == "bytes":
-                (over,), shown.x_label = sizes(over)
-            shown.show([Series("mean accuracy", mean, over[rounds - 1], pinned=True, key="m")], unit="%")
-            shown.y_range = None
-            cursor = float(over[view.shown - 1]) if cursor else None
-        shown.cursor = cursor
+                (over,), unit = sizes(over)
+            mean = Series("mean accuracy", curves.mean[rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
+            cursor = float(over[view.shown - 1]) if view.replaying else None
+            figure = Figure([mean], x_label=unit, unit="%", cursor=cursor)
+        self._charts[name].show(figure)
         self._parts[name].caption(CHARTS[chart])
 
     def _draw_tensors(self, view: View) -> None:

@@ -8,7 +8,7 @@ from textual.containers import Horizontal
 from simulator.analysis.comparison import common_target, differences, standing
 from simulator.analysis.costs import COSTS, costs
 from simulator.analysis.run import Run
-from tui.app.charts.figure import KEYS, Series
+from tui.app.charts.figure import KEYS, Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import PERCENT, sizes
@@ -25,7 +25,7 @@ STEP = 0.01  # of the target
 
 
 class ComparePanel(SizedPanel):
-    """Which is better, and at what cost."""
+    """Accuracies of sessions in one chart, their standings, and the settings that differ."""
 
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
@@ -41,7 +41,7 @@ class ComparePanel(SizedPanel):
         super().__init__(id)
         self._unit = COSTS[0]
         self._target: float | None = None  # None: what all have reached
-        self._chart = LineChart(unit="%", crowd="sessions")
+        self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS), Table(())
         self._accuracy = Part("accuracy", self._chart)
         self._sessions = Part("target", self._table, classes="table")
@@ -84,9 +84,8 @@ class ComparePanel(SizedPanel):
             rounds = run.curves.evaluated
             mean = run.curves.mean[rounds - 1] * PERCENT
             series.append(Series(run.name, mean, spent[rounds - 1], pinned=True, key=_key(place)))
-        self._chart.x_label = unit
-        self._chart.show(series)
-        self._chart.cursor = float(view.shown) if view.replaying and self._unit == "rounds" else None
+        cursor = view.cursor if self._unit == "rounds" else None
+        self._chart.show(Figure(series, x_label=unit, unit="%", cursor=cursor, crowd="sessions"))
         self._accuracy.caption(f"mean accuracy over {self._unit}")
 
     def _draw_settings(self, runs: Sequence[Run]) -> None:

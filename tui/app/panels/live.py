@@ -5,12 +5,11 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from simulator.analysis.similarity import last_measured
-from tui.app.charts.figure import Series
 from tui.app.messages import ClientPinned, SessionOpened
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.chart_parts import from_zero, sizes
+from tui.app.panels.chart_parts import traffic
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -22,7 +21,7 @@ CROWD = 40  # from so many clients on the matrix wants the height of the screen 
 
 
 class LivePanel(SizedPanel):
-    """Accuracy and the log; where there is room also the clients, the bytes, the likeness and the other sessions."""
+    """Accuracy and the log; where there is room also the clients, the bytes, the similarity and the other sessions."""
 
     DEFAULT_CSS = """
     LivePanel { layout: horizontal; }
@@ -30,20 +29,20 @@ class LivePanel(SizedPanel):
     LivePanel > .matrix { display: none; }
     LivePanel > Vertical > .upper { height: 1fr; }
     LivePanel > Vertical > .lower { height: 2; }
-    LivePanel .clients, LivePanel .bytes, LivePanel .likeness { display: none; }
+    LivePanel .clients, LivePanel .bytes, LivePanel .similarity { display: none; }
     LivePanel.-wide > Vertical > .lower { height: 12; }
     LivePanel.-wide .clients { display: block; width: 52; margin-left: 1; }
     LivePanel.-wide .log { margin-left: 1; }
-    LivePanel.-wide .bytes, LivePanel.-wide .likeness { display: block; }
-    LivePanel.-wide .likeness { width: 36; margin-left: 1; }
+    LivePanel.-wide .bytes, LivePanel.-wide .similarity { display: block; }
+    LivePanel.-wide .similarity { width: 36; margin-left: 1; }
     LivePanel.-wide.-low > Vertical > .lower { height: 7; }
     LivePanel.-full > .sessions { display: block; margin-right: 1; }
     LivePanel.-full > Vertical > .lower { height: 18; }
     LivePanel.-full .clients { width: 66; }
-    LivePanel.-full .likeness { width: 48; }
+    LivePanel.-full .similarity { width: 48; }
     LivePanel.-full.-crowd > .matrix { display: block; width: 114; margin-left: 1; }
     LivePanel.-full.-crowd > .sessions { width: 30; }
-    LivePanel.-full.-crowd .likeness, LivePanel.-full.-crowd .bytes { display: none; }
+    LivePanel.-full.-crowd .similarity, LivePanel.-full.-crowd .bytes { display: none; }
     LivePanel.-full.-crowd > Vertical > .upper { layout: vertical; }
     LivePanel.-full.-crowd > Vertical > .lower { height: 8; }
     LivePanel.-full.-crowd .clients { width: 1fr; margin-left: 0; }
@@ -54,7 +53,7 @@ class LivePanel(SizedPanel):
         super().__init__(id)
         self._accuracy = AccuracyChart()
         self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
-        self._bytes = LineChart(x_label="round")
+        self._bytes = LineChart()
         self._maps = [Heatmap(value_range=(0.0, 1.0), axes=("client", "client")) for _ in range(2)]
         self._log = Table(log_lines.COLUMNS, follows=True)
         self._sessions = SessionList(brief=True)
@@ -62,7 +61,7 @@ class LivePanel(SizedPanel):
             "accuracy": Part("accuracy", self._accuracy, classes="accuracy"),
             "clients": Part("clients", self._table, classes="clients"),
             "bytes": Part("bytes a round", self._bytes, classes="bytes"),
-            "likeness": Part("CKA", self._maps[0], classes="likeness"),
+            "similarity": Part("CKA", self._maps[0], classes="similarity"),
             "matrix": Part("CKA", self._maps[1], classes="matrix"),
             "log": Part("log", self._log, classes="log -bare"),
             "sessions": Part("sessions", self._sessions, classes="sessions"),
@@ -77,7 +76,7 @@ class LivePanel(SizedPanel):
                 yield parts["clients"]
             with Horizontal(classes="lower"):
                 yield parts["bytes"]
-                yield parts["likeness"]
+                yield parts["similarity"]
                 yield parts["log"]
         yield parts["matrix"]
 
@@ -92,7 +91,7 @@ class LivePanel(SizedPanel):
         if wide:
             self._draw_clients(view)
             self._draw_bytes(view)
-            self._draw_likeness(view, "matrix" if crowd else "likeness")
+            self._draw_similarity(view, "matrix" if crowd else "similarity")
         if full:
             self._sessions.show_view(view)
             self._parts["sessions"].say("Reading the sessions…" if self._sessions.found is None else None)
@@ -141,12 +140,9 @@ class LivePanel(SizedPanel):
             about = record["bytes"]
             so_far = f"{size(about['up_total'])} up, {size(about['down_total'])} down so far"
             self._parts["bytes"].caption(so_far)
-            (up, down), unit = sizes(curves.up, curves.down)
-            self._bytes.show([Series("up", up), Series("down", down)], unit=unit)
-            self._bytes.y_range = from_zero(up, down)
-            self._bytes.cursor = float(view.shown) if view.replaying else None
+            self._bytes.show(traffic(curves.up, curves.down, view.cursor))
 
-    def _draw_likeness(self, view: View, name: str) -> None:
+    def _draw_similarity(self, view: View, name: str) -> None:
         found = last_measured(view.run.ledger.measured, view.shown)
         if not self.differs(name, found):
             return
@@ -157,7 +153,7 @@ class LivePanel(SizedPanel):
             layer = found.layers[-1]
             part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}")
             heatmap = self._maps[name == "matrix"]
-            heatmap.clustered = name == "matrix"
+            heatmap.cluster(name == "matrix")
             heatmap.show(found.matrix(layer))
 
     def _draw_log(self, view: View) -> None:

@@ -1,4 +1,4 @@
-"""The list of sessions that the Sessions screen and the sidebar share."""
+"""The list of sessions that the Sessions panel and the sidebar share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +33,8 @@ BRIEF = (
     Column("round", numeric=True, worth=8),
     Column("acc", numeric=True, worth=9),
 )
+IN_BRIEF = (0, 1, 2, 5, 6)
+"""The places of the columns of BRIEF among those of FULL."""
 ORDERS = ("tree", "newest", "best", "name")
 
 
@@ -43,12 +45,7 @@ class SessionList(Table):
     class Listed(Message):
         """The folder has been read, and was found changed."""
 
-        sessions: "SessionList"
         found: tuple[Summary, ...]
-
-        @property
-        def control(self) -> "SessionList":
-            return self.sessions
 
     def __init__(self, *, brief: bool = False) -> None:
         super().__init__(BRIEF if brief else FULL, cursor=True)
@@ -91,24 +88,18 @@ class SessionList(Table):
         self._library.close()
 
     def _tell(self, found: tuple[Summary, ...]) -> None:
-        self.post_message(self.Listed(self, found))
+        self.post_message(self.Listed(found))
 
     def _list_anew(self) -> None:
         if self._found is None or self._view is None:
             return
         view, now = self._view, present()
-        cells = _brief_cells if self._brief else _cells
-        self.show(
-            [
-                Row(
-                    Path(line.summary.path),
-                    cells(line, view, now),
-                    _tone(line.summary),
-                    search=words_of(line.summary),
-                )
-                for line in arranged(self._found, self.order)
-            ]
-        )
+        rows = []
+        for line in arranged(self._found, self.order):
+            session, cells = line.summary, _cells(line, view, now)
+            shown = tuple(cells[place] for place in IN_BRIEF) if self._brief else cells
+            rows.append(Row(Path(session.path), shown, _tone(session), search=words_of(session)))
+        self.show(rows)
         self.filter(view.filter)
 
 
@@ -154,17 +145,6 @@ def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
         percent(session.accuracy),
         percent(session.best),
         age(session.created, now),
-    )
-
-
-def _brief_cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
-    session = line.summary
-    return (
-        _flags(session, view),
-        branches(line.last) + session.name,
-        session.state,
-        _rounds(session),
-        percent(session.accuracy),
     )
 
 

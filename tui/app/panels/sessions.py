@@ -15,7 +15,7 @@ from tui.common.formatting import NONE, course
 
 
 class SessionsPanel(SizedPanel):
-    """What has been run: open one, mark some to compare."""
+    """The list of sessions, and what it has no room for of the one under the cursor."""
 
     DEFAULT_CSS = """
     SessionsPanel > .about { height: 5; }

@@ -5,7 +5,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from simulator.analysis.similarity import Measured, last_measured
-from tui.app.charts.figure import Series
+from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View
@@ -19,10 +19,11 @@ UNMEASURED = (
     "--set cka.every=5, or switch the setting on with m."
 )
 BAR = 12
+CKA = (0.0, 1.0)
 
 
 class SimilarityPanel(SizedPanel):
-    """How alike the models have become, at which depth, and how that developed."""
+    """The matrix of one layer, the layers' means, and how these developed."""
 
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
@@ -39,15 +40,15 @@ class SimilarityPanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._layer: str | None = None  # None: the deepest
-        self._map = Heatmap(value_range=(0.0, 1.0), axes=("client", "client"))
+        self._map = Heatmap(value_range=CKA, axes=("client", "client"))
         columns = [
             Column("layer", worth=3, stretch=True),
             Column("CKA", numeric=True, worth=2),
             Column("", worth=1),
         ]
         self._layers = Table(columns, cursor=True)
-        self._depth = LineChart(x_label="layer", y_range=(0.0, 1.0))
-        self._rounds = LineChart(x_label="round", y_range=(0.0, 1.0), crowd="layers")
+        self._depth = LineChart()
+        self._rounds = LineChart()
         self._matrix = Part("CKA", self._map)
         self._parts = {
             "layers": Part("layers, shallow to deep", self._layers, classes="layers"),
@@ -105,16 +106,17 @@ class SimilarityPanel(SizedPanel):
             )
             for place, one in enumerate([found] if found is first else [found, first])
         ]
-        self._depth.show(series)
+        self._depth.show(Figure(series, x_label="layer", y_range=CKA))
         self._parts["depth"].caption(f"by depth: 1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}")
 
     def _draw_rounds(self, view: View, found: Measured) -> None:
         measured = view.run.ledger.measured
         rounds = np.array([one.round for one in measured], float)
-        self._rounds.show(
-            [Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers]
-        )
-        self._rounds.cursor = float(found.round) if view.replaying else None
+        series = [
+            Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers
+        ]
+        cursor = float(found.round) if view.replaying else None
+        self._rounds.show(Figure(series, x_label="round", y_range=CKA, cursor=cursor, crowd="layers"))
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         # An older message may tell of a cursor that `draw` has moved on since.
@@ -133,7 +135,7 @@ class SimilarityPanel(SizedPanel):
 
     def action_sort(self) -> None:
         """Clients in their own order, or like beside like."""
-        self._map.cluster()
+        self._map.cluster(not self._map.clustered)
         self.update()
 
     def _step(self, layers: int) -> None:

@@ -3,9 +3,8 @@
     heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"))
     heatmap.show(matrix)                                # [n, m], NaN = empty; rows and columns are named 0…n−1, 0…m−1
     heatmap.show(matrix, rows=names, columns=names)     # or by these names
-    heatmap.value_range = None                          # follow the data
-    heatmap.clustered = True   # like beside like (average linkage on 1 − value; square only)
-    heatmap.put_cursor(row, column); heatmap.cluster()
+    heatmap.cluster(True)      # like beside like (average linkage on 1 − value; square only)
+    heatmap.put_cursor(row, column)
     heatmap.cursor                                      # (row, column) of the matrix as given, whatever the order shown
 
 Viridis, with a colour bar. Where a matrix has more rows than the space, two share a cell (half blocks); where it has
@@ -20,7 +19,6 @@ from typing import ClassVar
 
 import numpy as np
 from textual.binding import Binding, BindingType
-from textual.reactive import reactive
 
 from tui.app.charts.canvas import Array, Canvas
 from tui.app.charts.colours import ColourScheme
@@ -43,27 +41,23 @@ class Heatmap(CanvasWidget, can_focus=True):
         Binding("escape", "hide_cursor", "no cursor", show=False),
     ]
 
-    value_range: reactive[tuple[float, float] | None] = reactive(None)
-    clustered: reactive[bool] = reactive(False)
-
     def __init__(
         self,
         *,
         value_range: tuple[float, float] | None = None,
         axes: tuple[str, str] = ("", ""),
         unit: str = "",
-        clustered: bool = False,
     ) -> None:
-        """`axes` says what rows and columns are, ("client", "round"): it goes before their names in the bottom row."""
+        """value_range: of the first and the last colour; None: the data's. axes: what rows and columns are, ("client",
+        "round"): it goes before their names in the bottom row. unit: what values are in, as "%"."""
         super().__init__()
         self._matrix: Array = np.empty((0, 0))
         self._rows: tuple[str, ...] = ()
         self._columns: tuple[str, ...] = ()
         self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
-        self._axes, self._unit = axes, unit
+        self._range, self._axes, self._unit = value_range, axes, unit
         self._at: tuple[int, int] | None = None  # in the order shown
-        self.set_reactive(Heatmap.value_range, value_range)
-        self.set_reactive(Heatmap.clustered, clustered)
+        self.clustered = False
 
     def show(
         self, matrix: Array, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None
@@ -114,15 +108,16 @@ class Heatmap(CanvasWidget, can_focus=True):
         """Show no cursor."""
         self._set_cursor(None)
 
-    def cluster(self) -> None:
-        """Show the rows and columns by likeness, or in their own order again."""
-        self.clustered = not self.clustered
+    def cluster(self, clustered: bool) -> None:
+        """Show the rows and columns of a square matrix like beside like, or in their own order again."""
+        if clustered != self.clustered:
+            self.clustered = clustered
+            self._arrange(self.cursor)
 
     def _set_cursor(self, at: tuple[int, int] | None) -> None:
-        if at == self._at:
-            return
-        self._at = at
-        self.changed()
+        if at != self._at:
+            self._at = at
+            self.changed()
 
     def _arrange(self, kept: tuple[int, int] | None) -> None:
         """Take up the order asked for, with the cursor still on the cell `kept` of the matrix."""
@@ -139,19 +134,13 @@ class Heatmap(CanvasWidget, can_focus=True):
             self._at = int(np.flatnonzero(by_row == kept[0])[0]), int(np.flatnonzero(by_column == kept[1])[0])
         self.changed()
 
-    def watch_value_range(self) -> None:
-        self.changed()
-
-    def watch_clustered(self) -> None:
-        self._arrange(self.cursor)
-
     def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
         by_row, by_column = self._orders
         figure = HeatFigure(
             matrix=self._matrix[np.ix_(by_row, by_column)],
             rows=tuple(self._rows[row] for row in by_row),
             columns=tuple(self._columns[column] for column in by_column),
-            value_range=self.value_range,
+            value_range=self._range,
             cursor=self._at,
             axes=self._axes,
             unit=self._unit,

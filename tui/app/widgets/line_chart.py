@@ -1,31 +1,31 @@
 """A line chart in the terminal.
 
-    chart = LineChart(x_label="round", y_range=(0, 100), unit="%", crowd="clients")
+    chart = LineChart()
     chart.show(
-        [Series("mean", mean, pinned=True), Series("client 3", y)],
-        band=Band("10–90 %", low, high),
-        marks=[Mark(40, "fedgh")],
+        Figure(
+            [Series("mean", mean, pinned=True), Series("client 3", y)],
+            Band("10–90 %", low, high),
+            [Mark(40, "fedgh")],
+            x_label="round",
+            unit="%",
+            cursor=120,                     # a vertical line; the legend then gives the values there
+        )
     )
-    chart.cursor = 120                      # a vertical line; the legend then gives the values there; None: none
-    chart.y_range = None; chart.x_label = "seconds"                         # None: follow the data
-    chart.zoom_in(); chart.zoom_out(); chart.pan(+0.25); chart.reset_view() # the x range shown
+    chart.zoom_in(); chart.zoom_out(); chart.pan(+0.25); chart.reset_view()  # the x range shown
     chart.x_range                           # (first, last) x shown
 
-Series, Band and Mark are in tui.app.charts.figure. Up to eight plain series each have a colour and a key (1…9, a…z) at
-the line's end and in the legend; more are a crowd in one muted colour. Pinned series are always named and drawn on top.
-NaN is a gap. Every column shows the lowest and the highest value of each line there, so spikes survive.
-While the view reaches the newest round it follows the run; panned back, it stays where it is.
+Up to eight plain series have a colour and a key (1…9, a…z) each, at the line's end and in the legend; more are a crowd
+in one muted colour. Pinned series are always named and drawn on top. NaN is a gap. Every column shows the lowest and
+the highest value of each line there, so spikes survive. While the view reaches the newest round it follows the run;
+panned back, it stays where it is.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-
-from textual.reactive import reactive
 
 from tui.app.charts.canvas import Canvas
 from tui.app.charts.chart import draw_chart
 from tui.app.charts.colours import ColourScheme
-from tui.app.charts.figure import Band, Figure, Mark, Series
+from tui.app.charts.figure import Figure
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.widgets.canvas_widget import CanvasWidget
 
@@ -37,50 +37,26 @@ class LineChart(CanvasWidget, can_focus=True):
 
     DEFAULT_CSS = "LineChart { width: 1fr; height: 1fr; }"
 
-    x_label: reactive[str] = reactive("")
-    y_range: reactive[tuple[float, float] | None] = reactive(None)
-    cursor: reactive[float | None] = reactive(None)
-
-    def __init__(
-        self,
-        *,
-        x_label: str = "round",
-        y_range: tuple[float, float] | None = None,
-        unit: str = "",
-        crowd: str = "others",
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._figure = Figure(unit=unit, crowd=crowd)
+        self.figure = Figure()
+        """What is shown, but for its x range."""
         self._view: tuple[float, float] | None = None  # None: all there is
-        self.set_reactive(LineChart.x_label, x_label)
-        self.set_reactive(LineChart.y_range, y_range)
 
-    def show(
-        self,
-        series: Sequence[Series],
-        band: Band | None = None,
-        marks: Sequence[Mark] = (),
-        unit: str | None = None,
-    ) -> None:
-        """Show these data in place of what was shown, in the same unit if none is given; zoom, cursor, ranges stay."""
-        last = self._figure.x_extent()[1]
+    def show(self, figure: Figure) -> None:
+        """Show this in place of what was shown; the zoom stays."""
+        last = self.figure.x_extent()[1]
         follows = self._view is not None and self._view[1] >= last
-        self._figure = replace(
-            self._figure,
-            series=tuple(series),
-            band=band,
-            marks=tuple(marks),
-            unit=self._figure.unit if unit is None else unit,
-        )
+        self.figure = figure
         if follows and self._view is not None:
-            ahead = self._figure.x_extent()[1] - self._view[1]
+            ahead = figure.x_extent()[1] - self._view[1]
             self._view = (self._view[0] + ahead, self._view[1] + ahead)
         self.changed()
 
     @property
     def x_range(self) -> tuple[float, float]:
         """The first and the last x shown."""
-        axis = replace(self._figure, x_range=self._view).x_axis()
+        axis = replace(self.figure, x_range=self._view).x_axis()
         return axis.low, axis.high
 
     def zoom_in(self) -> None:
@@ -96,7 +72,7 @@ class LineChart(CanvasWidget, can_focus=True):
     def pan(self, share: float) -> None:
         """Move the view by `share` of its width: to later x if positive, and never past the data's ends."""
         low, high = self.x_range
-        first, last = self._figure.x_extent()
+        first, last = self.figure.x_extent()
         by = min(max(share * (high - low), first - low), last - high)
         self._set_view((low + by, high + by))
 
@@ -106,13 +82,12 @@ class LineChart(CanvasWidget, can_focus=True):
 
     def _look(self, low: float, high: float, width: float) -> None:
         """Show `width` of x: around the cursor if it is in sight, else up to the same end as now."""
-        first, last = self._figure.x_extent()
+        first, last = self.figure.x_extent()
         if width >= last - first:
             self._set_view(None)
             return
-        width = max(width, min(NARROWEST, last - first))
-        in_sight = self.cursor is not None and low <= self.cursor <= high
-        start = self.cursor - width / 2 if in_sight and self.cursor is not None else high - width
+        width, cursor = max(width, min(NARROWEST, last - first)), self.figure.cursor
+        start = cursor - width / 2 if cursor is not None and low <= cursor <= high else high - width
         start = min(max(start, first), last - width)
         self._set_view((start, start + width))
 
@@ -121,21 +96,5 @@ class LineChart(CanvasWidget, can_focus=True):
             self._view = view
             self.changed()
 
-    def watch_x_label(self) -> None:
-        self.changed()
-
-    def watch_y_range(self) -> None:
-        self.changed()
-
-    def watch_cursor(self) -> None:
-        self.changed()
-
     def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
-        figure = replace(
-            self._figure,
-            x_label=self.x_label,
-            x_range=self._view,
-            y_range=self.y_range,
-            cursor=self.cursor,
-        )
-        return draw_chart(figure, width, height, scheme, glyphs)
+        return draw_chart(replace(self.figure, x_range=self._view), width, height, scheme, glyphs)

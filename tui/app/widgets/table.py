@@ -64,20 +64,12 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         table: "Table"
         key: Hashable | None
 
-        @property
-        def control(self) -> "Table":
-            return self.table
-
     @dataclass
     class Chosen(Message):
         """Enter was pressed on the row of `key`."""
 
         table: "Table"
         key: Hashable
-
-        @property
-        def control(self) -> "Table":
-            return self.table
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Placeholders and helpers for tests of the app's frame."""
+"""Stand-ins for the panels, and how to drive the app by keys."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

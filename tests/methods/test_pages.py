@@ -1,0 +1,89 @@
+"""docs/methods: every page says where paper, authors' code and this code differ, and names only options there are."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from simulator import methods
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.nested import flattened, with_overrides
+
+DOCS = Path(__file__).parents[2] / "docs" / "methods"
+READ = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{7}\b")
+NOT_FOUND = re.compile(r"\bno code\b[^.]*\bfound\b", re.IGNORECASE)
+SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?) ?= ?([^`]+)`")
+OPTION = re.compile(r"^\| `method\.(\w+)` \| ([^|]+) \|", re.MULTILINE)
+
+
+def page(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def differences(text: str) -> str:
+    """The section of that name; it is the page's last."""
+    _, heading, section = text.partition("\n## Differences\n")
+    assert heading, "the page has no section 'Differences'"
+    return section
+
+
+def rows(section: str) -> list[list[str]]:
+    """The cells of its tables' lines, without the lines below the headings."""
+    lines = [line for line in section.splitlines() if line.startswith("|") and set(line) - set("|- ")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def settings(text: str) -> list[str]:
+    """Everything of the form `key = value`, as --set takes it; a key without a section is the method's."""
+    return [f"{key if '.' in key else f'method.{key}'}={value}" for key, value in SETTING.findall(text)]
+
+
+def accepted(name: str, *assignments: str) -> Config:
+    """The configuration of that method with these settings; raises ConfigError for one there is not."""
+    return Config.read(with_overrides({"method": {"name": name}}, assignments))
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_page_has_one_table_of_numbered_differences(name: str) -> None:
+    heading, *numbered = rows(differences(page(name)))
+    assert [heading[0], heading[1], heading[3]] == ["#", "paper", "here"]
+    assert numbered
+    assert [row[0] for row in numbered] == [str(number) for number in range(1, len(numbered) + 1)]
+    assert all(len(row) == 4 and all(row) for row in numbered)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_page_names_the_commit_of_the_code_that_was_read_or_says_that_none_was_found(name: str) -> None:
+    section = differences(page(name))
+    assert READ.search(section) or NOT_FOUND.search(section)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_setting_a_page_names_is_one_the_method_takes(name: str) -> None:
+    for setting in settings(page(name)):
+        accepted(name, setting)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_page_that_lists_options_lists_all_of_the_methods_with_their_defaults(name: str) -> None:
+    """Where the default is found out later (None), the page says so in words."""
+    text = page(name)
+    listed = dict(OPTION.findall(text))
+    defaults = flattened(accepted(name).to_json()["method"])
+    del defaults["name"]
+    assert listed.keys() == defaults.keys() or (not listed and "**Options:**" in text)
+    for option, said in listed.items():
+        if defaults[option] is not None:
+            stated = accepted(name, f"method.{option}={said.strip('` ')}")
+            assert stated == accepted(name), f"{option} is {defaults[option]}, the page says {said}"
+
+
+def test_a_setting_that_is_not_the_methods_is_noticed() -> None:
+    assert settings("`t_stable = 10`, `training.clip = 50`, `x = y`") == [
+        "method.t_stable=10",
+        "training.clip=50",
+        "method.x=y",
+    ]
+    with pytest.raises(ConfigError, match=r"unknown key 'method\.x'"):
+        accepted("fedssa", "method.x=y")
