@@ -61,6 +61,7 @@ DOCUMENT: Shape = {
     "environment": Keys(_ANY, _SCALAR),
     "data_fingerprint": str,
     "plugin": _PLUGIN,
+    "model_plugins?": Keys(_ANY, {"name": str, "sha256": _SHA256}),
 }
 _ENTRY: Shape = {
     "from_round": positive,
