@@ -6,7 +6,6 @@ JSON line for every case that went wrong, and at the end the most memory it ever
 commands on sound sessions.
 """
 
-import io
 import json
 import os
 import random
@@ -14,19 +13,16 @@ import resource
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import checkpoints
 from checkpoints.lines import LineWriter
 from checkpoints.seal import canonical, seal, unseal
+from tests.reliability.strangers import call, faults
 
-CODES = {0, 2, 3, 4, 5, 6, 130, 141, 143}
-SECONDS = 60
-"""Longer than this no command takes."""
 STOP_AFTER = 2.0
 """A run is asked to stop then: that it was told to run a million rounds is no fault."""
 
@@ -217,33 +213,6 @@ def stopped_in_time(sessions: Path) -> Iterator[None]:
         asking.join()
 
 
-def call(sessions: Path, command: list[str]) -> tuple[int, str, str, float]:
-    """One command line in this process: its exit code, what it wrote, and how long it took."""
-    from tui.cli import main
-
-    began = time.monotonic()
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-        code = main([*command, "--sessions-dir", str(sessions)])
-    return code, out.getvalue(), err.getvalue(), time.monotonic() - began
-
-
-def faults(code: int, out: str, err: str, seconds: float) -> list[str]:
-    """What is wrong with how a command ended, whatever it was given."""
-    said = out + err
-    found = []
-    if code not in CODES:
-        found.append(f"exit code {code}")
-    if "Traceback" in said or "a bug in" in said:
-        found.append("a bug")
-    if code and not said.strip():
-        found.append("not a word")
-    if any(not char.isprintable() and char != "\n" for char in said):
-        found.append("control characters")
-    if seconds > SECONDS:
-        found.append(f"{seconds:.0f} s")
-    return found
-
-
 def case(base: Path, kind: str, number: int) -> dict[str, Any] | None:
     """One keyed case; None when all went as it should."""
     dice = random.Random(f"{kind}/{number}")
@@ -255,7 +224,7 @@ def case(base: Path, kind: str, number: int) -> dict[str, Any] | None:
     command = dice.choice(COMMANDS[kind])
     with stopped_in_time(sessions):
         ended = call(sessions, command)
-    wrong = faults(*ended)
+    wrong = faults(ended)
     if not wrong:
         return None
     return {
@@ -263,7 +232,7 @@ def case(base: Path, kind: str, number: int) -> dict[str, Any] | None:
         "file": f"{target}/{file}",
         "command": command,
         "wrong": wrong,
-        "said": ended[2][-400:],
+        "said": ended.err[-400:],
     }
 
 
@@ -277,8 +246,8 @@ def main(folder: str, kind: str, first: str, count: str) -> None:
         for command in COMMANDS[kind]:
             shutil.rmtree(base / "case", ignore_errors=True)
             shutil.copytree(base / "sessions", base / "case")
-            code, _, err, _ = call(base / "case", command)
-            assert code in (0, 2, 4), (command, err)
+            ended = call(base / "case", command)
+            assert ended.code in (0, 2, 4), (command, ended.err)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     print(json.dumps({"megabytes": round(peak), "torch": "torch" in sys.modules}), flush=True)
 

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-import checkpoints
-from simulator.progress import ClientTrained, Event, RoundFinished
-from simulator.sessions.session import Session
-from tests.cli.conftest import TINY, call
+from tests.reliability.strangers import SWITCH, make_sessions
 
 MEGABYTES = 500
 """What a command that only reads may have in all, and one that runs beyond what it has on sound sessions."""
@@ -19,24 +16,9 @@ MEGABYTES = 500
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`sessions/s`: switched, measured, stopped within its fourth round, with commands waiting; and its fork."""
+    """Sessions with a switch that waits."""
     folder = tmp_path_factory.mktemp("resealed")
-    sessions = folder / "sessions"
-    options = ("--method=fedlora", "--rounds=1", "--session=s", "--sessions-dir", sessions)
-    assert call("run", *TINY, *options).code == 0
-
-    def operate(event: Event) -> None:
-        match event:
-            case RoundFinished(record) if record["round"] == 2:
-                checkpoints.post(sessions / "s", "checkpoint", {"cka": True})
-            case ClientTrained(4, _, 1):
-                checkpoints.post(sessions / "s", "stop")
-
-    checkpoints.post(sessions / "s", "switch", {"method": "fedssa", "set": ["rounds=6"]})
-    Session.resume(sessions / "s", folder).run(operate)
-    fork = ("fork", "s", "--at-round=2", "--session=child", "--set=training.lr=0.02")
-    assert call(*fork, "--sessions-dir", sessions).code == 0
-    checkpoints.post(sessions / "s", "switch", {"method": None, "set": ["training.lr=0.02"]})
+    make_sessions(folder, SWITCH)
     return folder
 
 
