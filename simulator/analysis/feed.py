@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import Command, DiskError, SessionFollower, SessionUnreadable, shown
+from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, shown
 from simulator.analysis.ledger import Ledger, LedgerBuilder
 from simulator.analysis.run import Run
 from simulator.analysis.well_formed import well_formed
@@ -73,7 +73,7 @@ class Feed:
                         event_faults=tuple(legible(session.event_faults())),
                     )
                 case "owner":
-                    run = _with_owner(run, session.owner() or {})
+                    run = _with_owner(run, _owner(session))
                 case "inbox":
                     run = replace(run, pending=tuple(_pending(session.folder)))
                 case "checkpoints":
@@ -88,6 +88,14 @@ class Feed:
             self._builder = LedgerBuilder()
         self._builder.extend(legible(growth.records))
         return self._builder.ledger()
+
+
+def _owner(session: checkpoints.SessionReader) -> dict[str, Any]:
+    """The owner's note; it is not flushed to disk, and one that a power cut tore is as good as none."""
+    try:
+        return session.owner() or {}
+    except Damaged:
+        return {}
 
 
 def _with_owner(run: Run, owner: dict[str, Any]) -> Run:

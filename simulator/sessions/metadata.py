@@ -30,9 +30,11 @@ def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, l
 def read_config(session: checkpoints.SessionReader, raw: Raw) -> Config:
     """Settings that the session's files say, which must be valid; raises Damaged."""
     try:
-        return Config.read(raw)
+        config = Config.read(raw)
+        members(config.federation.group)
     except ConfigError as error:
         raise Damaged(f"{session.folder}: its settings are not valid here: {error}") from error
+    return config
 
 
 def check_models(session: checkpoints.SessionReader) -> None:
