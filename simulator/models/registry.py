@@ -79,6 +79,11 @@ def register(
     return add
 
 
+def forget(name: str) -> None:
+    """Take back a registration; what registered it has failed."""
+    del _MODELS[name]
+
+
 def register_library(prefix: str, library: Library) -> None:
     """Let `prefix:name` stand for what the library calls `name`."""
     _LIBRARIES[prefix] = library

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from checkpoints import Command, SessionReader, SessionUnreadable, UnfinishedRound
+from checkpoints import Command, SessionUnreadable, UnfinishedRound
 from simulator.analysis.clients import ClientResult, results
 from simulator.analysis.feed import read
 from simulator.analysis.lineage import forks_of
@@ -16,6 +16,7 @@ from simulator.analysis.well_formed import well_formed
 from simulator.nested import toml_value
 from simulator.sessions.history import SETTINGS
 from simulator.sessions.legacy import younger
+from simulator.sessions.reader import SessionReader
 from tui.cli import mailbox, options, output, running
 from tui.cli.resume import described
 from tui.common import folders
@@ -93,6 +94,7 @@ class Page:
             "clients": [asdict(client) for client in self._clients()],
             "checkpoints": run.checkpoints,
             "events": run.events,
+            "event_faults": run.event_faults,
         }
 
     def parts(self) -> list[Any]:
@@ -116,7 +118,8 @@ class Page:
                 output.facts(_traffic(self.record)),
             ]
         events = map(_event, self.run.events[-EVENTS_SHOWN:])
-        return [*parts, output.heading("Events"), output.table(["at", "event", ""], events)]
+        faults = (f"damaged: {fault}" for fault in self.run.event_faults[:EVENTS_SHOWN])
+        return [*parts, output.heading("Events"), output.table(["at", "event", ""], events), *faults]
 
     def _facts(self) -> list[tuple[str, object]]:
         """The session's facts; "as before" are settings younger than it, which it goes on without."""

@@ -5,6 +5,7 @@ from typing import Annotated
 import checkpoints
 from checkpoints import Command, Locked
 from simulator.errors import ConfigError
+from simulator.sessions.reader import SessionReader
 from tui.cli import mailbox, options, output, running, steer
 from tui.cli.options import HOW, SCALE
 from tui.common import folders
@@ -48,7 +49,7 @@ def resume(
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
     """
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
-    reader = checkpoints.SessionReader(folder)
+    reader = SessionReader(folder)
     if reader.alive() and not steal:
         given = {
             "--rounds": rounds,

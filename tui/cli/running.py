@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from checkpoints import SessionReader as Reader
 from checkpoints import UnfinishedRound
+from simulator.sessions.reader import SessionReader
 from tui.cli import output
 from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
@@ -90,7 +90,7 @@ def _opening(session: "Session") -> Any:
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
-    reader = Reader(session.folder)
+    reader = SessionReader(session.folder)
     records = reader.records()
     name = session.folder.name
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None

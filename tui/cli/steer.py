@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.errors import ConfigError
+from simulator.sessions.reader import SessionReader
 from tui.cli import completion, mailbox, options, output, similarity
 from tui.common import folders
 
@@ -99,7 +100,7 @@ def checkpoint(
       htfl-sim checkpoint mu07 --cka
       htfl-sim checkpoint mu07 --cka --round 40 --json > similarity.json
     """
-    reader = checkpoints.SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
+    reader = SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
     if round is not None and not cka:
         raise ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
     if cka and (round is not None or not reader.alive()):
@@ -162,7 +163,7 @@ def switch(
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     options.load_plugins(plugin)
     options.load_own(model, metric)
-    reader = checkpoints.SessionReader(folder)
+    reader = SessionReader(folder)
     arguments: dict[str, Any] = {"method": method, "set": list(assignments or ())}
     if at_round is not None:
         arguments["at_round"] = at_round
@@ -186,7 +187,7 @@ def ask_to_go_on(reader: checkpoints.SessionReader, timeout: float | None = None
 
 def _live(name: str, folder: Any, what: str) -> checkpoints.SessionReader:
     """The session to steer; raises SessionError when nobody runs it."""
-    reader = checkpoints.SessionReader(folders.session_folder(name, folder))
+    reader = SessionReader(folders.session_folder(name, folder))
     if not reader.alive():
         mailbox.refuse_idle(reader, what)
     return reader
