@@ -77,12 +77,12 @@ def _compared(folder: Path, raw: Raw, history: Sequence[Raw]) -> Model:
 
 
 def _config(session: SessionReader, raw: Raw, compared: Model, runtime: Raw) -> Config:
-    """The session's settings, without the weights that its clients began with.
+    """The session's settings, without the weights that its clients began with and the user's own figures.
 
     Where only trained models are read, the method, perhaps a plugin's, need not be at hand.
     """
     given = {key: value for key, value in runtime.items() if value is not None}
-    raw = merged(raw, {"runtime": given, "federation": {"pretrained": False}})
+    raw = merged(raw, {"runtime": given, "federation": {"pretrained": False}, "evaluation": {"metrics": []}})
     return read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
 
 

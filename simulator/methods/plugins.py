@@ -3,15 +3,13 @@
 The file registers its methods with `simulator.methods.register`, as the built-in ones do.
 """
 
-import hashlib
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from simulator.errors import ConfigError, SessionError
+from simulator import own_files
+from simulator.errors import SessionError
 from simulator.methods.registry import Plugin, origin, plugins, run_plugin
 
 
@@ -21,13 +19,10 @@ def load(path: Path) -> Plugin:
     Raises ConfigError for a file that cannot be read, fails (with the line), registers nothing, or takes a name.
     """
     path = path.expanduser()
-    try:
-        source = path.read_bytes()
-    except OSError as unreadable:
-        raise ConfigError(f"cannot read the plugin {path}: {unreadable.strerror}.") from unreadable
-    plugin = Plugin(path.name, hashlib.sha256(source).hexdigest())
+    file, source = own_files.read("plugin", path)
+    plugin = Plugin(file.name, file.sha256)
     if plugin not in plugins():
-        run_plugin(plugin, path, lambda: _run(source, path, plugin))
+        run_plugin(plugin, path, lambda: own_files.run(file, source, path))
     return plugin
 
 
@@ -53,11 +48,3 @@ def check(folder: Path, method: str, made_with: Mapping[str, Any] | None) -> Non
             f"{folder}: the plugin {present.name} is not the one this session was made with (sha256 "
             f"{sha256[:12]}…, not {present.sha256[:12]}…); give the original {name}, or start a new session."
         )
-
-
-def _run(source: bytes, path: Path, plugin: Plugin) -> None:
-    """Run the very bytes that were hashed, as a module of its own under a name no other module has."""
-    module = ModuleType(f"htfl_sim_plugin_{plugin.sha256[:12]}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # where pydantic looks up a configuration's annotations
-    exec(compile(source, str(path), "exec"), module.__dict__)

@@ -5,7 +5,6 @@ that registers it. The module is imported when the method is first asked for.
 """
 
 import hashlib
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -15,6 +14,7 @@ from typing import TypeVar
 
 from simulator.errors import ConfigError, nearest
 from simulator.methods.base import Method
+from simulator.own_files import failed, mark
 
 GROUP = "htfl_sim.methods"
 
@@ -30,8 +30,6 @@ class Plugin:
 _METHODS: dict[str, type[Method]] = {}
 _ORIGINS: dict[str, Plugin] = {}
 """Where each method comes from that is not built in."""
-_FILES: set[str] = set()
-"""The plugins' files, as tracebacks name them."""
 M = TypeVar("M", bound=type[Method])
 
 
@@ -74,27 +72,19 @@ def plugins() -> set[Plugin]:
     return set(_ORIGINS.values())
 
 
-def is_users(file: str) -> bool:
-    """Whether a file, as a traceback names it, is a user's plugin and not htfl-sim's."""
-    return file in _FILES
-
-
 def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
     """Run the code of a plugin and note which methods came of it; of one that fails, none stays.
 
     Raises ConfigError for one that fails, with the line, or registers nothing.
     """
     before = set(_METHODS)
-    _FILES.add(str(path))
+    mark(path)
     try:
         run()
     except Exception as error:
         for name in set(_METHODS) - before:
             del _METHODS[name]
-        fault = str(error).rstrip(".")
-        raise ConfigError(
-            f"the plugin {path} failed{_where(error, path)}: {type(error).__name__}: {fault}."
-        ) from error
+        raise failed(f"the plugin {path}", error) from error
     registered = set(_METHODS) - before
     if not registered:
         raise ConfigError(f'the plugin {path} registers no method; put @register("name") before its class.')
@@ -127,13 +117,3 @@ def _file(point: EntryPoint) -> Path:
             "reinstall its package, or remove it."
         )
     return Path(spec.origin)
-
-
-def _where(error: Exception, path: Path) -> str:
-    """', line N': the line of the plugin at which it went wrong."""
-    if isinstance(error, SyntaxError):
-        return f", line {error.lineno}"
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-    ]
-    return f", line {lines[-1]}" if lines else ""

@@ -84,6 +84,11 @@ def register_library(prefix: str, library: Library) -> None:
     _LIBRARIES[prefix] = library
 
 
+def libraries() -> list[str]:
+    """The prefixes that stand for a library."""
+    return list(_LIBRARIES)
+
+
 def names() -> list[str]:
     """The names of all models, in order of registration."""
     return list(_MODELS)
@@ -94,6 +99,12 @@ def get(name: str) -> RegisteredModel:
     prefix, colon, name_there = name.partition(":")
     if colon and prefix in _LIBRARIES:
         return _LIBRARIES[prefix](name_there)
+    if colon:
+        known = ", ".join(_LIBRARIES)
+        raise ConfigError(
+            f"unknown model '{name}': '{prefix}' is none of {known}, nor a model file that is loaded; "
+            f"give that with --model {prefix}.py:{name_there}."
+        )
     if name not in _MODELS:
         raise ConfigError(f"unknown model '{name}'.{nearest(name, _MODELS)} See `htfl-sim models`.")
     return _MODELS[name]

@@ -7,6 +7,7 @@ from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.nested import Raw, merged
+from simulator.sessions import brought
 from simulator.sessions.environment import environment
 from simulator.sessions.history import history_entry, settings_in_force
 
@@ -14,12 +15,16 @@ from simulator.sessions.history import history_entry, settings_in_force
 def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:
     """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
 
-    Raises SessionError when the plugin of its method is not loaded or not the same, Damaged when these are no settings.
+    Raises SessionError when its plugin, or another file of the user's, is not loaded or not the same, Damaged when
+    these are no settings.
     """
     history = session.manifest().history if session.rounds() else []
     plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
     raw = settings_in_force(session.document, history)
     plugins.check(session.folder, str(raw["method"]["name"]), plugin)
+    said_last = history[-1] if history and "files" in history[-1] else session.document
+    files: list[Raw] = said_last.get("files", [])  # early sessions have none
+    brought.check(session.folder, raw["data"].get("indices"), files)
     config = read_config(session, merged(raw, {"runtime": runtime}))
     return config, history or [history_entry(config, 1)]
 
@@ -49,6 +54,7 @@ def of_new(config: Config, built: Built, parent: Raw | None) -> Raw:
         "environment": environment(built.federation.device, config.runtime.threads_per_client),
         "data_fingerprint": built.data.fingerprint,
         "plugin": plugins.recorded(config.method.name),
+        "files": brought.recorded(config),
     }
 
 

@@ -33,8 +33,10 @@ _SCALAR: Shape = (None, bool, int, float, str)
 _SECTION = Keys(_ANY, (*_SCALAR, [_SCALAR]))
 _METHOD: Shape = {"name": printable}
 _PLUGIN: Shape = (None, {"name": printable, "sha256": SHA256})
+_FILES: Shape = [{"kind": printable, "name": printable, "sha256": SHA256}]
 _SETTINGS: Shape = {
     "rounds": _rounds,
+    "until?": _share,
     "training?": _SECTION,
     "evaluation?": _SECTION,
     "wire?": _SECTION,
@@ -57,6 +59,7 @@ DOCUMENT: Shape = {
     "environment": Keys(_ANY, _SCALAR),
     "data_fingerprint": printable,
     "plugin": _PLUGIN,
+    "files?": _FILES,
 }
 _ENTRY: Shape = {
     "from_round": positive,
@@ -67,6 +70,7 @@ _ENTRY: Shape = {
     "adopted?": (None, str),
     "command?": printable,
     "plugin?": _PLUGIN,
+    "files?": _FILES,
 }
 _BYTES: Shape = {
     **dict.fromkeys(("up", "down", "up_total", "down_total"), natural),
@@ -79,6 +83,11 @@ _CKA: Shape = {
     "matrix": Keys(_ANY, [[(None, float)]]),
     "order?": [printable],
 }
+_FIGURE: Shape = {"mean": (None, float), "weighted": (None, float), "per_client": [(None, float)]}
+_EVALUATION = Keys(
+    re.compile("test|eval"),
+    {"accuracy": _FIGURE, "loss": _FIGURE, "f1": _FIGURE, "metrics?": Keys(_ANY, _FIGURE)},
+)
 _RECORD: Shape = {
     "round": positive,
     "method": printable,
@@ -90,6 +99,8 @@ _RECORD: Shape = {
         "per_client": [_share],
     },
     "loss": {"mean": (None, float), "per_client": [(None, float)]},
+    "evaluation?": _EVALUATION,
+    "lr?": float,
     "bytes": _BYTES,
     "params": {"up": natural, "down": natural},
     "flops": {"clients": natural, "server": natural, "total": natural},
@@ -154,6 +165,10 @@ def check_record(record: dict[str, Any], clients: int) -> None:
         "bytes.per_client_up": record["bytes"]["per_client_up"],
         "bytes.per_client_down": record["bytes"]["per_client_down"],
     }
+    for part, figures in record.get("evaluation", {}).items():
+        own = {f"metrics.{name}": figure for name, figure in figures.get("metrics", {}).items()}
+        for name, figure in ({key: figures[key] for key in ("accuracy", "loss", "f1")} | own).items():
+            lists[f"evaluation.{part}.{name}.per_client"] = figure["per_client"]
     for where, values in lists.items():
         if len(values) != clients:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")

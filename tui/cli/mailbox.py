@@ -68,6 +68,12 @@ def holder(note: Note) -> str:
     return f"process {note.get('pid')} on {note.get('host')}, since {note.get('since')}"
 
 
+def at_round(command: Command) -> int | None:
+    """The round for whose end a switch waits; None for one that takes hold at the next."""
+    given = command.arguments.get("at_round")
+    return given if type(given) is int else None
+
+
 def progress(note: Note) -> str:
     """How far the owner has got, as 'round 5, 3 of 10 clients done'."""
     match note.get("progress"):
