@@ -185,7 +185,8 @@ def distances(means: Tensor, others: Tensor) -> Tensor:
     """
     apart = means[:, None] - others
     largest = apart.detach().abs().amax(2, keepdim=True).clamp(min=torch.finfo(apart.dtype).tiny)
-    return torch.linalg.vector_norm(apart / largest, dim=2) * largest.squeeze(2)
+    shares: Tensor = torch.linalg.vector_norm(apart / largest, dim=2)
+    return shares * largest.squeeze(2)
 
 
 def received(uplinks: Sequence[Uplink]) -> tuple[Tensor, Tensor]:
