@@ -1,4 +1,4 @@
-"""The session store: named tensors and JSON, safe from crashes and silent damage.
+"""htfl-sim's session store: named tensors and JSON, safe from crashes and silent damage.
 
 `Store` is the one writer of a session, `SessionReader` any number of readers, `SessionFollower` a reader that looks
 again and again, `verify` the auditor. Other rooms use what is named here and nothing behind it: how files are named

@@ -8,6 +8,7 @@ from typing import Any
 
 import presets
 from simulator.config import Config
+from simulator.data import datasets
 from simulator.errors import ConfigError
 from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
 from tui.common.folders import free_name, plain_name
@@ -39,7 +40,7 @@ class Choices:
         raw = merged(self._base(), self._quick())
         raw = with_overrides(raw, self.assignments)
         if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get("dataset"), str):
-            data["dataset"] = _absolute(name)
+            data["dataset"] = datasets.absolute(name)
         return Config.read(raw)
 
     def _base(self) -> Raw:
@@ -86,14 +87,6 @@ def _what(config: Config) -> str:
             *(word for word in words if word not in printed),
         ]
     return plain_name(words)
-
-
-def _absolute(dataset: str) -> str:
-    """A user's own data by its absolute path, so that a resume from another folder finds it."""
-    from simulator.data import datasets
-
-    path = Path(dataset).expanduser()
-    return str(path.absolute()) if dataset not in datasets.names() and path.exists() else dataset
 
 
 def _said(raw: Raw) -> Raw:
