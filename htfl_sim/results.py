@@ -1,5 +1,6 @@
 """Sessions as they are read: without a lock, also while another process runs them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from torch import Tensor
 
+    from simulator.export.sinks import Target
+    from simulator.export.weights import Exported
     from simulator.inspection.models import Models
     from simulator.models import Network
 
@@ -121,6 +124,36 @@ class Results:
         from simulator.inspection import models
 
         return models.samples(self.path, self._data_folder(), client, part)
+
+    def export(
+        self,
+        to: "Target" = "csv",
+        out: Place | None = None,
+        *,
+        what: Literal["rounds", "clients", "cka"] = "rounds",
+        follow: bool = False,
+        project: str = "htfl-sim",
+    ) -> int:
+        """Send the rounds to a CSV file, TensorBoard, W&B or MLflow, as `htfl-sim export`; how many there were.
+
+        Raises ConfigError where the library is not installed, or the place is taken.
+        """
+        from simulator.export.following import send
+        from simulator.export.sinks import sink
+
+        place = None if out is None else Path(out)
+        return send(self.path, sink(to, self.name, place, what, project), follow)
+
+    def export_weights(
+        self, clients: Sequence[int] | None, out: Place, round: int | None = None
+    ) -> "list[Exported]":
+        """Write models (None: of all clients) as plain safetensors, each with a Python file that loads it with torch
+        alone, into a folder. Raises HtflError."""
+        from simulator.export.weights import write
+        from simulator.inspection import models
+
+        found = models.of_clients(self.path, self._data_folder(), clients, round)
+        return write(found, self.name, Path(out))
 
     def commands(self) -> list[str]:
         """The command lines that give this session's very results again."""

@@ -14,6 +14,7 @@ FLOORS = [
     "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
     "simulator.inspection", "simulator.analysis",
+    "simulator.export",
     "htfl_sim",
     "tui.common", "tui.app", "tui.cli",
     "htfl_sim.command",

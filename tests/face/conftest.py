@@ -13,6 +13,8 @@ ROUNDS = 4
 def tiny(**settings: object) -> hs.Config:
     """Four tiny models on 200 digits, three of them a round, a checkpoint every second round: a blink a round."""
     given = {
+        "rounds": ROUNDS,
+        "clients": 4,
         "data__limit": 200,
         "data__partition": "iid",
         "federation__group": "tiny",
@@ -23,7 +25,7 @@ def tiny(**settings: object) -> hs.Config:
         "checkpoint__keep_last": 1,
         "checkpoint__keep_best": False,
     }
-    return hs.preset(rounds=ROUNDS, clients=4, **given | settings)
+    return hs.preset(**given | settings)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import catalog, data, details, doctor, fork, listing, resume, run, steer, tui, upkeep
+from tui.cli import catalog, data, details, doctor, export, fork, listing, resume, run, steer, tui, upkeep
 from tui.common import errors
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ def root(
 _PANELS: dict[str, list[Callable[..., None]]] = {
     "Run": [run.run, tui.tui, resume.resume],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
-    "Sessions": [listing.sessions, details.show, upkeep.verify, upkeep.prune],
+    "Sessions": [listing.sessions, details.show, export.export, upkeep.verify, upkeep.prune],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets],
 }
 for _panel, _commands in _PANELS.items():
