@@ -16,6 +16,7 @@ from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
+from checkpoints.removal import remove
 from checkpoints.retention import Pruned, Retention
 from checkpoints.seal import canonical
 from checkpoints.store import Store
@@ -58,6 +59,7 @@ __all__ = [
     "post",
     "prune",
     "refuse_remains",
+    "remove",
     "session_folders",
     "sessions",
     "size_on_disk",

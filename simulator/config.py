@@ -98,6 +98,16 @@ class Config(Section):
             raise ConfigError(_first_fault(invalid, raw)) from invalid
 
 
+def keys() -> list[str]:
+    """Every dotted key but the methods' own, in order; needs no method, and so no torch."""
+    found = []
+    for name, field in Config.model_fields.items():
+        if name not in ("preset", "profile", "method"):
+            inner = _fields(field.annotation)
+            found += [f"{name}.{key}" for key in inner] if inner else [name]
+    return found
+
+
 def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
     errors = invalid.errors(include_url=False)
     fault = errors[0]

@@ -34,7 +34,15 @@ def proposed(session: checkpoints.SessionReader, arguments: Mapping[str, Any]) -
 
 
 def extend(session: checkpoints.SessionReader, rounds: int) -> None:
-    """Leave a switch to so many rounds in the mailbox, unless that is their number already; raises ConfigError."""
+    """Leave a switch to so many rounds in the mailbox, unless that is their number already.
+
+    Raises ConfigError when they have been run already.
+    """
+    if rounds < (done := _done(session)):
+        raise ConfigError(
+            f"{session.folder} has done {done} rounds already, which stay; for more, ask for more than that: "
+            f"--rounds {done + 10}. To go on from round {rounds}, fork it there."
+        )
     arguments = {"method": None, "set": [f"rounds={rounds}"]}
     if planned(session).rounds != rounds:
         proposed(session, arguments)

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 from tui.cli import options, running
-from tui.cli.options import WHERE
+from tui.cli.options import HOW, WHERE
 from tui.common import folders
 
 
@@ -22,6 +22,9 @@ def run(
         str | None,
         options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
     ] = None,
+    dry_run: Annotated[
+        bool, options.flag("Only check and say what would run.", "--dry-run", panel=HOW)
+    ] = False,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -44,6 +47,7 @@ def run(
       htfl-sim run --set method.mu=0.7 --session mu07
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
+      htfl-sim run --preset fedgh_htm5 --dry-run
       htfl-sim run --plugin my_method.py --method median_head
     """
     name = folders.checked_name(session) if session is not None else None
@@ -60,6 +64,9 @@ def run(
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     data = data_folder(data_dir)
+    if dry_run:
+        running.rehearse(settings, folder, data, as_json)
+        return
     fetch_missing(settings.data.dataset, data)
     with Session.create(settings, folder, data) as opened:
         running.carry_out(opened, running.mention(sessions_dir, plugin), progress, as_json)

@@ -10,6 +10,7 @@ import presets
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.errors import ConfigError
+from simulator.idle import refuse_idle
 from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
 from tui.common.folders import free_name, plain_name
 
@@ -41,7 +42,9 @@ class Choices:
         raw = with_overrides(raw, self.assignments)
         if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get("dataset"), str):
             data["dataset"] = datasets.absolute(name)
-        return Config.read(raw)
+        config = Config.read(raw)
+        refuse_idle(config, (assignment.partition("=")[0].strip() for assignment in self.assignments))
+        return config
 
     def _base(self) -> Raw:
         if self.preset and self.file:
