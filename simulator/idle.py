@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import presets
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.nested import flattened, toml_value
@@ -28,12 +29,14 @@ _DEFAULTS = flattened({"data": DataConfig().model_dump(mode="json")})
 
 
 def idle(config: Config) -> list[str]:
-    """The settings that have another value than their default and change nothing, each as a sentence."""
-    flat = flattened(config.to_json())
+    """The settings that somebody gave another value than their preset, or the default, and that change nothing."""
+    flat, usual = flattened(config.to_json()), dict(_DEFAULTS)
+    if config.preset in presets.names():
+        usual |= flattened(presets.load(str(config.preset), config.profile or presets.PAPER).config)
     return [
         sentence
         for key in _READ_UNDER
-        if flat[key] != _DEFAULTS[key] and (sentence := _sentence(key, config)) is not None
+        if flat[key] != usual[key] and (sentence := _sentence(key, config)) is not None
     ]
 
 
