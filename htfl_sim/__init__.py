@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from htfl_sim.running import Run, fork, resume, run
     from simulator.config import Config
     from simulator.errors import ConfigError, DataError, HtflError, SessionError
+    from simulator.methods.base import Method
+    from simulator.methods.registry import register
 
 _HOMES = {
     "Config": "simulator.config",
     "ConfigError": "simulator.errors",
     "DataError": "simulator.errors",
     "HtflError": "simulator.errors",
+    "Method": "simulator.methods.base",
     "Results": "htfl_sim.results",
     "Run": "htfl_sim.running",
     "SessionError": "simulator.errors",
@@ -38,6 +41,7 @@ _HOMES = {
     "open": "htfl_sim.results",
     "plugin": "htfl_sim.configuring",
     "preset": "htfl_sim.configuring",
+    "register": "simulator.methods.registry",
     "resume": "htfl_sim.running",
     "run": "htfl_sim.running",
 }
@@ -48,6 +52,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "HtflError",
+    "Method",
     "Results",
     "Run",
     "SessionError",
@@ -56,6 +61,7 @@ __all__ = [
     "open",
     "plugin",
     "preset",
+    "register",
     "resume",
     "run",
 ]
