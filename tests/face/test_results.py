@@ -10,7 +10,7 @@ import htfl_sim as hs
 from checkpoints import SessionReader, SessionUnreadable
 from simulator.analysis import tidy
 from simulator.inspection import partition
-from tests.face.conftest import ROUNDS
+from tests.face.conftest import ROUNDS, tiny
 
 
 def test_records_are_the_ledger_a_row_a_round(done: Path) -> None:
@@ -66,6 +66,20 @@ def test_a_model_answers_as_the_ledger_says_also_where_its_checkpoint_is_gone(do
     for client, recorded in enumerate(SessionReader(done).records()[round - 1]["accuracy"]["per_client"]):
         x, y = results.data(client)
         answers = results.model(client, round)(x).argmax(1)
+        assert float((answers == y).float().mean()) == pytest.approx(recorded, abs=1e-7)
+
+
+def test_with_an_aggregated_evaluation_the_model_is_the_one_received_next_also_across_a_switch(
+    tmp_path: Path,
+) -> None:
+    config = tiny(method="fedavg", federation__group="tiny_cnn", training__lr=0.2)
+    run = hs.run(config, tmp_path / "avg", until=2).switch(training__lr=0.1).run()
+    assert run.checkpoints == (ROUNDS,)
+    frame = run.clients()
+    x, y = run.data(2)
+    for round in (2, 3, 4):
+        answers = run.model(2, round)(x).argmax(1)
+        recorded = frame[(frame["round"] == round) & (frame["client"] == 2)]["accuracy"].item()
         assert float((answers == y).float().mean()) == pytest.approx(recorded, abs=1e-7)
 
 
