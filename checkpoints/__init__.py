@@ -1,4 +1,4 @@
-"""The session store: named tensors and JSON, safe from crashes and silent damage.
+"""htfl-sim's session store: named tensors and JSON, safe from crashes and silent damage.
 
 `Store` is the one writer of a session, `SessionReader` any number of readers, `SessionFollower` a reader that looks
 again and again, `verify` the auditor. Other rooms use what is named here and nothing behind it: how files are named
@@ -16,6 +16,7 @@ from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
+from checkpoints.removal import remove
 from checkpoints.retention import Pruned, Retention
 from checkpoints.schema import Keys, Shape, check_shape, natural, positive, printable, shown
 from checkpoints.seal import canonical
@@ -65,6 +66,7 @@ __all__ = [
     "printable",
     "prune",
     "refuse_remains",
+    "remove",
     "session_folders",
     "sessions",
     "shown",

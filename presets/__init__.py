@@ -1,4 +1,4 @@
-"""Named experiments, for the rows and columns of the papers' tables.
+"""Named experiments of htfl-sim, for the rows and columns of the papers' tables.
 
 This room knows TOML and nothing else: a preset's `config` is nested raw values, for `simulator.config.Config`
 to read and judge. Listing them all takes a blink and imports only the standard library.

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from simulator.errors import ConfigError, nearest
-from simulator.nested import Raw
+from simulator.nested import Raw, merged, with_method
 from simulator.sections import (
     CheckpointConfig,
     CkaConfig,
@@ -67,6 +67,23 @@ class Config(Section):
             )
         return self
 
+    def with_(self, **changes: Any) -> "Config":
+        """The same with other values: `with_(rounds=50, method__mu=0.7)`, two underscores for the dot of a key.
+
+        `method="fedgh"` is another method with its own defaults; a mapping changes several keys of its section.
+        Raises ConfigError for what is unknown or not valid.
+        """
+        raw = self.to_json()
+        if isinstance(name := changes.pop("method", None), str):
+            raw = with_method(raw, name)
+        elif name is not None:
+            raw = merged(raw, {"method": name})
+        for key, value in changes.items():
+            for part in reversed(key.split("__")):
+                value = {part: value}
+            raw = merged(raw, value)
+        return Config.read(raw)
+
     def begun(self) -> "Config":
         """The configuration of a run whose method begins now: what that fixes is written out."""
         return self.model_copy(update={"method": self.method.begun(self.rounds)})
@@ -82,6 +99,16 @@ class Config(Section):
             return cls.model_validate(raw)
         except ValidationError as invalid:
             raise ConfigError(_first_fault(invalid, raw)) from invalid
+
+
+def keys() -> list[str]:
+    """Every dotted key but the methods' own, in order; needs no method, and so no torch."""
+    found = []
+    for name, field in Config.model_fields.items():
+        if name not in ("preset", "profile", "method"):
+            inner = _fields(field.annotation)
+            found += [f"{name}.{key}" for key in inner] if inner else [name]
+    return found
 
 
 def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:

@@ -20,5 +20,5 @@ def test_reading_a_configuration_module_loads_no_torch() -> None:
 
 
 def test_every_package_says_that_it_is_typed() -> None:
-    for package in ("checkpoints", "presets", "simulator", "tui"):
+    for package in ("checkpoints", "htfl_sim", "presets", "simulator", "tui"):
         assert resources.files(package).joinpath("py.typed").is_file()

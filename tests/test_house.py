@@ -12,17 +12,21 @@ FLOORS = [
     "simulator.errors", "simulator.sections", "simulator.nested", "simulator.own_files", "simulator.rng",
     "simulator.tensors",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
-    "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
+    "simulator.config", "simulator.reference", "simulator.idle",
+    "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.own",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
     "simulator.inspection", "simulator.analysis",
+    "simulator.export",
+    "htfl_sim",
     "tui.common", "tui.app", "tui.cli",
+    "htfl_sim.command",
 ]  # fmt: skip
 """From the ground up; docs/architecture.md says what lives in each. A room imports only what stands before it."""
 
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for room in ("checkpoints", "presets", "simulator", "tui")
+    for room in ("checkpoints", "presets", "simulator", "htfl_sim", "tui")
     for path in sorted((ROOT / room).rglob("*.py"))
 }
 FACES = {"simulator", "tui"}

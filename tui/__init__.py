@@ -1,0 +1,1 @@
+"""The front of htfl-sim: everything a person types or sees."""

@@ -17,15 +17,18 @@ def methods(plugins: Iterable[Path] = ()) -> tuple[str, ...]:
 
 @cache
 def _built_in() -> tuple[str, ...]:
-    return tuple(
-        name for path in (_simulator() / "methods").glob("*.py") for name in _registered(_parse(path))
-    )
+    return tuple(name for path in method_files() for name in _registered(parsed(path)))
+
+
+def method_files() -> list[Path]:
+    """The files of the built-in methods."""
+    return sorted((_simulator() / "methods").glob("*.py"))
 
 
 @cache
 def groups() -> dict[str, tuple[str, ...]]:
     """The model groups, by name."""
-    for node in _parse(_simulator() / "models" / "groups.py").body:
+    for node in parsed(_simulator() / "models" / "groups.py").body:
         match node:
             case ast.AnnAssign(target=ast.Name("GROUPS"), value=ast.Dict() as value):
                 return dict(ast.literal_eval(value))
@@ -48,7 +51,7 @@ def assigned(group: object, client: int) -> str | None:
 def _of_plugin(path: Path) -> list[str]:
     """What a plugin registers; nothing where it cannot be read: running it will say why."""
     try:
-        return list(_registered(_parse(Path(path).expanduser())))
+        return list(_registered(parsed(Path(path).expanduser())))
     except (OSError, ValueError, SyntaxError):
         return []
 
@@ -60,7 +63,8 @@ def _registered(module: ast.Module) -> Iterator[str]:
                 yield name
 
 
-def _parse(path: Path) -> ast.Module:
+def parsed(path: Path) -> ast.Module:
+    """A file's syntax tree."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 

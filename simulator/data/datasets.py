@@ -99,6 +99,12 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Imag
     )
 
 
+def absolute(name_or_path: str) -> str:
+    """A user's own data by their absolute path, so that a resume from another folder finds them; else the name."""
+    path = Path(name_or_path).expanduser()
+    return str(path.absolute()) if name_or_path not in _DATASETS and path.exists() else name_or_path
+
+
 def data_folder(option: str | None) -> Path:
     """Where data sets lie: `--data-dir`, else $HTFL_DATA, else the platform's cache folder."""
     return Path(option or os.environ.get("HTFL_DATA") or user_cache_dir("htfl-sim")).expanduser()

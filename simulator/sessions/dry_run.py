@@ -43,8 +43,16 @@ def proposed(session: checkpoints.SessionReader, arguments: Mapping[str, Any]) -
 
 
 def extend(session: checkpoints.SessionReader, rounds: int | None, until: float | None = None) -> None:
-    """Leave a switch to so many rounds, or another goal, in the mailbox, unless that is so; raises ConfigError."""
+    """Leave a switch to so many rounds, or another goal, in the mailbox, unless that is so.
+
+    Raises ConfigError, also where so many rounds have been run already.
+    """
     before = planned(session)
+    if rounds is not None and rounds < (done := _done(session)):
+        raise ConfigError(
+            f"{session.folder} has done {done} rounds already, which stay; for more, ask for more than that: "
+            f"--rounds {done + 10}. To go on from round {rounds}, fork it there."
+        )
     wanted = {"rounds": rounds, "until": until}
     new = [
         f"{key}={value}"

@@ -35,9 +35,12 @@ from simulator.sessions.watching import Watching
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a call of `run` ended, after which round, and what asked for a stop, or made it finish early."""
+    """How a call of `run` ended, after which round, and what asked for a stop, or made it finish early.
 
-    state: Literal["finished", "stopped"]
+    'paused': the session is still open.
+    """
+
+    state: Literal["finished", "stopped", "paused"]
     round: int
     reason: str | None = None
 
@@ -140,6 +143,11 @@ class Session:
         return self._state.round
 
     @property
+    def rounds(self) -> int:
+        """The round that is to be the last, as far as is asked for now."""
+        return (self._steering.planned(self.round) or self.config).rounds
+
+    @property
     def finished(self) -> bool:
         """Whether all rounds have been run, as far as is asked for now."""
         return goal.finished(self._steering.planned(self.round) or self.config, self.round, self.record)
@@ -159,8 +167,9 @@ class Session:
         observe: Observer = unobserved,
         stop: Callable[[], str | None] = never,
         checkpoint: Callable[[], bool] = unasked,
+        upto: int | None = None,
     ) -> RunOutcome:
-        """Run rounds until the last one or a stop.
+        """Run rounds until the last one, a stop, or `upto`: after that round the session waits, open, to be run on.
 
         A stop is a reason that `stop` gives, asked between clients and between rounds, or the command; the finished
         clients of a round it cuts short are kept for the next `resume`. With `training.on_divergence = "stop"` a round
@@ -177,6 +186,10 @@ class Session:
             reason = self._steering.stop_reason or (None if opened else self._divergence())
             if reason is not None:
                 return self._end("stopped", reason)
+            if upto is not None and self.round >= upto:
+                self._checkpoint()
+                self._enter("paused")
+                return RunOutcome("paused", self.round)
             kept = self._kept() if opened else {}
             opened = False
             try:

@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import catalog, data, details, doctor, fork, listing, resume, run, steer, tui, upkeep
+from tui.cli import (
+    catalog,
+    data,
+    details,
+    doctor,
+    export,
+    fork,
+    listing,
+    removal,
+    resume,
+    run,
+    settings,
+    steer,
+    tui,
+    upkeep,
+)
 from tui.common import errors
 
 app = typer.Typer(
@@ -54,8 +69,16 @@ def root(
 _PANELS: dict[str, list[Callable[..., None]]] = {
     "Run": [run.run, tui.tui, resume.resume],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
-    "Sessions": [listing.sessions, details.show, upkeep.verify, upkeep.prune],
-    "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets],
+    "Sessions": [
+        listing.sessions,
+        details.show,
+        settings.partition,
+        export.export,
+        upkeep.verify,
+        upkeep.prune,
+        removal.rm,
+    ],
+    "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets, settings.config],
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:

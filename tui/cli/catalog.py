@@ -10,6 +10,15 @@ from tui.common.formatting import size
 def presets(
     name: Annotated[str | None, options.argument("[NAME]", completion.presets)] = None,
     profile: options.Profile = None,
+    paper: Annotated[
+        str | None, options.option("Only those that this paper's tables print.", metavar="PAPER")
+    ] = None,
+    method: Annotated[
+        str | None, options.option("Only those of this method.", metavar="M", complete=completion.methods)
+    ] = None,
+    dataset: Annotated[
+        str | None, options.option("Only those on this data set.", metavar="D", complete=completion.datasets)
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the named experiments by paper and table, or show one in full with the papers' numbers.
@@ -18,6 +27,7 @@ def presets(
     Examples
       htfl-sim presets
       htfl-sim presets fedlora_htm5
+      htfl-sim presets --paper fedssa --method fedgh
       htfl-sim presets fedssa_htm5 --profile authors
       htfl-sim presets fedlora_htm5 > mine.toml     then: run --config mine.toml
     """
@@ -26,10 +36,16 @@ def presets(
     if name is not None:
         _preset(room.load(name, profile or room.PAPER), profile, as_json)
     elif as_json:
-        output.emit([_preset_facts(preset) for preset in room.all()])
+        output.emit([_preset_facts(each) for each in room.all() if _wanted(each, paper, method, dataset)])
     else:
+        wanted = {each.name: each for each in room.all() if _wanted(each, paper, method, dataset)}
+        if not wanted:
+            output.say("No preset is like that; see `htfl-sim presets`.")
         for group in room.groups():
-            rows = [_preset_row(room.load(member), group.paper, group.table) for member in group.presets]
+            members = [name for name in group.presets if name in wanted]
+            if not members or (paper and paper.casefold() not in group.paper.casefold()):
+                continue
+            rows = [_preset_row(wanted[name], group.paper, group.table) for name in members]
             where = f"{group.paper}, {group.table}" if group.paper else "Of no paper's table"
             output.show(output.heading(where), output.table(["name", "what", ">printed"], rows))
 
@@ -164,6 +180,16 @@ def _preset(preset: Any, profile: str | None, as_json: bool) -> None:
     for other in preset.profiles:
         output.show(f"# --profile {other.name}: {'; '.join(other.sources)}")
     output.show("", as_toml(config).rstrip("\n"))
+
+
+def _wanted(preset: Any, paper: str | None, method: str | None, dataset: str | None) -> bool:
+    config = preset.config
+    printed = [each.paper.casefold() for each in preset.paper]
+    return (
+        (paper is None or any(paper.casefold() in each for each in printed))
+        and (method is None or config.get("method", {}).get("name") == method)
+        and (dataset is None or config.get("data", {}).get("dataset") == dataset)
+    )
 
 
 def _preset_facts(preset: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What the shell offers after <Tab>. Nothing here imports torch: it runs at every key press."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import typer
 
@@ -47,24 +46,28 @@ def methods(ctx: typer.Context, incomplete: str) -> list[str]:
     ]
 
 
-def assignments(incomplete: str) -> list[str]:
-    """The configuration's dotted keys, for --set; the method's own are in `htfl-sim methods NAME`."""
-    return [key for key in config_keys() if key.startswith(incomplete)]
+def assignments(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The configuration's dotted keys, for --set; of the method named on the line, or else of all, their own."""
+    from simulator.analysis.static_keys import method_keys
+
+    own = [f"method.{key}=" for key in method_keys(ctx.params.get("method"))]
+    known = [*(f"{key}=" for key in config_keys()), *own]
+    return [key for key in known if key.startswith(incomplete)]
+
+
+def keys(incomplete: str) -> list[str]:
+    """The same without what follows them, and every method's."""
+    from simulator.analysis.static_keys import method_keys
+
+    known = [*config_keys(), *(f"method.{key}" for key in method_keys())]
+    return [key for key in known if key.startswith(incomplete)]
 
 
 def config_keys() -> list[str]:
-    """Every dotted key of the configuration but the methods', each with the '=' that follows it."""
-    from simulator.config import Config
-    from simulator.sections import Section
+    """Every dotted key of the configuration but the methods'."""
+    from simulator.config import keys
 
-    keys = []
-    for name, field in Config.model_fields.items():
-        section: Any = field.annotation
-        if isinstance(section, type) and issubclass(section, Section) and name != "method":
-            keys += [f"{name}.{key}=" for key in section.model_fields]
-        elif name not in ("method", "preset"):
-            keys.append(f"{name}=")
-    return keys
+    return keys()
 
 
 presets = of(_presets)

@@ -1,17 +1,28 @@
 """`htfl-sim sessions`: what has been run, and what was forked from what."""
 
+from pathlib import Path
 from typing import Annotated
 
 import checkpoints
 from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
-from tui.cli import options, output
+from tui.cli import completion, options, output
 from tui.common import folders, formatting
 
 EXPENDABLE = ["created", "size", "best", "data", "forked at"]
 
 
 def sessions(
+    method: Annotated[
+        str | None,
+        options.option("Only those by this method, now or before.", metavar="M", complete=completion.methods),
+    ] = None,
+    dataset: Annotated[
+        str | None, options.option("Only those on this data.", metavar="D", complete=completion.datasets)
+    ] = None,
+    state: Annotated[
+        str | None, options.option("Only those: running, stopped, finished, damaged …", metavar="STATE")
+    ] = None,
     sessions_dir: options.SessionsDir = None,
     size: Annotated[bool, options.flag("Also what each takes on disk.", "--size")] = False,
     as_json: options.AsJson = False,
@@ -24,15 +35,18 @@ def sessions(
     Examples
       htfl-sim sessions
       htfl-sim sessions --size --sessions-dir /mnt/big/sessions
-      htfl-sim sessions --json | jq -r '.[] | select(.state=="stopped") | .name'
+      htfl-sim sessions --method fedgh --state stopped
+      htfl-sim sessions --json | jq -r '.[] | select(.best > 0.9) | .name'
     """
     folder = folders.sessions_dir(sessions_dir)
-    found = tree([Summary.read(path, sized=size) for path in checkpoints.session_folders(folder)])
+    every = [Summary.read(path, sized=size) for path in checkpoints.session_folders(folder)]
+    found = tree([each for each in every if _wanted(each, method, dataset, state)])
     if as_json:
         output.emit([each.summary.to_json() for each in found])
         return
     if not found:
-        output.say(f"No sessions in {folder}. Begin one: htfl-sim run")
+        none = f"None of the {len(every)} sessions in {folder} is like that."
+        output.say(none if every else f"No sessions in {folder}. Begin one: htfl-sim run")
         return
     columns = ["name", "method", "data", ">round", ">accuracy", ">best", "state", "created"]
     if size:
@@ -45,6 +59,14 @@ def sessions(
     for each in found:
         if each.summary.error:
             output.say(f"{each.summary.name} is damaged: {each.summary.error}", "yellow")
+
+
+def _wanted(each: Summary, method: str | None, dataset: str | None, state: str | None) -> bool:
+    return (
+        (method is None or method in [name for _, name in each.methods])
+        and (dataset is None or each.dataset == Path(dataset).name)
+        and (state is None or each.state == state)
+    )
 
 
 def _row(branch: Branch, size: bool, forks: bool) -> list[object]:

@@ -57,6 +57,14 @@ def emit(value: Any, *, indent: int | None = 2) -> None:
         raise OutputClosed from None
 
 
+def write(text: str) -> None:
+    """Text on stdout as it is, flushed."""
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        raise OutputClosed from None
+
+
 def show(*parts: Table | Text | str) -> None:
     """Parts of a page on stdout, one under the other."""
     _print(stdout(), parts)

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 from tui.cli import options, running
-from tui.cli.options import WHERE
+from tui.cli.options import HOW, WHERE
 from tui.common import folders
 
 
@@ -26,6 +26,9 @@ def run(
     ] = None,
     model: options.Models = None,
     metric: options.Metrics = None,
+    dry_run: Annotated[
+        bool, options.flag("Only check and say what would run.", "--dry-run", panel=HOW)
+    ] = False,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -49,6 +52,7 @@ def run(
       htfl-sim run --rounds 500 --until 0.9     at most 500, to 90 % accuracy
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
+      htfl-sim run --preset fedgh_htm5 --dry-run
       htfl-sim run --plugin my_method.py --method median_head
       htfl-sim run --model cnn1 --model mynets.py:MyNet --metric f1.py
     """
@@ -80,6 +84,9 @@ def run(
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     data = data_folder(data_dir)
+    if dry_run:
+        running.rehearse(settings, folder, data, as_json)
+        return
     fetch_missing(settings.data.dataset, data)
     with Session.create(settings, folder, data) as opened:
         running.carry_out(

@@ -1,6 +1,6 @@
 """Carrying an opened session on: what is said before, while and after its rounds run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
+    from simulator.config import Config
     from simulator.progress import Observer
     from simulator.sessions.session import RunOutcome, Session
 
@@ -30,6 +31,8 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
 
     before = session.round
     output.tell(_opening(session))
+    if not before:
+        warn_idle(session.config)
     shown = progress.display(session.config.rounds, before, session.record, drawn)
     with Signals() as signals:
         observers: list[Observer] = [progress.Stopping(lambda: signals.stop, shown.say), shown]
@@ -71,22 +74,55 @@ def model_files(models: Sequence[str] | None) -> list[Path]:
     return [Path(f"{file}.py") for file in dict.fromkeys(files) if file]
 
 
-def _opening(session: "Session") -> Any:
-    from simulator.builder import select_device
+def rehearse(config: "Config", folder: Path, data_dir: Path, as_json: bool) -> None:
+    """Say what a run would be, with its data and models checked; nothing is written, and nothing fetched.
 
-    config = session.config
-    group = config.federation.group
-    models = group if isinstance(group, str) else ", ".join(group)
+    Raises what the run would raise before its first round.
+    """
+    from simulator.builder import build
+    from simulator.data import datasets
+
+    name = config.data.dataset
+    there = name not in datasets.names() or datasets.get(name).is_present(data_dir)
+    if there:
+        build(config, data_dir).engine.close()
+    if as_json:
+        output.emit({"session": folder.name, "path": str(folder), "config": config.to_json()})
+        return
+    checked = (
+        "data, models and method fit" if there else f"{name} is not in {data_dir} yet: it would be fetched"
+    )
+    facts = [("would make", f"{folder.name}  ({folder})"), *_facts(config), ("rounds", str(config.rounds))]
+    output.show(output.facts([*facts, ("checked", checked)]))
+    warn_idle(config)
+
+
+def warn_idle(config: "Config") -> None:
+    """Say of settings that they cannot act."""
+    from simulator.idle import idle
+
+    for sentence in idle(config):
+        output.say(f"warning: {sentence}", "yellow")
+
+
+def _opening(session: "Session") -> Any:
     start = f", going on after round {session.round}" if session.round else ""
     return output.facts(
-        [
-            ("session", f"{session.folder.name}  ({session.folder}){start}"),
-            ("method", config.method.name),
-            ("data", f"{config.data.dataset}, {config.data.partition}"),
-            ("clients", f"{config.federation.clients} of {models}, {config.federation.participants} a round"),
-            ("device", select_device(config.runtime.device)),
-        ]
+        [("session", f"{session.folder.name}  ({session.folder}){start}"), *_facts(session.config)]
     )
+
+
+def _facts(config: "Config") -> list[tuple[str, object]]:
+    from simulator.builder import select_device
+
+    group = config.federation.group
+    models = group if isinstance(group, str) else ", ".join(group)
+    return [
+        ("method", config.method.name),
+        ("data", f"{config.data.dataset}, {config.data.partition}"),
+        ("clients", f"{config.federation.clients} of {models}, {config.federation.participants} a round"),
+        ("device", select_device(config.runtime.device)),
+    ]
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
@@ -105,6 +141,7 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
         pairs += [
             ("accuracy", f"{percent(last['accuracy']['mean'])} mean over clients"),
             ("best", f"{percent(best['accuracy']['mean'])} in round {best['round']}"),
+            ("diverged", diverged(records)),
             ("traffic", f"↑ {size(traffic['up_total'])} ↓ {size(traffic['down_total'])}"),
             ("a round", f"{sum(seconds) / len(seconds):.2f} s" if seconds else None),
         ]
@@ -116,6 +153,21 @@ def _why(outcome: "RunOutcome") -> str:
         return f": {outcome.reason}" if outcome.reason else ""
     by = "the command stop" if outcome.reason == "stop" else outcome.reason
     return f", by {by}; its checkpoint is written"
+
+
+def diverged(records: Sequence[Mapping[str, Any]]) -> str | None:
+    """Which clients' losses were no longer finite, in words; None when none were."""
+    found = {client for record in records for client in record.get("diverged", ())}
+    if not found:
+        return None
+    lost = [record["round"] for record in records if set(record["diverged"]) == set(record["participants"])]
+    smaller = "a smaller training.lr, or training.clip, may help"
+    if len(lost) == len(records):
+        return f"every client in every round: no model has learned anything; {smaller}"
+    if lost and lost[-1] == records[-1]["round"]:
+        return f"every client in the last round, and in {len(lost)} of {len(records)} rounds; {smaller}"
+    named = ", ".join(map(str, sorted(found)))
+    return f"client{'s' * (len(found) > 1)} {named} in some rounds; their models stayed as they were"
 
 
 def unfinished(unfinished: UnfinishedRound | None) -> str | None:

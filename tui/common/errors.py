@@ -3,11 +3,13 @@
 import errno
 import sys
 import traceback
+from typing import Any
 
 import typer
 
 from checkpoints import DiskError, SessionUnreadable
 from presets import PresetError
+from simulator.config import keys
 from simulator.errors import HtflError
 from tui.common.formatting import printable
 
@@ -89,5 +91,18 @@ def _usage(error: Exception) -> str:
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "htfl-sim"
+    if (option := getattr(error, "option_name", None)) and (key := _setting(option)) and _sets(context):
+        return f"there is no option {option}: say --set {key}=VALUE. See `htfl-sim config {key}`."
     stop = "" if message.endswith(("?", ".")) else "."
     return f"{message}{stop} See `{command} --help`."
+
+
+def _setting(option: str) -> str | None:
+    """The setting that somebody may mean who writes its name as an option: --lr is training.lr."""
+    name = option.lstrip("-").replace("-", "_")
+    return next((key for key in keys() if key.rpartition(".")[2] == name), None)
+
+
+def _sets(context: Any) -> bool:
+    """Whether a command takes --set."""
+    return context is not None and any("--set" in each.opts for each in context.command.params)

@@ -8,7 +8,9 @@ from typing import Any
 
 import presets
 from simulator.config import Config
+from simulator.data import datasets
 from simulator.errors import ConfigError
+from simulator.idle import refuse_idle
 from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
 from simulator.own import loaded
 from tui.common.folders import free_name, plain_name
@@ -45,10 +47,12 @@ class Choices:
         raw = with_overrides(raw, self.assignments)
         if isinstance(data := raw.get("data"), dict):
             if isinstance(name := data.get("dataset"), str):
-                data["dataset"] = _absolute(name)
+                data["dataset"] = datasets.absolute(name)
             if isinstance(file := data.get("indices"), str):
                 data["indices"] = str(Path(file).expanduser().absolute())
-        return Config.read(loaded(raw))
+        config = Config.read(loaded(raw))
+        refuse_idle(config, (assignment.partition("=")[0].strip() for assignment in self.assignments))
+        return config
 
     def _base(self) -> Raw:
         if self.preset and self.file:
@@ -96,14 +100,6 @@ def _what(config: Config) -> str:
             *(word for word in words if word not in printed),
         ]
     return plain_name(words)
-
-
-def _absolute(dataset: str) -> str:
-    """A user's own data by its absolute path, so that a resume from another folder finds it."""
-    from simulator.data import datasets
-
-    path = Path(dataset).expanduser()
-    return str(path.absolute()) if dataset not in datasets.names() and path.exists() else dataset
 
 
 def _indices(file: Path | None) -> Raw:

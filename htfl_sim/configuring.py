@@ -1,0 +1,54 @@
+"""Configurations: from a preset, a file, or nested values; `Config.with_` changes them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import presets
+from simulator.config import Config
+from simulator.data.datasets import absolute
+from simulator.methods import plugins
+from simulator.nested import read_toml
+
+
+def preset(
+    name: str = "quickstart",
+    *,
+    profile: str | None = None,
+    dataset: str | Path | None = None,
+    method: str | None = None,
+    rounds: int | None = None,
+    clients: int | None = None,
+    seed: int | None = None,
+    **settings: Any,
+) -> Config:
+    """The configuration of a named experiment (`htfl-sim presets`), with what is given in place of its own.
+
+    `dataset` is a data set's name, a folder of class folders or an .npz file; `settings` are dotted keys with two
+    underscores for the dot: `training__lr=0.05`. Raises HtflError (ConfigError) or presets.PresetError.
+    """
+    raw = presets.load(name, profile or presets.PAPER).config | {"preset": name}
+    raw |= {"profile": profile} if profile else {}
+    quick = {
+        "method": method,
+        "data__dataset": None if dataset is None else absolute(str(dataset)),
+        "rounds": rounds,
+        "federation__clients": clients,
+        "seed": seed,
+    }
+    given = {key: value for key, value in quick.items() if value is not None}
+    return Config.read(raw).with_(**given | settings)
+
+
+def config(source: str | Path | Mapping[str, Any], **settings: Any) -> Config:
+    """A configuration from a TOML file, as `run --config` takes it, or from nested values; then `settings`.
+
+    Raises ConfigError.
+    """
+    raw = source if isinstance(source, Mapping) else read_toml(Path(source).expanduser())
+    return Config.read(raw).with_(**settings)
+
+
+def plugin(path: str | Path) -> None:
+    """Let the methods of a Python file of your own stand beside the built-in ones. Raises ConfigError."""
+    plugins.load(Path(path))

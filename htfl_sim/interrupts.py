@@ -1,0 +1,39 @@
+"""Ctrl-C, or a notebook's stop button, while rounds run: the clients at work finish, and nothing is lost."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Interrupt:
+    """Whether an interrupt came: a reason for `Session.run` to stop."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def reason(self) -> str | None:
+        return "SIGINT" if self.came else None
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.came:
+            raise KeyboardInterrupt
+        self.came = True
+
+
+@contextmanager
+def heeded() -> Iterator[Interrupt]:
+    """Within it the first interrupt is noted, a second raises KeyboardInterrupt at once, and the round is lost.
+
+    Only the main thread can be told of signals; elsewhere nothing is noted.
+    """
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+    before = signal.signal(signal.SIGINT, interrupt._note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,177 @@
+"""Sessions as they are read: without a lock, also while another process runs them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from htfl_sim.frames import frame
+from simulator.analysis import tidy
+from simulator.analysis.feed import Feed
+from simulator.analysis.run import Run as Moment
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from torch import Tensor
+
+    from simulator.export.sinks import Target
+    from simulator.export.weights import Exported
+    from simulator.inspection.models import Models
+    from simulator.models import Network
+
+Place = str | Path
+
+
+class Results:
+    """A session's results as its files have them now. Every look reads what is new.
+
+    Only `partition`, `model` and `data` load torch and the session's data set. Raises SessionUnreadable of the room
+    `checkpoints` where the session is missing or damaged.
+    """
+
+    def __init__(self, path: Place, data_dir: Place | None = None) -> None:
+        self.path = Path(path).expanduser()
+        self._data_dir = data_dir
+        self._feed = Feed(self.path)
+        self._feed.refresh()
+
+    def __repr__(self) -> str:
+        now = self.moment
+        mean = "" if self.accuracy is None else f", accuracy {self.accuracy:.4f}"
+        stands = f"{now.method}, {now.state}, round {now.round} of {now.rounds}{mean}"
+        return f"<{type(self).__name__} {self.path}: {stands}>"
+
+    @property
+    def moment(self) -> Moment:
+        """Everything of the session as it is now, as htfl-sim's own tables and figures take it."""
+        self._feed.refresh()
+        return self._feed.run
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def state(self) -> str:
+        """'running', 'pausing', 'paused', 'stopping', 'stopped', 'finished' or 'interrupted'."""
+        return self.moment.state
+
+    @property
+    def round(self) -> int:
+        """The last finished round; 0 before the first."""
+        return self.moment.round
+
+    @property
+    def rounds(self) -> int:
+        """The round that is to be the last."""
+        return self.moment.rounds
+
+    @property
+    def method(self) -> str:
+        """The method in force."""
+        return self.moment.method
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration in force after the last checkpoint, as nested plain values."""
+        return self.moment.config
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        """The rounds whose checkpoint is kept; other rounds' models are computed again when they are asked for."""
+        return self.moment.checkpoints
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean test accuracy after the last round, 0…1; None before the first."""
+        record = self.moment.record(None)
+        return record["accuracy"]["mean"] if record else None
+
+    @property
+    def best(self) -> float | None:
+        """The highest mean test accuracy so far, 0…1: chosen on the test samples themselves."""
+        record = self.moment.record(None)
+        return record["accuracy"]["best_mean"] if record else None
+
+    def records(self) -> "DataFrame":
+        """A row a round; docs/python.md lists the columns."""
+        return frame(tidy.rounds(self.moment))
+
+    def clients(self) -> "DataFrame":
+        """A row for every round and client; docs/python.md lists the columns."""
+        return frame(tidy.clients(self.moment))
+
+    def cka(self) -> "DataFrame":
+        """A row for every measured round, layer and pair of clients; docs/python.md lists the columns."""
+        return frame(tidy.cka(self.moment))
+
+    def partition(self) -> "DataFrame":
+        """A row for every client and class with its samples in each part; reads the data set."""
+        from simulator.inspection import partition
+
+        found = partition.of_session(self.path, self._data_folder())
+        return frame(tidy.Tidy.of(partition.COLUMNS, list(found.rows())))
+
+    def model(self, client: int, round: int | None = None) -> "Network":
+        """A client's model after a round (None: the last), with which the run evaluates it, in evaluation mode.
+
+        Where no checkpoint of the round is kept, rounds are run again from the nearest earlier one, and must give what
+        the ledger says. Raises HtflError.
+        """
+        return self._models(client, round).clients[0].network
+
+    def data(self, client: int, part: Literal["train", "eval", "test"] = "test") -> "tuple[Tensor, Tensor]":
+        """A client's images as its model takes them [n, c, h, w], and their labels [n]."""
+        from simulator.inspection import models
+
+        return models.samples(self.path, self._data_folder(), client, part)
+
+    def export(
+        self,
+        to: "Target" = "csv",
+        out: Place | None = None,
+        *,
+        what: Literal["rounds", "clients", "cka"] = "rounds",
+        follow: bool = False,
+        project: str = "htfl-sim",
+    ) -> int:
+        """Send the rounds to a CSV file, TensorBoard, W&B or MLflow, as `htfl-sim export`; how many there were.
+
+        Raises ConfigError where the library is not installed, or the place is taken.
+        """
+        from simulator.export.following import send
+        from simulator.export.sinks import sink
+
+        place = None if out is None else Path(out)
+        return send(self.path, sink(to, self.name, place, what, project), follow)
+
+    def export_weights(
+        self, clients: Sequence[int] | None, out: Place, round: int | None = None
+    ) -> "list[Exported]":
+        """Write models (None: of all clients) as plain safetensors, each with a Python file that loads it with torch
+        alone, into a folder. Raises HtflError."""
+        from simulator.export.weights import write
+        from simulator.inspection import models
+
+        found = models.of_clients(self.path, self._data_folder(), clients, round)
+        return write(found, self.name, Path(out))
+
+    def commands(self) -> list[str]:
+        """The command lines that give this session's very results again."""
+        from simulator.analysis.reproduction import command_lines
+
+        return command_lines(self.path)
+
+    def _models(self, client: int, round: int | None) -> "Models":
+        from simulator.inspection import models
+
+        return models.of_clients(self.path, self._data_folder(), [client], round)
+
+    def _data_folder(self) -> Path:
+        from simulator.data.datasets import data_folder
+
+        return data_folder(None if self._data_dir is None else str(self._data_dir))
+
+
+def open(path: Place, data_dir: Place | None = None) -> Results:
+    """A session to read. Raises SessionUnreadable where there is none, or it is damaged."""
+    return Results(path, data_dir)

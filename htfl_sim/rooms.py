@@ -1,0 +1,62 @@
+"""Whether the packages that htfl-sim is made of are its own: others on a package index bear some of their names.
+
+Imports nothing but the standard library: what stands beside it may be anything.
+"""
+
+import sys
+from importlib.metadata import packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOMS = ("checkpoints", "presets", "simulator", "tui")
+MARK = "htfl-sim"
+"""Every room's docstring names what it belongs to."""
+BEGINNING = 400
+"""Characters of a room's file in which the mark stands."""
+
+
+class ForeignPackage(Exception):
+    """A package that another distribution put in the place of one of htfl-sim's."""
+
+    exit_code = 2
+
+
+def check() -> None:
+    """Raise ForeignPackage, with what has happened and how to mend it, unless every room is htfl-sim's."""
+    for room in ROOMS:
+        found = _found(room)
+        if found is None or not _is_ours(found):
+            raise ForeignPackage(_sentence(room, found))
+
+
+def _found(room: str) -> Path | None:
+    """The file that `import room` runs, or has run; None where there is none."""
+    loaded = sys.modules.get(room)
+    if loaded is not None:
+        return Path(loaded.__file__) if loaded.__file__ else None
+    try:
+        spec = find_spec(room)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec and spec.has_location and spec.origin else None
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether the file stands beside this package and bears the mark: a later installation may have overwritten it."""
+    try:
+        beside = file.resolve().parents[1] == Path(__file__).resolve().parents[1]
+        return beside and MARK in file.read_text(encoding="utf-8")[:BEGINNING]
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _sentence(room: str, found: Path | None) -> str:
+    others = [name for name in packages_distributions().get(room, []) if name != "htfl-sim"]
+    if found is None:
+        what = f"htfl-sim's package '{room}' is missing"
+    else:
+        of = f" of {', '.join(others)}" if others else ""
+        what = f"'{room}' is not htfl-sim's here but another package{of}, from {found.parent}"
+    remedy = f"`pip uninstall {' '.join(others)}` and " if others else ""
+    again = "`pip install --force-reinstall --no-deps htfl-sim`"
+    return f"{what}: {remedy}{again}, or install htfl-sim into an environment of its own."

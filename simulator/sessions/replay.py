@@ -1,0 +1,130 @@
+"""The states of a session's rounds: from a kept checkpoint, or by running rounds again from the nearest before.
+
+What is run again must give what the ledger says. The session is only read, and may be live.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulator.builder import Built, build, rebuild
+from simulator.config import Config
+from simulator.engine import State
+from simulator.errors import ConfigError, SessionError
+from simulator.nested import Raw
+from simulator.progress import Observer
+from simulator.sessions import metadata, states
+from simulator.sessions.environment import environment, inexact
+from simulator.sessions.history import begun_after, settings_in_force
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.records import with_finite_record
+
+
+@dataclass(frozen=True)
+class Source:
+    """A session, as far as its states need it."""
+
+    session: SessionReader
+    records: list[Raw]
+    history: list[Raw]
+    config: Config
+    built: Built
+
+    @classmethod
+    def read(cls, folder: Path, at_round: int, runtime: Raw, data_dir: Path) -> "Source":
+        """The session, its data and its models; `runtime` is laid over its own. Raises ConfigError for no such round,
+        and like `builder.build` and `metadata.check_data`."""
+        session = SessionReader(folder)
+        records = session.records()
+        if not 0 <= at_round <= len(records):
+            has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
+            raise ConfigError(f"{folder} has no round {at_round}; it has {has}.")
+        given = {key: value for key, value in runtime.items() if value is not None}
+        config, history = metadata.current(session, given)
+        built = build(config, data_dir)
+        metadata.check_data(session, config, built)
+        return cls(session, records, history, config, built)
+
+    def config_after(self, round: int) -> Config:
+        """The settings that round t ended with."""
+        return _under(self.session, self.config, self._entries_to(round))
+
+    def begun_after(self, round: int) -> int:
+        """The round after which the method that round t ended with began."""
+        return begun_after(self._entries_to(round))
+
+    def state_after(self, at_round: int, allow_inexact: bool, observe: Observer) -> tuple[State | None, int]:
+        """The state after a round, and how many rounds were run for it; None if its checkpoint is kept as it is."""
+        kept = [round for round in self.session.rounds() if round <= at_round]
+        if at_round in (0, *kept[-1:]):
+            return None, 0
+        self._refuse_inexact(allow_inexact)
+        nearest = kept[-1] if kept else 0
+        if not kept and self.session.document["parent"]:
+            raise SessionError(
+                f"{self.session.folder} keeps no checkpoint up to round {at_round}; fork its parent."
+            )
+        built = rebuild(self.built, self.config_after(nearest), self.begun_after(nearest))
+        state = self.load(nearest, built)
+        for round in range(nearest + 1, at_round + 1):
+            for entry in self._switches_at(
+                round
+            ):  # in turn: what one takes over, the next may take over from it
+                following = rebuild(
+                    built, _under(self.session, self.config, [entry]), self.begun_after(round)
+                )
+                state, _ = following.engine.take_over(state, built.method)
+                built.engine.close()
+                built = following
+            state, _ = with_finite_record(built.engine.round(state, observe))
+            self._compare(state, allow_inexact)
+        built.engine.close()
+        return state, at_round - nearest
+
+    def load(self, round: int, built: Built) -> State:
+        """A checkpoint's state; before round 1, the initial one."""
+        state = built.engine.initial_state()
+        if round == 0:
+            return state
+        manifest = self.session.manifest(round)
+        return states.restore(self.session, manifest, state, built.federation.device)
+
+    def history_to(self, round: int) -> list[Raw]:
+        """The history as it stood after a round."""
+        return [dict(entry) for entry in self._entries_to(round)]
+
+    def _entries_to(self, round: int) -> list[Raw]:
+        entries = [entry for entry in self.history if entry["from_round"] <= max(round, 1)]
+        return entries if round else entries[:1]
+
+    def _switches_at(self, round: int) -> list[Raw]:
+        return [entry for entry in self.history[1:] if entry["from_round"] == round]
+
+    def _refuse_inexact(self, allow_inexact: bool) -> None:
+        present = environment(self.built.federation.device, self.config.runtime.threads_per_client)
+        changes = inexact(self.session.document["environment"], present)
+        if changes and not allow_inexact:
+            raise SessionError(
+                f"{self.session.folder}: rounds run again here would not be bit-identical ({'; '.join(changes)}). "
+                "Fork at a round whose checkpoint is kept, or use --allow-inexact."
+            )
+
+    def _compare(self, state: State, allow_inexact: bool) -> None:
+        """A round run again must have given what the parent's ledger says."""
+        then, now = self.records[state.round - 1], state.record
+        assert now is not None
+        if not allow_inexact and _result(then) != _result(now):
+            raise SessionError(
+                f"{self.session.folder}: round {state.round}, run again, gave other results than its ledger has. "
+                "Fork at a round whose checkpoint is kept, or use --allow-inexact."
+            )
+
+
+def _under(session: SessionReader, config: Config, entries: Sequence[Raw]) -> Config:
+    return metadata.read_config(session, settings_in_force({"config": config.to_json()}, entries))
+
+
+def _result(record: Raw) -> dict[str, Any]:
+    """The record without its clock, and without CKA, which an operator may have asked for once."""
+    return {key: value for key, value in record.items() if key not in ("timing", "cka")}

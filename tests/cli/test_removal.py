@@ -1,0 +1,51 @@
+"""`rm`: sessions go only when somebody said so, and never while they run."""
+
+import shutil
+from pathlib import Path
+
+import checkpoints
+from checkpoints import Store
+from tests.cli.conftest import Cli
+from tests.cli.test_bad_input import assert_refused
+
+
+def test_a_session_is_removed_whole_when_that_is_said(cli: Cli, done: Path) -> None:
+    other = Path(shutil.copytree(done, done.parent / "other"))
+    result = cli("rm", "done", "--yes")
+    assert result.code == 0 and f"removed {done}" in result.err
+    assert not done.exists() and list(done.parent.iterdir()) == [other]
+
+
+def test_without_anybody_to_ask_nothing_is_removed(cli: Cli, done: Path) -> None:
+    result = cli("rm", "done")
+    assert result.code == 2 and "say --yes" in result.err and "finished" in result.err
+    assert checkpoints.verify(done) == []
+
+
+def test_of_several_none_is_removed_while_one_of_them_is_run(cli: Cli, done: Path) -> None:
+    other = Path(shutil.copytree(done, done.parent / "other"))
+    with Store.open(done, retention=checkpoints.Retention(last=3)):
+        assert_refused(cli("rm", "other", "done", "--yes"), 4, "is run by process", "htfl-sim stop done")
+    assert done.is_dir() and other.is_dir()
+
+
+def test_a_damaged_session_can_be_removed_too(cli: Cli, done: Path) -> None:
+    (done / "session.json").write_text("{")
+    assert cli("rm", "done", "--yes").code == 0
+    assert not done.exists()
+
+
+def test_a_folder_that_is_no_session_is_left_alone(cli: Cli, done: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("mine")
+    assert_refused(cli("rm", tmp_path / "precious", "--yes"), 4, "is not a session", "nothing was removed")
+    link = done.parent / "link"
+    link.symlink_to(done)
+    assert_refused(cli("rm", "link", "--yes"), 4, "nothing was removed")
+    assert (tmp_path / "precious" / "file").read_text() == "mine" and done.is_dir()
+
+
+def test_a_fork_stays_sound_when_its_parent_is_removed(cli: Cli, done: Path) -> None:
+    assert cli("fork", "done", "--at-round=3", "--session=child", "--rounds=5").code == 0
+    assert cli("rm", "done", "--yes").code == 0
+    assert cli("verify", "child").code == 0

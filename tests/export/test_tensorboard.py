@@ -1,0 +1,46 @@
+"""TensorBoard's files, read back by TensorBoard's own reader."""
+
+from pathlib import Path
+
+import pytest
+
+import htfl_sim as hs
+from checkpoints import SessionReader
+from simulator.export.following import scalars
+
+accumulator = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator")
+
+
+def read(folder: Path) -> dict[str, dict[int, float]]:
+    """Every scalar by tag and step, as TensorBoard shows it."""
+    from tensorboard.util.tensor_util import make_ndarray
+
+    events = accumulator.EventAccumulator(str(folder), size_guidance={"tensors": 0})
+    events.Reload()
+    return {
+        tag: {event.step: make_ndarray(event.tensor_proto).item() for event in events.Tensors(tag)}
+        for tag in events.PluginTagToContent("scalars")
+    }
+
+
+def test_the_events_read_back_are_the_ledger(trained: Path) -> None:
+    folder = trained.parent / "runs"
+    assert hs.open(trained).export("tensorboard", folder) == 4
+    shown = read(folder)
+    ledger = SessionReader(trained).records()
+    expected = {record["round"]: scalars(record) for record in ledger}
+    assert {tag: set(steps) for tag, steps in shown.items()} == {
+        tag: {round for round, found in expected.items() if tag in found} for tag in shown
+    }
+    for round, found in expected.items():
+        assert {tag: shown[tag][round] for tag in found} == found
+    assert [shown["rounds/accuracy"][record["round"]] for record in ledger] == [
+        record["accuracy"]["mean"] for record in ledger
+    ]
+
+
+def test_a_folder_that_has_events_already_is_refused(trained: Path) -> None:
+    folder = trained.parent / "runs"
+    hs.open(trained).export("tensorboard", folder)
+    with pytest.raises(hs.ConfigError, match="holds TensorBoard events already"):
+        hs.open(trained).export("tensorboard", folder)

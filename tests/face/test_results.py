@@ -1,0 +1,109 @@
+"""`hs.open`: data frames and models of a session."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import htfl_sim as hs
+from checkpoints import SessionReader, SessionUnreadable
+from simulator.analysis import tidy
+from simulator.inspection import partition
+from tests.face.conftest import ROUNDS, tiny
+
+
+def test_records_are_the_ledger_a_row_a_round(done: Path) -> None:
+    frame, ledger = hs.open(done).records(), SessionReader(done).records()
+    assert tuple(frame.columns)[: len(tidy.ROUND_COLUMNS)] == tuple(tidy.ROUND_COLUMNS)
+    assert frame["accuracy"].tolist() == [record["accuracy"]["mean"] for record in ledger]
+    assert frame["bytes_up_total"].tolist() == [record["bytes"]["up_total"] for record in ledger]
+    assert frame["participants"].tolist() == [3] * ROUNDS
+    assert frame["metric_adapter_loss"].tolist() == [
+        record["method_metrics"]["adapter_loss"] for record in ledger
+    ]
+    assert str(frame["at"].dtype).endswith("UTC]")
+
+
+def test_clients_are_a_row_for_every_round_and_client(done: Path) -> None:
+    frame, ledger = hs.open(done).clients(), SessionReader(done).records()
+    assert len(frame) == ROUNDS * 4
+    assert frame["model"].tolist()[:4] == ["tiny_cnn", "tiny_mlp"] * 2
+    for record in ledger:
+        rows = frame[frame["round"] == record["round"]]
+        assert rows["accuracy"].tolist() == record["accuracy"]["per_client"]
+        assert rows[rows["took_part"]]["client"].tolist() == record["participants"]
+        assert rows[~rows["took_part"]]["loss"].isna().all()
+
+
+def test_cka_is_a_row_for_every_pair_of_clients(done: Path) -> None:
+    frame = hs.open(done).cka()
+    matrix = SessionReader(done).records()[-1]["cka"]["matrix"]
+    assert set(frame["round"]) == {4}
+    assert (frame["client"] < frame["other"]).all()
+    for _, row in frame.iterrows():
+        assert row["cka"] == matrix[row["layer"]][row["client"]][row["other"]]
+
+
+def test_the_partition_adds_up_to_the_images_of_the_session(done: Path) -> None:
+    frame = hs.open(done).partition()
+    assert tuple(frame.columns) == tuple(partition.COLUMNS)
+    assert len(frame) == 4 * 10
+    assert frame[["train", "eval", "test"]].to_numpy().sum() == 200
+
+
+def test_a_frame_of_a_session_without_rounds_has_its_columns(tmp_path: Path) -> None:
+    from tests.sessions import make
+
+    empty = hs.open(make(tmp_path / "new", rounds=0, of=3))
+    assert tuple(empty.records().columns) == tuple(tidy.ROUND_COLUMNS)
+    assert empty.accuracy is None and len(empty.clients()) == 0
+
+
+@pytest.mark.parametrize("round", range(1, ROUNDS + 1))
+def test_a_model_answers_as_the_ledger_says_also_where_its_checkpoint_is_gone(done: Path, round: int) -> None:
+    results = hs.open(done)
+    for client, recorded in enumerate(SessionReader(done).records()[round - 1]["accuracy"]["per_client"]):
+        x, y = results.data(client)
+        answers = results.model(client, round)(x).argmax(1)
+        assert float((answers == y).float().mean()) == pytest.approx(recorded, abs=1e-7)
+
+
+def test_with_an_aggregated_evaluation_the_model_is_the_one_received_next_also_across_a_switch(
+    tmp_path: Path,
+) -> None:
+    config = tiny(method="fedavg", federation__group="tiny_cnn", training__lr=0.2)
+    run = hs.run(config, tmp_path / "avg", until=2).switch(training__lr=0.1).run()
+    assert run.checkpoints == (ROUNDS,)
+    frame = run.clients()
+    x, y = run.data(2)
+    for round in (2, 3, 4):
+        answers = run.model(2, round)(x).argmax(1)
+        recorded = frame[(frame["round"] == round) & (frame["client"] == 2)]["accuracy"].item()
+        assert float((answers == y).float().mean()) == pytest.approx(recorded, abs=1e-7)
+
+
+def test_a_client_or_round_that_is_not_there_is_said(done: Path) -> None:
+    results = hs.open(done)
+    with pytest.raises(hs.ConfigError, match="has no client 9; it has clients 0 to 3"):
+        results.model(9)
+    with pytest.raises(hs.ConfigError, match="has no round 7; it has rounds 0 to 4"):
+        results.model(0, round=7)
+    with pytest.raises(SessionUnreadable, match="is not a session"):
+        hs.open(done.parent / "nothing")
+
+
+def test_reading_loads_no_torch(done: Path) -> None:
+    code = (
+        f"import sys, htfl_sim as hs; r = hs.open({str(done)!r}); r.records(), r.clients(), r.cka(), repr(r); "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_results_follow_a_session_that_another_process_runs(done: Path) -> None:
+    results = hs.open(done)
+    code = f"import htfl_sim as hs; hs.resume({str(done)!r}).extend(6).run()"
+    assert results.round == ROUNDS
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert results.round == 6 and len(results.records()) == 6

@@ -1,0 +1,104 @@
+"""`hs.run`, `Run.run`, `fork`, `switch`, `extend`: a session run from Python."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import htfl_sim as hs
+from checkpoints import Locked, SessionReader
+from simulator.contract.bits import committed
+from tests.face.conftest import ROUNDS, tiny
+
+
+def test_a_run_that_rests_on_its_way_ends_bit_for_bit_as_one_that_does_not(tmp_path: Path) -> None:
+    config = tiny(checkpoint__every=1)
+    whole = hs.run(config, tmp_path / "whole")
+    rested = hs.run(config, str(tmp_path / "rested"), until=1)
+    assert (rested.state, rested.round) == ("paused", 1)
+    rested.run(until=3).run()
+    assert (rested.state, rested.round) == ("finished", ROUNDS)
+    assert committed(rested.path) == committed(whole.path)
+
+
+def test_while_it_rests_the_session_belongs_to_this_process_until_it_is_closed(tmp_path: Path) -> None:
+    with hs.run(tiny(), tmp_path / "nb", until=1) as run:
+        assert SessionReader(run.path).alive()
+    assert not SessionReader(run.path).alive()
+    assert run.run().round == ROUNDS
+
+
+def test_a_cell_that_is_run_again_goes_on_with_the_same_run(tmp_path: Path) -> None:
+    first = hs.run(tiny(), tmp_path / "nb", until=1)
+    again = hs.run(tiny(), tmp_path / "nb", until=2)
+    assert again is first and first.round == 2
+
+
+def test_a_session_of_other_settings_is_not_run_on_by_mistake(done: Path) -> None:
+    with pytest.raises(hs.ConfigError, match=r"training\.lr 0\.01, not 0\.5"):
+        hs.run(tiny(cka__every=4, training__lr=0.5), done)
+
+
+def test_more_rounds_than_there_are_must_be_asked_for_by_extending(done: Path) -> None:
+    run = hs.resume(done)
+    with pytest.raises(hs.ConfigError, match=r"has 4 rounds.*extend\(6\)"):
+        run.run(until=6)
+    assert run.extend(6).run(until=6).round == 6
+
+
+def test_progress_is_quiet_or_a_line_a_round_or_a_callback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = hs.run(tiny(), tmp_path / "nb", until=1)
+    assert capsys.readouterr().out == ""
+    run.run(until=2, progress=True)
+    assert capsys.readouterr().out == f"round 2: accuracy {run.accuracy:.4f}\n"
+    told: list[dict[str, Any]] = []
+    run.run(progress=told.append)
+    assert [record["round"] for record in told] == [3, 4]
+
+
+def test_an_interrupt_stops_with_everything_kept_and_the_run_goes_on(tmp_path: Path) -> None:
+    def stop_in_round_two(record: dict[str, Any]) -> None:
+        if record["round"] == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        hs.run(tiny(), tmp_path / "nb", progress=stop_in_round_two)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert hs.open(tmp_path / "nb").state == "stopped"
+    again = hs.run(tiny(), tmp_path / "nb")
+    assert committed(again.path) == committed(hs.run(tiny(), tmp_path / "whole").path)
+
+
+def test_a_fork_takes_another_method_from_a_round_whose_checkpoint_is_gone(done: Path) -> None:
+    parent = hs.resume(done)
+    assert parent.checkpoints == (ROUNDS,)
+    fork = parent.fork(done.parent / "ssa", at=1, method="fedssa").run()
+    assert fork.records()["method"].tolist() == ["fedlora", "fedssa", "fedssa", "fedssa"]
+
+
+def test_a_switch_takes_hold_in_the_next_round(tmp_path: Path) -> None:
+    run = hs.run(tiny(), tmp_path / "nb", until=2).switch("fedgh", training__lr=0.05).run()
+    assert run.records()["method"].tolist() == ["fedlora", "fedlora", "fedgh", "fedgh"]
+    assert run.settings["training"]["lr"] == 0.05
+
+
+def test_a_session_that_another_owns_is_refused(tmp_path: Path) -> None:
+    with (
+        hs.run(tiny(), tmp_path / "nb", until=1) as run,
+        pytest.raises(Locked, match="in use"),
+    ):
+        hs.Run(run.path).run()
+
+
+def test_with_changes_any_key_and_another_method_begins_with_its_own_defaults() -> None:
+    changed = tiny().with_(method__mu=0.5, training__lr=0.2, rounds=9)
+    assert (changed.method.model_dump()["mu"], changed.training.lr, changed.rounds) == (0.5, 0.2, 9)
+    assert changed.with_(method="fedgh").method.name == "fedgh"
+    assert changed.with_(method="fedlora").method.model_dump()["mu"] == 0.5
+    with pytest.raises(hs.ConfigError, match=r"unknown key 'method\.mux'.*method\.mu"):
+        changed.with_(method__mux=1)

@@ -1,0 +1,227 @@
+"""`htfl-sim export`: a session's numbers and models for other programs."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from simulator.errors import ConfigError
+from simulator.export.sinks import PROJECT
+from tui.cli import options, output
+from tui.common import folders
+from tui.common.errors import OutputClosed
+from tui.common.formatting import percent
+
+if TYPE_CHECKING:
+    from simulator.export.weights import Exported
+
+NUMBERS, WEIGHTS = "Numbers", "Models"
+
+
+class What(StrEnum):
+    """The tables."""
+
+    ROUNDS = "rounds"
+    CLIENTS = "clients"
+    PARTITION = "partition"
+    CKA = "cka"
+
+
+class To(StrEnum):
+    """Where they go."""
+
+    CSV = "csv"
+    TENSORBOARD = "tensorboard"
+    WANDB = "wandb"
+    MLFLOW = "mlflow"
+
+
+def export(
+    session: options.SessionArgument,
+    what: Annotated[
+        What | None,
+        options.option("Which table, for csv; default: rounds.", "--what", metavar="TABLE", panel=NUMBERS),
+    ] = None,
+    to: Annotated[
+        To | None,
+        options.option(
+            "csv (the default), tensorboard, wandb or mlflow.", "--to", metavar="WHERE", panel=NUMBERS
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, options.flag("Go on as long as the session is run.", "--follow", panel=NUMBERS)
+    ] = False,
+    project: Annotated[
+        str | None,
+        options.option(
+            f"W&B's project or MLflow's experiment; default: {PROJECT}.", metavar="NAME", panel=NUMBERS
+        ),
+    ] = None,
+    weights: Annotated[
+        list[str] | None,
+        options.option("A model, as client/3, or all; may be repeated.", metavar="CLIENT", panel=WEIGHTS),
+    ] = None,
+    at_round: Annotated[
+        int | None,
+        options.option("After this round; default: the last.", least=0, metavar="R", panel=WEIGHTS),
+    ] = None,
+    program: Annotated[
+        bool,
+        options.flag(
+            "Also a Python file that loads them with torch alone.", "--program/--no-program", panel=WEIGHTS
+        ),
+    ] = True,
+    allow_inexact: options.AllowInexact = False,
+    plugin: options.Plugins = None,
+    out: Annotated[
+        Path | None, options.option("The file or folder to write.", "--out", "-o", metavar="PATH")
+    ] = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+    device: options.DeviceOption = None,
+    workers: options.Workers = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a session's numbers or models for other programs. The session is only read, and may be running.
+
+    Without --out a CSV goes to stdout, TensorBoard's events to runs/SESSION, models to SESSION-round-R.
+    Models are those the run evaluates; where the round's checkpoint is gone,
+    rounds are run again and must give what the ledger says.
+
+    \b
+    Examples
+      htfl-sim export mu07 > rounds.csv
+      htfl-sim export mu07 --what clients --out clients.csv
+      htfl-sim export mu07 --to tensorboard --follow
+      htfl-sim export mu07 --weights client/3 --at-round 10
+    """
+    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
+    if weights:
+        _refuse({"--what": what, "--to": to, "--follow": follow or None, "--project": project}, "--weights")
+        options.load_plugins(plugin)
+        _weights(folder, weights, at_round, program, allow_inexact, out, data_dir, device, workers, as_json)
+        return
+    _refuse(
+        {"--at-round": at_round, "--no-program": None if program else True},
+        "numbers: name a model with --weights",
+    )
+    if what and to not in (None, To.CSV):
+        raise ConfigError(f"--what chooses a table for csv; {to} takes all that the rounds have.")
+    if project and to not in (To.WANDB, To.MLFLOW):
+        raise ConfigError("--project belongs to --to wandb and --to mlflow.")
+    table = what or What.ROUNDS
+    if table is What.PARTITION:
+        if follow:
+            raise ConfigError("a partition does not change while the session is run: leave --follow out.")
+        _partition(folder, out, data_dir)
+        return
+    _rounds(folder, table, to or To.CSV, out, project or PROJECT, follow)
+
+
+def _rounds(folder: Path, what: What, to: To, out: Path | None, project: str, follow: bool) -> None:
+    from simulator.export.csv_file import CsvStream
+    from simulator.export.following import Sink, send
+    from simulator.export.sinks import sink
+
+    streamed = to is To.CSV and out is None
+    chosen: Sink = CsvStream(sys.stdout, what) if streamed else sink(to, folder.name, out, what, project)
+    try:
+        sent = send(folder, chosen, follow)
+    except BrokenPipeError:
+        raise OutputClosed from None
+    if not streamed:
+        where = f" in {out}" if out else ""
+        output.say(f"{folder.name}: {sent} round{'s' * (sent != 1)} exported to {to}{where}.")
+
+
+def _partition(folder: Path, out: Path | None, data_dir: str | None) -> None:
+    from simulator.analysis.tidy import Tidy
+    from simulator.data.datasets import data_folder
+    from simulator.export.csv_file import text
+    from simulator.inspection import partition
+
+    found = partition.of_session(folder, data_folder(data_dir))
+    table = text(Tidy.of(partition.COLUMNS, list(found.rows())))
+    if out is None:
+        output.write(table)
+    else:
+        out.write_text(table, encoding="utf-8")
+        output.say(f"{folder.name}: its partition is in {out}.")
+
+
+def _weights(
+    folder: Path,
+    clients: list[str],
+    at_round: int | None,
+    program: bool,
+    allow_inexact: bool,
+    out: Path | None,
+    data_dir: str | None,
+    device: str | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    from simulator.data.datasets import data_folder
+    from simulator.export.weights import write
+    from simulator.inspection.models import of_clients
+
+    numbers = None if clients == ["all"] else [_client(each) for each in dict.fromkeys(clients)]
+    models = of_clients(
+        folder,
+        data_folder(data_dir),
+        numbers,
+        at_round,
+        device=device,
+        workers=workers,
+        allow_inexact=allow_inexact,
+    )
+    place = out or Path(f"{folder.name}-round-{models.round}")
+    written = write(models, folder.name, place, program)
+    if models.replayed:
+        again = "1 round was" if models.replayed == 1 else f"{models.replayed} rounds were"
+        output.say(f"no checkpoint of round {models.round} is kept: {again} run again.")
+    if as_json:
+        output.emit(
+            {
+                "round": models.round,
+                "replayed": models.replayed,
+                "models": [_as_json(each) for each in written],
+            }
+        )
+        return
+    rows = [
+        [each.client, each.weights, each.program, percent(each.accuracy), percent(each.recorded)]
+        for each in written
+    ]
+    output.show(output.table(["client", "weights", "loader", ">accuracy", ">in the ledger"], rows))
+    for each in written:
+        if not each.by_itself:
+            output.say(
+                f"client {each.client}: its method does not answer with the model alone, so the ledger's accuracy is "
+                "not the model's; what it keeps beside the model is in "
+                f"{each.weights.with_suffix('.method.safetensors')}."
+            )
+
+
+def _client(name: str) -> int:
+    number = name.removeprefix("client/")
+    if not (number.isascii() and number.isdigit()):
+        raise ConfigError(f"'{name}' names no client; use --weights client/3, or --weights all by itself.")
+    return int(number)
+
+
+def _as_json(each: "Exported") -> dict[str, object]:
+    return {
+        "client": each.client,
+        "weights": str(each.weights),
+        "program": None if each.program is None else str(each.program),
+        "accuracy": each.accuracy,
+        "recorded": each.recorded,
+        "by_itself": each.by_itself,
+    }
+
+
+def _refuse(given: dict[str, object], beside: str) -> None:
+    """Raise ConfigError for options that say nothing here."""
+    if named := [option for option, value in given.items() if value is not None]:
+        raise ConfigError(f"{', '.join(named)} makes no sense with {beside}.")

@@ -1,0 +1,133 @@
+"""`htfl-sim config` and `htfl-sim partition`: what can be set, and who would hold what."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tui.cli import completion, options, output
+from tui.common import folders
+
+if TYPE_CHECKING:
+    from simulator.inspection.partition import Partition
+    from simulator.reference import Setting
+
+UNSET = "not set"
+
+
+def config(
+    key: Annotated[str | None, options.argument("[KEY]", completion.keys)] = None,
+    method: Annotated[
+        str | None,
+        options.option("This method's own keys too.", metavar="M", complete=completion.methods),
+    ] = None,
+    plugin: options.Plugins = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List every key of a configuration: what it takes, its default, what it means; or one of them.
+
+    A run's own values: `htfl-sim show NAME`, or `htfl-sim presets NAME`.
+
+    \b
+    Examples
+      htfl-sim config
+      htfl-sim config training.lr
+      htfl-sim config method.mu
+      htfl-sim config --method fedlora
+    """
+    from simulator import reference
+
+    options.load_plugins(plugin)
+    if key is not None:
+        found = reference.setting(key)
+    else:
+        found = reference.settings() + (reference.settings_of(method) if method else [])
+    if as_json:
+        output.emit([asdict(each) for each in found])
+    elif key is not None:
+        for number, each in enumerate(found):
+            output.show(*([""] if number else []), output.facts(_facts(each)))
+    else:
+        rows = [[each.key, each.takes, _default(each), each.description] for each in found]
+        output.show(output.table(["key", "takes", "default", "meaning"], rows))
+        if not method:
+            output.say(
+                "A method's own keys: htfl-sim config --method M, or htfl-sim config method.KEY", "dim"
+            )
+
+
+def partition(
+    name: Annotated[
+        str, options.argument("NAME", completion.sessions, "A session's name or path; else a preset's.")
+    ],
+    settings: options.Settings = None,
+    sessions_dir: options.SessionsDir = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show who holds what: the training samples of every class and client, and the sizes of the parts.
+
+    \b
+    Examples
+      htfl-sim partition mu07
+      htfl-sim partition fedlora_htm5 --set data.partition=dirichlet --set data.alpha=0.1
+      htfl-sim partition mu07 --json
+    """
+    import presets
+    from checkpoints import SessionUnreadable
+    from simulator.config import Config
+    from simulator.data.datasets import data_folder
+    from simulator.errors import ConfigError
+    from simulator.inspection import partition as room
+    from simulator.nested import with_overrides
+
+    data = data_folder(data_dir)
+    try:
+        folder = folders.session_folder(name, folders.sessions_dir(sessions_dir))
+    except SessionUnreadable:
+        if name not in presets.names():
+            raise
+        raw = with_overrides(presets.load(name).config, settings or ())
+        found = room.of_config(Config.read(raw), data)
+    else:
+        if settings:
+            raise ConfigError(
+                "--set changes a preset's partition; that of a session is what it was made with."
+            )
+        found = room.of_session(folder, data)
+    if as_json:
+        output.emit(list(found.rows()))
+    else:
+        output.show(_table(found))
+
+
+def _table(found: "Partition") -> Any:
+    """A row a class, a column a client; then the sizes of the parts. A class that a client lacks is a dot."""
+    clients = range(len(found.train))
+    rows: list[list[object]] = [
+        [
+            name,
+            *(found.train[client][label] or "·" for client in clients),
+            sum(each[label] for each in found.train),
+        ]
+        for label, name in enumerate(found.classes)
+    ]
+    for part, counts in (("train", found.train), ("eval", found.eval), ("test", found.test)):
+        sizes = [sum(counts[client]) for client in clients]
+        rows.append([f"all {part}", *sizes, sum(sizes)])
+    return output.table(["class", *(f">{client}" for client in clients), ">all"], rows)
+
+
+def _facts(each: "Setting") -> list[tuple[str, object]]:
+    return [
+        ("key", each.key),
+        ("takes", each.takes),
+        ("default", _default(each)),
+        ("meaning", each.description or None),
+        ("methods", ", ".join(each.methods) or None),
+        ("set it", f"--set {each.key}=VALUE"),
+    ]
+
+
+def _default(each: "Setting") -> str:
+    from simulator.nested import toml_value
+
+    return UNSET if each.default is None else toml_value(each.default)
