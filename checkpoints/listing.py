@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from checkpoints import files
+from checkpoints import files, naming
 from checkpoints.errors import Damaged
 from checkpoints.layout import LEDGER, MANIFESTS, SESSION
 from checkpoints.manifests import Manifest
@@ -21,14 +21,15 @@ def is_session(folder: Path) -> bool:
 
 
 def session_folders(folder: Path) -> list[Path]:
-    """The sessions directly under `folder`, by name, also those that lost their session.json.
+    """The sessions under `folder` and in its groups, by name, also those that lost their session.json.
 
     Raises DiskError when the folder is there and cannot be read.
     """
     if not folder.is_dir():
         return []
     with files.storage(folder):
-        orphans = {path for path in folder.iterdir() if (path / MANIFESTS).is_dir()}
+        places = (folder, *naming.groups(folder))
+        orphans = {path for place in places for path in place.iterdir() if (path / MANIFESTS).is_dir()}
     return sorted(orphans | set(sessions(folder)))
 
 

@@ -38,13 +38,13 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
 
 
 def forks_of(folder: Path) -> list[dict[str, Any]]:
-    """The sessions beside a session that were forked from it: each's name, and the round. Damaged ones are left out."""
+    """The sessions of the same folder that were forked from a session: name, and round. Damaged ones are left out."""
     id, found = checkpoints.SessionReader(folder).document.get("id"), []
-    for path in checkpoints.sessions(folder.resolve().parent):
+    for path in checkpoints.sessions(checkpoints.sessions_folder(folder.resolve())):
         with suppress(SessionUnreadable, DiskError):
             parent = checkpoints.SessionReader(path).parent
             if isinstance(parent, dict) and parent.get("id") == id:
-                found.append({"name": path.name, "round": parent.get("round")})
+                found.append({"name": checkpoints.name_of(path), "round": parent.get("round")})
     return found
 
 

@@ -2,8 +2,10 @@
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -51,6 +53,8 @@ def root(
     """
 
 
+_BY_SIGNAL = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+"""Exit codes as shells have them, of commands that a signal ended."""
 _PANELS: dict[str, list[Callable[..., None]]] = {
     "Run": [run.run, tui.tui, resume.resume],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
@@ -65,7 +69,14 @@ app.command(rich_help_panel="Machine")(doctor.doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code follows DESIGN.md's contract."""
+    """Run one command line and give its exit code; the process's own, if none is given, dies by a signal that ended it."""
+    code = _run(arguments)
+    if arguments is None and code in _BY_SIGNAL:
+        _die_by(_BY_SIGNAL[code])
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     _have_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
@@ -79,6 +90,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return _failed(error, debug)
     return status if isinstance(status, int) else 0
+
+
+def _die_by(number: int) -> None:
+    from simulator.sessions.signals import die_by
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    die_by(number)
 
 
 def _have_standard_streams() -> None:

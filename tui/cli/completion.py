@@ -37,7 +37,8 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     from tui.common.folders import sessions_dir
 
     folder = sessions_dir(ctx.params.get("sessions_dir"))
-    return [path.name for path in checkpoints.sessions(folder) if path.name.startswith(incomplete)]
+    names = map(checkpoints.name_of, checkpoints.sessions(folder))
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -80,7 +80,7 @@ def progress(note: Note) -> str:
 
 def refuse_idle(session: checkpoints.SessionReader, what: str) -> NoReturn:
     """Raise the SessionError for a session that nobody runs: what state it is in, and what can be done."""
-    name, done = session.folder.name, max([0, *session.rounds()])
+    name, done = checkpoints.name_of(session.folder), max([0, *session.rounds()])
     how, remedy = {
         "finished": (f"it finished with round {done}", f"`htfl-sim resume {name} --rounds N` extends it"),
         "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` goes on with it"),

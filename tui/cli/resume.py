@@ -81,7 +81,7 @@ def resume(
             output.say(_prospect(reader, command, opened.finished))
         if opened.finished:
             output.say(
-                f"{folder.name} is finished: round {opened.round} was its last. More rounds: --rounds N."
+                f"{checkpoints.name_of(folder)} is finished: round {opened.round} was its last. More rounds: --rounds N."
             )
             return
         running.carry_out(opened, running.mention(sessions_dir, plugin), progress, as_json)

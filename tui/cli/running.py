@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from checkpoints import SessionReader as Reader
-from checkpoints import UnfinishedRound
+from checkpoints import UnfinishedRound, name_of
 from tui.cli import output
 from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
@@ -44,7 +44,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
                 )
         except OutputClosed:
             output.say(
-                f"stopped: nobody reads the records any more. Go on: {mention(f'resume {session.folder.name}')}"
+                f"stopped: nobody reads the records any more. Go on: {mention(f'resume {name_of(session.folder)}')}"
             )
             raise
         output.tell(_closing(session, outcome, before, mention))
@@ -68,7 +68,7 @@ def _opening(session: "Session") -> Any:
     start = f", going on after round {session.round}" if session.round else ""
     return output.facts(
         [
-            ("session", f"{session.folder.name}  ({session.folder}){start}"),
+            ("session", f"{name_of(session.folder)}  ({session.folder}){start}"),
             ("method", config.method.name),
             ("data", f"{config.data.dataset}, {config.data.partition}"),
             ("clients", f"{config.federation.clients} of {models}, {config.federation.participants} a round"),
@@ -80,7 +80,7 @@ def _opening(session: "Session") -> Any:
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
     reader = Reader(session.folder)
     records = reader.records()
-    name = session.folder.name
+    name = name_of(session.folder)
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
     pairs: list[tuple[str, object]] = [
         (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),

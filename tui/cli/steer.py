@@ -259,7 +259,7 @@ def _report(
     if as_json:
         output.emit(
             {
-                "session": reader.folder.name,
+                "session": checkpoints.name_of(reader.folder),
                 "command": command.id,
                 "kind": command.kind,
                 "outcome": answer.outcome if answer else "waiting",
@@ -270,13 +270,13 @@ def _report(
         return
     after = f" (after round {answer.round})" if answer and answer.kind in ("pause", "stop") else ""
     done = DONE.get(command.kind, command.kind) if answer else f"{command.kind} asked for"
-    output.say(f"{reader.folder.name}: {done}; {message}{after}")
+    output.say(f"{checkpoints.name_of(reader.folder)}: {done}; {message}{after}")
 
 
 def _outlook(reader: checkpoints.SessionReader, command: Command) -> str:
     """When a command without an answer takes hold."""
     if not reader.alive():
-        return f"takes hold at the next `htfl-sim resume {reader.folder.name}`"
+        return f"takes hold at the next `htfl-sim resume {checkpoints.name_of(reader.folder)}`"
     if command.kind != "switch":
         return "takes hold between two clients"
     if mailbox.owner(reader).get("state") == "paused":
