@@ -1,8 +1,9 @@
 """The session store: named tensors and JSON, safe from crashes and silent damage.
 
 `Store` is the one writer of a session, `SessionReader` any number of readers, `SessionFollower` a reader that looks
-again and again, `verify` the auditor; `Group` is the one owner of sessions that lie together, `GroupReader` looks at it. Other rooms use what is named here and nothing behind it: how files are named
-and written stays inside. Importing this package does not import torch; only putting and loading tensors does.
+again and again, `verify` the auditor; `Group` is the one owner of sessions that lie together, `GroupReader` looks at
+it. Other rooms use what is named here and nothing behind it: how files are named and written stays inside. Importing
+this package does not import torch; only putting and loading tensors does.
 """
 
 from checkpoints.errors import Damaged, DiskError, Displaced, Locked, SessionUnreadable, UnsupportedVersion

@@ -13,7 +13,7 @@ FLOORS = [
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
-    "simulator.inspection", "simulator.analysis",
+    "simulator.inspection", "simulator.analysis", "simulator.studies",
     "tui.common", "tui.app", "tui.cli",
 ]  # fmt: skip
 """From the ground up; docs/architecture.md says what lives in each. A room imports only what stands before it."""

@@ -59,7 +59,11 @@ def on_device(config: Config, built: Built) -> Config:
 
 def with_workers(config: Config, workers: int | None) -> Config:
     """The configuration with so many clients at a time; as it is for None."""
-    return config if workers is None else Config.read(merged(config.to_json(), {"runtime": {"workers": workers}}))
+    return (
+        config
+        if workers is None
+        else Config.read(merged(config.to_json(), {"runtime": {"workers": workers}}))
+    )
 
 
 def retention(config: Config, parent: Raw | None = None) -> Retention:

@@ -76,13 +76,12 @@ class Session:
         """What was amiss with the session's files when it was opened, as sentences."""
 
     @classmethod
-    def create(
-        cls, config: Config, folder: Path, data_dir: Path, *, workers: int | None = None
-    ) -> "Session":
+    def create(cls, config: Config, folder: Path, data_dir: Path, *, workers: int | None = None) -> "Session":
         """Make a session in `folder`, where there must be none yet, and own it.
 
-        `workers` is how many clients train at a time here, whatever the configuration that is recorded says. Raises ConfigError or DataError before anything is written, SessionUnreadable or DiskError when the folder
-        cannot be had.
+        `workers` is how many clients train at a time here, whatever the configuration that is recorded says.
+        Raises ConfigError or DataError before anything is written, SessionUnreadable or DiskError when the
+        folder cannot be had.
         """
         if not checkpoints.is_free(folder):
             checkpoints.refuse_remains(folder)

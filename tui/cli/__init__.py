@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import catalog, data, details, doctor, fork, listing, resume, run, steer, tui, upkeep
+from tui.cli import catalog, data, details, doctor, fork, listing, resume, run, steer, sweep, tui, upkeep
 from tui.common import errors
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ def root(
       htfl-sim run --preset fedlora_htm5   a row of a paper's table
       htfl-sim tui                         the terminal app
       htfl-sim resume NAME                 go on after a stop, bit for bit
+      htfl-sim sweep STUDY --over seed=0..2   a session for every point of a study
       htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   what came out of it
       htfl-sim doctor                      what this machine offers
@@ -56,7 +57,7 @@ def root(
 _BY_SIGNAL = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """Exit codes as shells have them, of commands that a signal ended."""
 _PANELS: dict[str, list[Callable[..., None]]] = {
-    "Run": [run.run, tui.tui, resume.resume],
+    "Run": [run.run, tui.tui, resume.resume, sweep.sweep],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
     "Sessions": [listing.sessions, details.show, upkeep.verify, upkeep.prune],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets],
@@ -69,7 +70,7 @@ app.command(rich_help_panel="Machine")(doctor.doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and give its exit code; the process's own, if none is given, dies by a signal that ended it."""
+    """Run one command line and give its exit code; the process's own, by default, dies by a signal that ended it."""
     code = _run(arguments)
     if arguments is None and code in _BY_SIGNAL:
         _die_by(_BY_SIGNAL[code])

@@ -36,6 +36,10 @@ def show(folder: Path, measured: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.emit({"session": checkpoints.name_of(folder), **measured})
         return
-    output.show(output.heading(f"CKA between clients of {checkpoints.name_of(folder)} after round {measured['round']}"))
+    output.show(
+        output.heading(
+            f"CKA between clients of {checkpoints.name_of(folder)} after round {measured['round']}"
+        )
+    )
     rows = ([name, number(measured["layers"][name])] for name in measured["order"])
     output.show(output.table(["layer", ">mean over pairs"], rows))

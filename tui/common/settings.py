@@ -39,7 +39,7 @@ class Choices:
         raw = merged(self._base(), self._quick())
         raw = with_overrides(raw, self.assignments)
         if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get("dataset"), str):
-            data["dataset"] = _absolute(name)
+            data["dataset"] = absolute_dataset(name)
         return Config.read(raw)
 
     def _base(self) -> Raw:
@@ -58,14 +58,14 @@ class Choices:
         return with_method(raw, self.method) if self.method else raw
 
     def _quick(self) -> Raw:
-        said: Raw = {
+        quick: Raw = {
             "rounds": self.rounds,
             "seed": self.seed,
             "data": {"dataset": self.dataset},
             "federation": {"clients": self.clients},
             "runtime": {"device": self.device, "workers": self.workers},
         }
-        return _said(said)
+        return said(quick)
 
 
 def new_name(config: Config, folder: Path, now: datetime) -> str:
@@ -88,7 +88,7 @@ def _what(config: Config) -> str:
     return plain_name(words)
 
 
-def _absolute(dataset: str) -> str:
+def absolute_dataset(dataset: str) -> str:
     """A user's own data by its absolute path, so that a resume from another folder finds it."""
     from simulator.data import datasets
 
@@ -96,9 +96,9 @@ def _absolute(dataset: str) -> str:
     return str(path.absolute()) if dataset not in datasets.names() and path.exists() else dataset
 
 
-def _said(raw: Raw) -> Raw:
+def said(raw: Raw) -> Raw:
     """`raw` without the values that nobody gave."""
     kept: dict[str, Any] = {
-        key: _said(value) if isinstance(value, dict) else value for key, value in raw.items()
+        key: said(value) if isinstance(value, dict) else value for key, value in raw.items()
     }
     return {key: value for key, value in kept.items() if value is not None and value != {}}
