@@ -13,6 +13,12 @@ from typing import IO, Any, Self
 
 from simulator.studies.study import Point
 
+_ROOT = Path(__file__).parents[2]
+_BEGIN = (
+    "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
+    "from simulator.studies.point import main; sys.exit(main(sys.argv[1:]))"
+)
+"""The code that runs the sweep is what runs its points, whatever is installed or lies in the present folder."""
 _TAIL = 1 << 14
 """Bytes of a process's last words that are looked at."""
 
@@ -83,8 +89,7 @@ class Children:
             options += ["--workers", str(workers)]
         try:
             process = subprocess.Popen(
-                # -P: the folder that the sweep was started in is none to import from
-                [sys.executable, "-P", "-m", "simulator.studies.point", self._study, point.name, *options],
+                [sys.executable, "-P", "-c", _BEGIN, _ROOT, self._study, point.name, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=words,

@@ -1,4 +1,4 @@
-"""One point of a study, run by a process of its own: `python -m simulator.studies.point`.
+"""One point of a study, run by a process of its own.
 
 It begins or resumes its session and runs it to its end. It stops between two clients, with a checkpoint, on a signal,
 on the session's command, and when the sweep that started it is gone: then the pipe whose other end the sweep held is
@@ -119,7 +119,3 @@ def _branch_off(point: Point, folder: Path, given: argparse.Namespace) -> None:
 
 def _is_closed(lifeline: int) -> bool:
     return bool(select.select([lifeline], [], [], 0)[0])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

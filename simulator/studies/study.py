@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -210,7 +210,7 @@ def _words(axes: Mapping[str, Any]) -> Iterator[str]:
     ends = [key.rpartition(".")[2] for key in axes]
     for key, value in axes.items():
         end = key.rpartition(".")[2]
-        text = value if isinstance(value, str) else _spelled(value)
+        text = _spelled(value)
         if key == "seed":
             yield f"s{value}"
         elif key in _AS_THEY_ARE:
@@ -220,15 +220,14 @@ def _words(axes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spelled(value: Any) -> str:
-    if isinstance(value, Sequence):
-        return "_".join(map(_spelled, value))
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return short if float(short := f"{value:g}") == value else repr(value)
+        case list() | tuple():
+            return "_".join(map(_spelled, value))
+    return str(value)
 
 
 def _plain(text: str) -> str:

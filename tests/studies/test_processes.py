@@ -1,0 +1,167 @@
+"""Sweeps as processes: stopped, killed, steered, at the same time; what they leave is what undisturbed runs leave."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import checkpoints
+from checkpoints import GroupReader, SessionReader
+from tests import federations
+from tests.reliability.sessions import configuration, finish, messages, rounds, start, wait_until
+
+pytestmark = pytest.mark.slow
+LONG = 40
+FAILING = """
+from simulator.methods import register
+from simulator.methods.standalone import Standalone
+
+@register("failing")
+class Failing(Standalone):
+    def phases(self, local):
+        raise RuntimeError("it cannot be")
+"""
+
+
+@contextmanager
+def sweeping(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A sweep at work; it is killed if the test leaves it, and then its points stop by themselves."""
+    process = start(folder, "sweep", *arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def asked(folder: Path, rounds: int = LONG) -> list[str]:
+    """The words for a study 't' of two methods."""
+    config = configuration(folder, "standalone", rounds)
+    return ["t", "--config", config, "--over", "method=standalone,fedgh", "--no-progress"]
+
+
+def alone(folder: Path, method: str, rounds: int = LONG) -> federations.Committed:
+    """What an undisturbed run of a point comes to."""
+    config = configuration(folder, "standalone", rounds)
+    finish(folder, "run", "--config", config, "--method", method, "--session", f"alone-{method}")
+    return federations.committed(folder / f"alone-{method}")
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes that a sweep has started."""
+    found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_every_point_with_a_checkpoint_and_the_sweep_dies_by_it(
+    tmp_path: Path, by: signal.Signals
+) -> None:
+    with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
+        wait_until(
+            lambda: all(rounds(tmp_path / "t" / name) >= 2 for name in ("standalone", "fedgh")), process
+        )
+        process.send_signal(by)
+        assert process.wait(timeout=60) == -by, messages(tmp_path)
+    for name in ("standalone", "fedgh"):
+        session = SessionReader(tmp_path / "t" / name)
+        assert (session.state(), session.events()[-1]["reason"]) == ("stopped", "SIGTERM")
+    assert "stopped by SIG" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
+    finish(tmp_path, "sweep", "t")
+    for name in ("standalone", "fedgh"):
+        assert federations.committed(tmp_path / "t" / name) == alone(tmp_path, name)
+
+
+def test_a_killed_sweep_s_points_stop_by_themselves_and_the_next_sweep_goes_on_with_them(
+    tmp_path: Path,
+) -> None:
+    with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
+        wait_until(lambda: rounds(tmp_path / "t" / "fedgh") >= 1, process)
+        process.kill()
+    finish(tmp_path, "sweep", "t", "--jobs", "2")
+    for name in ("standalone", "fedgh"):
+        assert federations.committed(tmp_path / "t" / name) == alone(tmp_path, name)
+        assert checkpoints.verify(tmp_path / "t" / name) == []
+
+
+def test_a_killed_point_is_said_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    with sweeping(tmp_path, *asked(tmp_path)) as process:
+        wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
+        (child,) = workers_of(process)
+        os.kill(child, signal.SIGKILL)
+        assert process.wait(timeout=120) == 8
+    assert "t/standalone failed: killed by SIGKILL" in messages(tmp_path)
+    assert SessionReader(tmp_path / "t" / "fedgh").state() == "finished"
+    finish(tmp_path, "sweep", "t")
+    assert federations.committed(tmp_path / "t" / "standalone") == alone(tmp_path, "standalone")
+
+
+def test_a_point_that_fails_is_shown_with_its_reason_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    words = ["t", "--config", configuration(tmp_path, "standalone", 2), "--over", "method=failing,standalone"]
+    with sweeping(tmp_path, *words, "--plugin", str(tmp_path / "failing.py")) as process:
+        assert process.wait(timeout=120) == 8
+    assert "t/failing failed: " in messages(tmp_path) and "it cannot be" in messages(tmp_path)
+    assert SessionReader(tmp_path / "t" / "standalone").state() == "finished"
+    with sweeping(tmp_path, "t") as again:
+        assert again.wait(timeout=120) == 8, "the plugin is part of the study"
+
+
+def test_a_second_sweep_of_a_study_is_refused_while_one_runs(tmp_path: Path) -> None:
+    with sweeping(tmp_path, *asked(tmp_path)) as process:
+        wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
+        assert start(tmp_path, "sweep", "t").wait(timeout=60) == 4
+        assert "is in use by process" in messages(tmp_path)
+
+
+def test_pause_resume_and_stop_take_a_study_s_name(tmp_path: Path) -> None:
+    first = tmp_path / "t" / "standalone"
+    with sweeping(tmp_path, *asked(tmp_path, 400)) as process:
+        wait_until(lambda: rounds(first) >= 1, process)
+        finish(tmp_path, "pause", "t")
+        assert SessionReader(first).state() == "paused"
+        reached = rounds(first)
+        time.sleep(1.0)
+        assert rounds(first) == reached
+        assert start(tmp_path, "pause", "t").wait(timeout=60) == 2, "it is paused already"
+        finish(tmp_path, "resume", "t")
+        wait_until(lambda: rounds(first) > reached + 1, process)
+        finish(tmp_path, "stop", "t")
+        assert process.wait(timeout=60) == 0
+    assert SessionReader(first).state() == "stopped" and not GroupReader(tmp_path / "t").alive()
+
+
+def test_branching_off_a_round_equals_fork_and_run_by_hand(tmp_path: Path) -> None:
+    config = configuration(tmp_path, "fedlora", 4)
+    finish(tmp_path, "run", "--config", config, "--session", "parent")
+    finish(tmp_path, "sweep", "t", "--from", "parent@2", "--over", "method.mu=0.3,0.6", "--rounds", "5")
+    for mu in ("0.3", "0.6"):
+        setting = ["--set", f"method.mu={mu}", "--rounds", "5"]
+        finish(tmp_path, "fork", "parent", "--at-round", "2", "--session", f"m{mu}", *setting, "--run")
+        assert federations.committed(tmp_path / "t" / f"mu{mu}") == federations.committed(tmp_path / f"m{mu}")
+
+
+def test_a_study_killed_five_times_ends_as_undisturbed_runs_do(tmp_path: Path) -> None:
+    """FedLoRA, Standalone, FedGH and FedSSA on Fashion-MNIST: the sweep and its points are killed by turns."""
+    methods = ("fedlora", "standalone", "fedgh", "fedssa")
+    small = ["--dataset", "fashion_mnist", "--rounds", "3", "--set", "data.limit=1500"]
+    words = ["t", "--preset", "{method}_htm5", *small, "--over", f"method={','.join(methods)}"]
+    for kill in range(5):
+        before = sum(rounds(tmp_path / "t" / name) for name in methods)
+        with sweeping(tmp_path, *words, "--jobs", "2") as process:
+            wait_until(lambda: sum(rounds(tmp_path / "t" / name) for name in methods) > before, process)
+            for victim in workers_of(process) if kill % 2 else [process.pid]:
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+            if kill % 2:
+                process.kill()
+    finish(tmp_path, "sweep", "t", "--jobs", "2")
+    for method in methods:
+        finish(tmp_path, "run", "--preset", f"{method}_htm5", *small, "--session", method)
+        assert federations.committed(tmp_path / "t" / method) == federations.committed(tmp_path / method)
+        assert checkpoints.verify(tmp_path / "t" / method) == []
