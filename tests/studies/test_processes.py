@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.reliability.sessions import configuration, finish, messages, rounds, 
 
 pytestmark = pytest.mark.slow
 LONG = 40
+Committed = tuple[list[dict[str, Any]], dict[str, str]]
 FAILING = """
 from simulator.methods import register
 from simulator.methods.standalone import Standalone
@@ -45,7 +47,7 @@ def asked(folder: Path, rounds: int = LONG) -> list[str]:
     return ["t", "--config", config, "--over", "method=standalone,fedgh", "--no-progress"]
 
 
-def alone(folder: Path, method: str, rounds: int = LONG) -> federations.Committed:
+def alone(folder: Path, method: str, rounds: int = LONG) -> Committed:
     """What an undisturbed run of a point comes to."""
     config = configuration(folder, "standalone", rounds)
     finish(folder, "run", "--config", config, "--method", method, "--session", f"alone-{method}")
@@ -151,10 +153,16 @@ def test_a_study_killed_five_times_ends_as_undisturbed_runs_do(tmp_path: Path) -
     methods = ("fedlora", "standalone", "fedgh", "fedssa")
     small = ["--dataset", "fashion_mnist", "--rounds", "3", "--set", "data.limit=1500"]
     words = ["t", "--preset", "{method}_htm5", *small, "--over", f"method={','.join(methods)}"]
+
+    def done() -> int:
+        return sum(rounds(tmp_path / "t" / name) for name in methods)
+
     for kill in range(5):
-        before = sum(rounds(tmp_path / "t" / name) for name in methods)
+        before = done()
         with sweeping(tmp_path, *words, "--jobs", "2") as process:
-            wait_until(lambda: sum(rounds(tmp_path / "t" / name) for name in methods) > before, process)
+            while done() <= before:
+                assert process.poll() is None, messages(tmp_path)
+                time.sleep(0.01)
             for victim in workers_of(process) if kill % 2 else [process.pid]:
                 with suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
