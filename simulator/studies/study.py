@@ -12,7 +12,6 @@ import presets
 from simulator.config import Config
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
-from simulator.studies import branching
 from simulator.studies.values import values
 
 METHOD = "method"
@@ -132,6 +131,8 @@ class Study:
             if each in names[:number]:
                 raise ConfigError(f"two points would be called '{each}': their values differ in signs alone.")
         if self.origin:
+            from simulator.studies import branching  # which needs torch, as reading a study does not
+
             configs = branching.points(self.origin, sessions_dir, [self._branch(axes) for axes in places])
         else:
             configs = [
