@@ -102,6 +102,7 @@ def sweep(
       htfl-sim sweep t3 --extend --over seed=0..4
     """
     from simulator.data.datasets import data_folder
+    from simulator.studies import shipped
     from simulator.studies.plan import plan
 
     quick: Raw = {
@@ -114,13 +115,18 @@ def sweep(
         quick["method"] = {"name": method}
     settings = with_overrides(said(quick), assignments or ())
     folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
-    options.load_plugins([*map(Path, asked.plugins if asked else ()), *(plugin or ())])
+    files = [*map(Path, asked.plugins if asked else ()), *(plugin or ())]
+    options.load_plugins(list({each.expanduser().absolute(): each for each in files}))
     given = [preset, profile, config, origin, over, plugin]
     if any(given) or settings:
         asked = _laid_over(asked, preset, profile, config, origin, over or (), settings, plugin or ())
+    if asked is None:
+        known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped.names()]
+        raise SessionUnreadable(
+            f"there is no study '{study}' in {folder.parent}.{nearest(study, known)} Begin one with --over, as "
+            f"htfl-sim sweep {study} --over seed=0..2."
+        )
     planned = plan(folder, asked, extend)
-    if not asked:
-        options.load_plugins([Path(each) for each in planned.study.plugins])
     data = data_folder(data_dir)
     _fetch(planned, data)
     _check(planned, data)
