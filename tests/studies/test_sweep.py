@@ -60,5 +60,11 @@ def test_a_study_that_cannot_be_is_refused_before_anything_runs(
     assert not (sessions / "t").exists()
 
 
+def test_a_study_that_is_not_there_has_its_nearest_named(cli: Cli) -> None:
+    assert_refused(
+        cli("sweep", "fedgh_noniidd"), 4, "no study 'fedgh_noniidd'", "Did you mean 'fedgh_noniid", "--over"
+    )
+
+
 def test_a_name_that_is_neither_study_nor_file_has_its_nearest_named(cli: Cli) -> None:
     assert_refused(cli("sweep", "t", "no_such_file"), 2, "there is no study file 'no_such_file'")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import checkpoints
+from checkpoints import SessionUnreadable
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, merged, read_toml, with_overrides
 from simulator.sessions.signals import Signals
