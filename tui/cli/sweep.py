@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import checkpoints
-from checkpoints import SessionUnreadable
+from checkpoints import Locked, SessionUnreadable
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, merged, read_toml, with_overrides
 from simulator.sessions.signals import Signals
@@ -242,7 +242,7 @@ def _carry_out(
     from simulator.studies.sweep import Sweep
 
     launch = Launch(data.absolute(), workers, device, planned.study.plugins, allow_inexact)
-    with Signals(LEFT) as signals, planned.open(lambda: _wait(planned.folder, signals)) as group:
+    with Signals(LEFT) as signals, _opened(planned, signals) as group:
         shown = sweep_progress.display(planned.folder.name, jobs, drawn, as_json)
         output.say(f"study {planned.folder.name}: {len(planned.points)} points in {planned.folder}")
         with shown:
@@ -255,15 +255,25 @@ def _carry_out(
         raise typer.Exit(POINTS_FAILED)
 
 
-_TOLD: set[Path] = set()
+def _opened(planned: "Plan", signals: Signals) -> checkpoints.Group:
+    """The study's folder, once what a sweep that died has left running has stopped. Raises Locked, or typer.Exit."""
+    told = False
 
+    def wait() -> bool:
+        nonlocal told
+        if not told:
+            output.say(
+                "points of a sweep that has died are still at work; they stop after their next client."
+            )
+        told = True
+        return signals.stop is None
 
-def _wait(study: Path, signals: Signals) -> bool:
-    """Whether to wait for what a sweep that died has left running."""
-    if study not in _TOLD:
-        _TOLD.add(study)
-        output.say("points of a sweep that has died are still at work; they stop after their next client.")
-    return signals.stop is None
+    try:
+        return planned.open(wait)
+    except Locked:
+        if signals.exit_code:
+            raise typer.Exit(signals.exit_code) from None
+        raise
 
 
 def _closing(name: str, outcome: "Outcome") -> str:
