@@ -16,8 +16,8 @@ from checkpoints import GroupReader, SessionReader
 from tests import federations
 from tests.reliability.sessions import configuration, finish, messages, rounds, start
 
-pytestmark = pytest.mark.slow
-LONG = 100
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+LONG = 40
 METHODS = ("standalone", "fedgh")
 Committed = tuple[list[dict[str, Any]], dict[str, str]]
 FAILING = """
@@ -48,11 +48,14 @@ def asked(folder: Path, rounds: int = LONG) -> list[str]:
     return ["t", "--config", config, "--over", "method=standalone,fedgh", "--no-progress"]
 
 
-def alone(folder: Path, method: str, rounds: int = LONG) -> Committed:
-    """What an undisturbed run of a point comes to."""
-    config = configuration(folder, "standalone", rounds)
-    finish(folder, "run", "--config", config, "--method", method, "--session", f"alone-{method}")
-    return federations.committed(folder / f"alone-{method}")
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Committed]:
+    """What an undisturbed run of each point comes to."""
+    folder = tmp_path_factory.mktemp("alone")
+    config = configuration(folder, "standalone", LONG)
+    for method in METHODS:
+        finish(folder, "run", "--config", config, "--method", method, "--session", method)
+    return {method: federations.committed(folder / method) for method in METHODS}
 
 
 def wait_until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -72,7 +75,7 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_every_point_with_a_checkpoint_and_the_sweep_dies_by_it(
-    tmp_path: Path, by: signal.Signals
+    tmp_path: Path, alone: dict[str, Committed], by: signal.Signals
 ) -> None:
     with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
         wait_until(lambda: sum(rounds(tmp_path / "t" / name) for name in METHODS) >= 3, process)
@@ -85,7 +88,7 @@ def test_a_signal_stops_every_point_with_a_checkpoint_and_the_sweep_dies_by_it(
     assert "stopped by SIG" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
     finish(tmp_path, "sweep", "t")
     for name in METHODS:
-        assert federations.committed(tmp_path / "t" / name) == alone(tmp_path, name)
+        assert federations.committed(tmp_path / "t" / name) == alone[name]
 
 
 def test_a_killed_sweep_s_points_stop_by_themselves_and_the_next_sweep_goes_on_with_them(
@@ -96,11 +99,13 @@ def test_a_killed_sweep_s_points_stop_by_themselves_and_the_next_sweep_goes_on_w
         process.kill()
     finish(tmp_path, "sweep", "t", "--jobs", "2")
     for name in METHODS:
-        assert federations.committed(tmp_path / "t" / name) == alone(tmp_path, name)
+        assert federations.committed(tmp_path / "t" / name) == alone[name]
         assert checkpoints.verify(tmp_path / "t" / name) == []
 
 
-def test_a_killed_point_is_said_and_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_killed_point_is_said_and_does_not_stop_the_others(
+    tmp_path: Path, alone: dict[str, Committed]
+) -> None:
     with sweeping(tmp_path, *asked(tmp_path)) as process:
         wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
         (child,) = workers_of(process)
@@ -109,7 +114,7 @@ def test_a_killed_point_is_said_and_does_not_stop_the_others(tmp_path: Path) -> 
     assert "t/standalone failed: killed by SIGKILL" in messages(tmp_path)
     assert SessionReader(tmp_path / "t" / "fedgh").state() == "finished"
     finish(tmp_path, "sweep", "t")
-    assert federations.committed(tmp_path / "t" / "standalone") == alone(tmp_path, "standalone")
+    assert federations.committed(tmp_path / "t" / "standalone") == alone["standalone"]
 
 
 def test_a_point_that_fails_is_shown_with_its_reason_and_the_exit_code_says_so(tmp_path: Path) -> None:
