@@ -11,6 +11,7 @@ from typing import Literal
 import checkpoints
 from checkpoints import Command, DiskError, Group, SessionReader, SessionUnreadable
 from simulator.studies.children import Children, Ended, Launch, share_of_cores
+from simulator.studies.plan import Plan
 from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, WAITING, Status
 from simulator.studies.study import Point
 
@@ -33,6 +34,25 @@ class Outcome:
     def failed(self) -> list[Status]:
         """The points that failed."""
         return [status for status in self.statuses if status.state == FAILED]
+
+
+def sweep(
+    planned: Plan,
+    launch: Launch,
+    jobs: int = 1,
+    observe: Observer = lambda statuses: None,
+    stop: Callable[[], str | None] = lambda: None,
+    waiting: Callable[[], bool] = lambda: True,
+) -> Outcome:
+    """Run the points of a study, `jobs` at once, until all are done or `stop` gives a reason.
+
+    While what a sweep that died began is still at work, `waiting` is asked whether to wait for it. Raises Locked where
+    another sweep runs the study, and DiskError.
+    """
+    with planned.open(waiting) as group:
+        outcome = Sweep(group, planned.points, launch, jobs, observe).run(stop)
+        group.close("stopped" if outcome.reason or outcome.failed else "finished")
+        return outcome
 
 
 class Sweep:

@@ -239,41 +239,34 @@ def _carry_out(
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130 or 143 after a signal, 8 when points failed."""
     from simulator.studies.children import Launch
-    from simulator.studies.sweep import Sweep
+    from simulator.studies.sweep import sweep as carry_out
 
+    name = planned.folder.name
     launch = Launch(data.absolute(), workers, device, planned.study.plugins, allow_inexact)
-    with Signals(LEFT) as signals, _opened(planned, signals) as group:
-        shown = sweep_progress.display(planned.folder.name, jobs, drawn, as_json)
-        output.say(f"study {planned.folder.name}: {len(planned.points)} points in {planned.folder}")
-        with shown:
-            outcome = Sweep(group, planned.points, launch, jobs, shown).run(lambda: signals.stop)
-        group.close("stopped" if outcome.reason or outcome.failed else "finished")
-    output.say(_closing(planned.folder.name, outcome))
+    output.say(f"study {name}: {len(planned.points)} points in {planned.folder}")
+    told = False
+    with Signals(LEFT) as signals, sweep_progress.display(name, jobs, drawn, as_json) as shown:
+
+        def wait() -> bool:
+            nonlocal told
+            if not told:
+                output.say(
+                    "points of a sweep that has died are still at work; they stop after their next client."
+                )
+            told = True
+            return signals.stop is None
+
+        try:
+            outcome = carry_out(planned, launch, jobs, shown, lambda: signals.stop, wait)
+        except Locked:
+            if signals.exit_code:
+                raise typer.Exit(signals.exit_code) from None
+            raise
+    output.say(_closing(name, outcome))
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
     if outcome.failed:
         raise typer.Exit(POINTS_FAILED)
-
-
-def _opened(planned: "Plan", signals: Signals) -> checkpoints.Group:
-    """The study's folder, once what a sweep that died has left running has stopped. Raises Locked, or typer.Exit."""
-    told = False
-
-    def wait() -> bool:
-        nonlocal told
-        if not told:
-            output.say(
-                "points of a sweep that has died are still at work; they stop after their next client."
-            )
-        told = True
-        return signals.stop is None
-
-    try:
-        return planned.open(wait)
-    except Locked:
-        if signals.exit_code:
-            raise typer.Exit(signals.exit_code) from None
-        raise
 
 
 def _closing(name: str, outcome: "Outcome") -> str:

@@ -67,17 +67,20 @@ class LiveTable:
         self._live = Live(console=console, auto_refresh=False, transient=False)
         self._drawn = 0.0
         self._shown: Sequence[Status] = ()
+        self._latest: Sequence[Status] = ()
 
     def __enter__(self) -> Self:
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.update(table(self._study, self._shown, self._jobs, self._console.height), refresh=True)
+        if self._shown:
+            last = table(self._study, self._latest, self._jobs, self._console.height)
+            self._live.update(last, refresh=True)
         self._live.stop()
 
     def __call__(self, statuses: Sequence[Status]) -> None:
-        now = time.monotonic()
+        now, self._latest = time.monotonic(), statuses
         if statuses != self._shown and now - self._drawn >= REDRAW_SECONDS:
             self._drawn, self._shown = now, statuses
             self._live.update(table(self._study, statuses, self._jobs, self._console.height), refresh=True)
