@@ -80,7 +80,7 @@ def test_a_signal_stops_every_point_with_a_checkpoint_and_the_sweep_dies_by_it(
     with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
         wait_until(lambda: sum(rounds(tmp_path / "t" / name) for name in METHODS) >= 3, process)
         process.send_signal(by)
-        assert process.wait(timeout=120) == -by, messages(tmp_path)
+        assert process.wait(timeout=600) == -by, messages(tmp_path)
     begun = [SessionReader(path) for path in checkpoints.sessions(tmp_path / "t")]
     stopped = [session for session in begun if session.state() == "stopped"]
     assert stopped and {session.state() for session in begun} <= {"stopped", "finished"}
@@ -92,7 +92,7 @@ def test_a_signal_stops_every_point_with_a_checkpoint_and_the_sweep_dies_by_it(
 
 
 def test_a_killed_sweep_s_points_stop_by_themselves_and_the_next_sweep_goes_on_with_them(
-    tmp_path: Path,
+    tmp_path: Path, alone: dict[str, Committed]
 ) -> None:
     with sweeping(tmp_path, *asked(tmp_path), "--jobs", "2") as process:
         wait_until(lambda: any(rounds(tmp_path / "t" / name) for name in METHODS), process)
@@ -110,7 +110,7 @@ def test_a_killed_point_is_said_and_does_not_stop_the_others(
         wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
         (child,) = workers_of(process)
         os.kill(child, signal.SIGKILL)
-        assert process.wait(timeout=120) == 8
+        assert process.wait(timeout=600) == 8
     assert "t/standalone failed: killed by SIGKILL" in messages(tmp_path)
     assert SessionReader(tmp_path / "t" / "fedgh").state() == "finished"
     finish(tmp_path, "sweep", "t")
@@ -121,17 +121,17 @@ def test_a_point_that_fails_is_shown_with_its_reason_and_the_exit_code_says_so(t
     (tmp_path / "failing.py").write_text(FAILING)
     words = ["t", "--config", configuration(tmp_path, "standalone", 2), "--over", "method=failing,standalone"]
     with sweeping(tmp_path, *words, "--plugin", str(tmp_path / "failing.py")) as process:
-        assert process.wait(timeout=120) == 8
+        assert process.wait(timeout=600) == 8
     assert "t/failing failed: " in messages(tmp_path) and "it cannot be" in messages(tmp_path)
     assert SessionReader(tmp_path / "t" / "standalone").state() == "finished"
     with sweeping(tmp_path, "t") as again:
-        assert again.wait(timeout=120) == 8, "the plugin is part of the study"
+        assert again.wait(timeout=600) == 8, "the plugin is part of the study"
 
 
 def test_a_second_sweep_of_a_study_is_refused_while_one_runs(tmp_path: Path) -> None:
     with sweeping(tmp_path, *asked(tmp_path)) as process:
         wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 1, process)
-        assert start(tmp_path, "sweep", "t").wait(timeout=120) == 4
+        assert start(tmp_path, "sweep", "t").wait(timeout=600) == 4
         assert "is in use by process" in messages(tmp_path)
 
 
@@ -144,11 +144,11 @@ def test_pause_resume_and_stop_take_a_study_s_name(tmp_path: Path) -> None:
         reached = rounds(first)
         time.sleep(1.0)
         assert rounds(first) == reached
-        assert start(tmp_path, "pause", "t").wait(timeout=120) == 2, "it is paused already"
+        assert start(tmp_path, "pause", "t").wait(timeout=600) == 2, "it is paused already"
         finish(tmp_path, "resume", "t")
         wait_until(lambda: rounds(first) > reached + 1, process)
         finish(tmp_path, "stop", "t")
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=600) == 0
     assert SessionReader(first).state() == "stopped" and not GroupReader(tmp_path / "t").alive()
 
 
