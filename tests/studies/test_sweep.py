@@ -28,7 +28,7 @@ def test_a_sweep_runs_every_point_as_run_would_and_asked_for_again_runs_nothing(
     assert (again.code, "2 of 2 points finished" in again.err) == (0, True)
     assert (sessions / "t" / "fedgh" / "events.jsonl").read_bytes() == before
 
-    assert [each["name"] for each in cli("sessions", "--json").json()][:2] == ["t/standalone", "t/fedgh"]
+    assert {"t/standalone", "t/fedgh"} < {each["name"] for each in cli("sessions", "--json").json()}
     assert cli("show", "t/fedgh", "--json").json()["name"] == "t/fedgh"
     assert cli("verify", "t/fedgh").code == 0
     assert_refused(cli("show", "t"), 2, "'t' is a study", "t/fedgh")

@@ -12,7 +12,7 @@ from checkpoints import Locked, SessionUnreadable
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, merged, read_toml, with_overrides
 from simulator.sessions.signals import Signals
-from tui.cli import completion, options, output, sweep_progress
+from tui.cli import completion, options, output, running, sweep_progress
 from tui.cli.options import HOW, WHAT
 from tui.common import folders
 from tui.common.errors import POINTS_FAILED
@@ -119,6 +119,7 @@ def sweep(
     folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
     files = [*map(Path, asked.plugins if asked else ()), *(plugin or ())]
     options.load_plugins(list({each.expanduser().absolute(): each for each in files}))
+    origin = _origin(origin, folder.parent) if origin else None
     given = [preset, profile, config, origin, over, plugin]
     if any(given) or settings:
         asked = _laid_over(asked, preset, profile, config, origin, over or (), settings, plugin or ())
@@ -137,7 +138,8 @@ def sweep(
 
         sweep_cost.show(planned, data, as_json)
         return
-    _carry_out(planned, data, jobs, workers, device, allow_inexact, progress, as_json)
+    mention = running.mention(sessions_dir, None)
+    _carry_out(planned, data, jobs, workers, device, allow_inexact, progress, as_json, mention)
 
 
 def _asked(name: str, file: str | None, sessions_dir: Path) -> tuple[Path, "Study | None"]:
@@ -202,6 +204,16 @@ def _laid_over(
     return _with_datasets_found(study)
 
 
+def _origin(text: str, sessions_dir: Path) -> str:
+    """'SESSION@ROUND' of a session that is there: by its name in the sessions folder, or else by its whole path."""
+    from simulator.studies.branching import origin_of
+
+    session, round = origin_of(text)
+    folder = folders.session_folder(session, sessions_dir).absolute()
+    known = checkpoints.sessions_folder(folder) == sessions_dir
+    return f"{checkpoints.name_of(folder) if known else folder}@{round}"
+
+
 def _with_datasets_found(study: "Study") -> "Study":
     """A user's own data by their absolute paths, so that a resume from another folder finds them."""
     over, config = dict(study.over), merged(study.config, {})
@@ -236,6 +248,7 @@ def _carry_out(
     allow_inexact: bool,
     drawn: bool | None,
     as_json: bool,
+    mention: running.Mention,
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130 or 143 after a signal, 8 when points failed."""
     from simulator.studies.children import Launch
@@ -262,14 +275,14 @@ def _carry_out(
             if signals.exit_code:
                 raise typer.Exit(signals.exit_code) from None
             raise
-    output.say(_closing(name, outcome))
+    output.say(_closing(name, outcome, mention))
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
     if outcome.failed:
         raise typer.Exit(POINTS_FAILED)
 
 
-def _closing(name: str, outcome: "Outcome") -> str:
+def _closing(name: str, outcome: "Outcome", mention: running.Mention) -> str:
     """How a sweep ended, in a few lines."""
     done = sum(status.state == "finished" for status in outcome.statuses)
     lines = [f"{done} of {len(outcome.statuses)} points finished"]
@@ -278,5 +291,5 @@ def _closing(name: str, outcome: "Outcome") -> str:
         by = "the command stop" if outcome.reason == "stop" else outcome.reason
         lines[0] += f"; stopped by {by}, every point with a checkpoint"
     if done < len(outcome.statuses):
-        lines.append(f"go on: htfl-sim sweep {name}")
+        lines.append(f"go on: {mention(f'sweep {name}')}")
     return "\n".join(lines)
