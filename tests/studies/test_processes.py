@@ -161,8 +161,8 @@ def test_pause_resume_and_stop_take_a_study_s_name(tmp_path: Path) -> None:
 def test_branching_off_a_round_equals_fork_and_run_by_hand(tmp_path: Path) -> None:
     config = configuration(tmp_path, "fedlora", 4)
     finish(tmp_path, "run", "--config", config, "--session", "parent")
-    finish(tmp_path, "sweep", "t", "--from", "parent@2", "--over", "method.mu=0.3,0.6", "--rounds", "5")
-    for mu in ("0.3", "0.6"):
+    finish(tmp_path, "sweep", "t", "--from", "parent@2", "--over", "method.mu=0.5,0.7", "--rounds", "5")
+    for mu in ("0.5", "0.7"):
         setting = ["--set", f"method.mu={mu}", "--rounds", "5"]
         finish(tmp_path, "fork", "parent", "--at-round", "2", "--session", f"m{mu}", *setting, "--run")
         assert federations.committed(tmp_path / "t" / f"mu{mu}") == federations.committed(tmp_path / f"m{mu}")
