@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app results clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app bench-sweep results clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -54,6 +54,9 @@ bench-app: $(READY)  ## Measure what the terminal app and CKA cost, and what wat
 	$(BIN)/python -m benchmarks.app
 	$(BIN)/python -m benchmarks.cka
 	$(BIN)/python -m benchmarks.overhead
+
+bench-sweep: $(READY)  ## Measure what a sweep adds to its points, and what two jobs gain: minutes
+	$(BIN)/python -m benchmarks.sweep
 
 results: $(READY)  ## Run the studies of docs/results.md: an hour or two on two cores; can be stopped and goes on
 	$(BIN)/python -m benchmarks.results htm5

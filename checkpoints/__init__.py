@@ -1,18 +1,21 @@
 """htfl-sim's session store: named tensors and JSON, safe from crashes and silent damage.
 
 `Store` is the one writer of a session, `SessionReader` any number of readers, `SessionFollower` a reader that looks
-again and again, `verify` the auditor. Other rooms use what is named here and nothing behind it: how files are named
-and written stays inside. Importing this package does not import torch; only putting and loading tensors does.
+again and again, `verify` the auditor; `Group` is the one owner of sessions that lie together, `GroupReader` looks at
+it. Other rooms use what is named here and nothing behind it: how files are named and written stays inside. Importing
+this package does not import torch; only putting and loading tensors does.
 """
 
 from checkpoints.errors import Damaged, DiskError, Displaced, Locked, SessionUnreadable, UnsupportedVersion
 from checkpoints.following import Growth, Part, SessionFollower, Stamp, changed_stamp
+from checkpoints.groups import Group, GroupReader
 from checkpoints.ledger import text_of as ledger_text
 from checkpoints.listing import is_session, last_record, session_folders, size_on_disk
 from checkpoints.lock import now
 from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.making import in_private, is_free, refuse_remains
 from checkpoints.manifests import Manifest
+from checkpoints.naming import POINTS, groups, is_group, name_of, sessions_folder
 from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
@@ -26,12 +29,15 @@ from checkpoints.unfinished_round import UnfinishedRound
 from checkpoints.verify import Finding, verify
 
 __all__ = [
+    "POINTS",
     "Answer",
     "Command",
     "Damaged",
     "DiskError",
     "Displaced",
     "Finding",
+    "Group",
+    "GroupReader",
     "Growth",
     "Keys",
     "Locked",
@@ -53,11 +59,14 @@ __all__ = [
     "canonical",
     "changed_stamp",
     "check_shape",
+    "groups",
     "in_private",
     "is_free",
+    "is_group",
     "is_session",
     "last_record",
     "ledger_text",
+    "name_of",
     "natural",
     "now",
     "pending",
@@ -69,6 +78,7 @@ __all__ = [
     "remove",
     "session_folders",
     "sessions",
+    "sessions_folder",
     "shown",
     "size_on_disk",
     "verify",

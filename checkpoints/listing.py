@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from checkpoints import files
+from checkpoints import files, naming
 from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import LEDGER, MANIFESTS, RECORD_CAP, SESSION, is_private
 from checkpoints.manifests import Manifest
@@ -24,12 +24,13 @@ def is_session(folder: Path) -> bool:
 
 
 def session_folders(folder: Path) -> list[Path]:
-    """The sessions directly under `folder`, by name, also those that lost their session.json.
+    """The sessions under `folder` and in its groups, by name, also those that lost their session.json.
 
     Raises DiskError when the folder is there and cannot be read.
     """
     with files.storage(folder):
-        found = list(folder.iterdir()) if folder.is_dir() else []
+        places = (folder, *naming.groups(folder)) if folder.is_dir() else ()
+        found = [path for place in places for path in place.iterdir()]
     orphans = {path for path in found if not is_private(path.name) and _has_checkpoints(path)}
     return sorted(orphans | set(sessions(folder)))
 

@@ -80,6 +80,11 @@ class Ownership:
             os.close(fd)
             raise
 
+    @property
+    def descriptor(self) -> int:
+        """The lock's: a process that inherits it holds the lock as well."""
+        return self._fd
+
     def claim(self) -> None:
         """Become the owner: write the note of a new epoch. Raises Locked when another did so meanwhile."""
         with self._guard:

@@ -22,6 +22,7 @@ from checkpoints import files, machine
 from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import COMMAND_CAP, CONTROL, DONE, INBOX, POSTED
 from checkpoints.lock import now
+from checkpoints.naming import is_group
 from checkpoints.reader import read_document
 from checkpoints.schema import natural, shown
 from checkpoints.seal import Json, seal, unseal
@@ -64,12 +65,13 @@ class Answer:
 
 
 def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
-    """Leave a command for the session's owner, durable when this returns; needs no lock.
+    """Leave a command for a session's owner, or a group's, durable when this returns; needs no lock.
 
     Raises SessionUnreadable when there is no session, DiskError when it cannot be written there, ValueError for a
     kind that is no lower-case word or arguments that are not JSON or over 64 KB.
     """
-    read_document(folder)
+    if not is_group(folder):
+        read_document(folder)
     posted = _posted(folder)
     number = 1 + max([posted.last, *_numbers(folder, INBOX), *_numbers(folder, DONE)])
     id = f"{number:020d}-{secrets.token_hex(4)}"

@@ -25,6 +25,7 @@ _SHAPE: Shape = {
         "phase?": printable,
         "done?": natural,
         "clients?": natural,
+        "points?": natural,
     },
     "ledger?": _PREFIX,
     # Of an owner that can be fenced; the notes of earlier versions have none of these.

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpoints import events, files, ledger, lock, manifests, note, objects, unfinished_round
+from checkpoints import events, files, ledger, lock, manifests, naming, note, objects, unfinished_round
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
 from checkpoints.layout import FORMAT, SESSION, SESSION_CAP, is_private
 from checkpoints.manifests import Manifest
@@ -211,11 +211,11 @@ def remains(folder: Path) -> str | None:
 
 
 def sessions(folder: Path) -> list[Path]:
-    """The session directories directly under `folder`, by name; none when the folder is not there.
+    """The session directories under `folder` and in its groups, by name; none when the folder is not there.
 
     One whose contents cannot be seen is among them: reading it says why. Raises DiskError for `folder` itself.
     """
-    return sorted(_sessions(folder))
+    return sorted(path for place in (folder, *naming.groups(folder)) for path in _sessions(place))
 
 
 def _sessions(folder: Path) -> Iterator[Path]:

@@ -30,16 +30,21 @@ def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
     result = _copy(raw)
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
-        path = key.strip().split(".")
-        if not equals or not all(path):
+        if not equals or not all(key.strip().split(".")):
             raise ConfigError(f"'{assignment}' is not key=value; for example: --set training.epochs=10.")
-        section = result
-        for part in path[:-1]:
-            section = section.setdefault(part, {})
-            if not isinstance(section, dict):
-                raise ConfigError(f"'{key}' names a key inside '{part}', which is a value and has none.")
-        section[path[-1]] = _parsed(text.strip())
+        put(result, key.strip(), parsed(text.strip()))
     return result
+
+
+def put(raw: Raw, key: str, value: Any) -> None:
+    """Set a dotted key of `raw`, in place. Raises ConfigError for one inside what is a value."""
+    *sections, last = key.split(".")
+    section = raw
+    for part in sections:
+        section = section.setdefault(part, {})
+        if not isinstance(section, dict):
+            raise ConfigError(f"'{key}' names a key inside '{part}', which is a value and has none.")
+    section[last] = value
 
 
 def with_method(raw: Mapping[str, Any], name: str) -> Raw:
@@ -107,7 +112,8 @@ def _copy(raw: Mapping[str, Any]) -> Raw:
     return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in raw.items()}
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """A value as `--set` takes it: TOML; bare words are strings."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

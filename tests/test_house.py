@@ -16,7 +16,7 @@ FLOORS = [
     "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.own",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
-    "simulator.inspection", "simulator.analysis",
+    "simulator.inspection", "simulator.analysis", "simulator.studies",
     "simulator.export",
     "htfl_sim",
     "tui.common", "tui.app", "tui.cli",

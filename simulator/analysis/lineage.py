@@ -39,15 +39,15 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
 
 
 def forks_of(folder: Path) -> list[dict[str, Any]]:
-    """The sessions beside a session that were forked from it: each's name, and the round. Damaged ones are left out."""
+    """The sessions of the same folder that were forked from a session: name, and round. Damaged ones are left out."""
     id, beside, found = SessionReader(folder).document["id"], [], []
     with suppress(DiskError):  # a folder that may be entered and not listed
-        beside = checkpoints.sessions(folder.resolve().parent)
+        beside = checkpoints.sessions(checkpoints.sessions_folder(folder.resolve()))
     for path in beside:
         with suppress(SessionUnreadable, DiskError, OSError):
             parent = SessionReader(path).parent
             if parent and parent["id"] == id:
-                found.append({"name": shown(path.name), "round": parent["round"]})
+                found.append({"name": shown(checkpoints.name_of(path)), "round": parent["round"]})
     return found
 
 

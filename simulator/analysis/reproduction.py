@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import checkpoints
 import presets
 from simulator.nested import Raw, flattened, toml_value, with_method
 from simulator.sessions.reader import SessionReader
@@ -24,7 +25,7 @@ def command_lines(folder: Path) -> list[str]:
         later: Sequence[Raw] = history[1:]
     else:
         common, later = _split(history, parent["round"], config)
-        origin = folder.parent / parent["name"]
+        origin = checkpoints.sessions_folder(folder) / parent["name"]
         before = SessionReader(origin).document["config"] if origin.is_dir() else config
         start = before | ({"method": common["method"], **common["settings"]} if common else {})
         lines = [_fork(parent["name"], parent["round"], name, start, config)]

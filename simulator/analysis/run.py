@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from checkpoints import Command
+from checkpoints import Command, name_of
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.ledger import Ledger
 from simulator.analysis.static_names import assigned
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return name_of(self.folder)
 
     @property
     def live(self) -> bool:

@@ -42,7 +42,7 @@ class Summary:
     def read(cls, folder: Path, sized: bool = False) -> "Summary":
         """What a session came to; one that cannot be read is 'damaged' and says why."""
         size = checkpoints.size_on_disk(folder) if sized else None
-        here = cls(folder.name, str(folder), "damaged", bytes=size)
+        here = cls(checkpoints.name_of(folder), str(folder), "damaged", bytes=size)
         try:
             return _summary(here, folder)
         except (SessionUnreadable, DiskError, OSError) as error:

@@ -98,7 +98,11 @@ def _write(
     adopted: str | None,
 ) -> None:
     parent = source.session
-    about = {"id": parent.document["id"], "name": parent.folder.resolve().name, "round": round}
+    about = {
+        "id": parent.document["id"],
+        "name": checkpoints.name_of(parent.folder.resolve()),
+        "round": round,
+    }
     ledger = checkpoints.ledger_text(source.records[: max(round - 1, 0)])
     facts = metadata.of_new(config, built, parent=about)
     with Store.create(folder, facts, metadata.retention(config, about), ledger=ledger) as store:

@@ -73,6 +73,15 @@ def on_device(config: Config, built: Built) -> Config:
     return Config.read(merged(config.to_json(), {"runtime": {"device": built.federation.device.type}}))
 
 
+def with_workers(config: Config, workers: int | None) -> Config:
+    """The configuration with so many clients at a time; as it is for None."""
+    return (
+        config
+        if workers is None
+        else Config.read(merged(config.to_json(), {"runtime": {"workers": workers}}))
+    )
+
+
 def retention(config: Config, parent: Raw | None = None) -> Retention:
     """Which checkpoints the configuration keeps; of a fork also its first, from which its rounds can be run again."""
     settings = config.checkpoint

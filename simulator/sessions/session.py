@@ -79,21 +79,23 @@ class Session:
         """What was amiss with the session's files when it was opened, as sentences."""
 
     @classmethod
-    def create(cls, config: Config, folder: Path, data_dir: Path) -> "Session":
+    def create(cls, config: Config, folder: Path, data_dir: Path, *, workers: int | None = None) -> "Session":
         """Make a session in `folder`, where there must be none yet, and own it.
 
-        Raises ConfigError or DataError before anything is written, SessionUnreadable or DiskError when the folder
-        cannot be had.
+        `workers` is how many clients train at a time here, whatever the configuration that is recorded says.
+        Raises ConfigError or DataError before anything is written, SessionUnreadable or DiskError when the
+        folder cannot be had.
         """
         if not checkpoints.is_free(folder):
             checkpoints.refuse_remains(folder)
             raise ConfigError(f"{folder} exists already; choose another --session name, or resume it.")
-        built = build(config, data_dir)
-        config = metadata.on_device(config.begun(), built)
+        here = metadata.with_workers(config, workers)
+        built = build(here, data_dir)
+        config, here = (metadata.on_device(each.begun(), built) for each in (config, here))
         store = Store.create(folder, metadata.of_new(config, built, parent=None), metadata.retention(config))
         with _closed_on_failure(store):
             store.event("started", method=config.method.name, round=0)
-            return cls(config, folder, built, store, built.engine.initial_state(), [history_entry(config, 1)])
+            return cls(here, folder, built, store, built.engine.initial_state(), [history_entry(config, 1)])
 
     @classmethod
     def resume(

@@ -8,6 +8,13 @@ from types import FrameType, TracebackType
 from typing import Self
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOST = "left at once: this round is lost."
+
+
+def die_by(number: int) -> None:
+    """End this process by a signal, as if nobody had caught it: so a shell that runs it in a loop ends as well."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 class Signals:
@@ -17,7 +24,9 @@ class Signals:
     sets it so for whatever it starts in the background, and `kill -INT` means the run all the same.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, left: str = LOST) -> None:
+        """`left` is said on stderr when a second SIGINT leaves at once."""
+        self._left = left
         self._received: signal.Signals | None = None
         self._checkpoint = False
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
@@ -54,10 +63,8 @@ class Signals:
     def _ask_stop(self, number: int, frame: FrameType | None) -> None:
         if self._received is signal.SIGINT and number == signal.SIGINT:
             # Training threads would keep an ordinary exit waiting for their clients.
-            os.write(
-                sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nleft at once: this round is lost.\n"
-            )
-            os._exit(128 + number)
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, f"\n{self._left}\n".encode())
+            die_by(number)
         self._received = signal.Signals(number)
 
     def _ask_checkpoint(self, number: int, frame: FrameType | None) -> None:

@@ -108,11 +108,11 @@ def test_sigterm_and_sigint_end_with_a_checkpoint_and_resume_goes_on_from_there(
     cli: Cli, sessions: Path
 ) -> None:
     options = [*TINY, "--rounds=2000", "--session=x"]
-    assert stopped(["run", *options], after="round 2/", by=signal.SIGTERM) == 143
+    assert stopped(["run", *options], after="round 2/", by=signal.SIGTERM) == -signal.SIGTERM
     first = SessionReader(sessions / "x").rounds()[-1]
     assert first >= 2 and SessionReader(sessions / "x").state() == "stopped"
 
-    assert stopped(["resume", "x", "--json"], after=f"round {first + 2}/", by=signal.SIGINT) == 130
+    assert stopped(["resume", "x", "--json"], after=f"round {first + 2}/", by=signal.SIGINT) == -signal.SIGINT
     session = SessionReader(sessions / "x")
     second = session.rounds()[-1]
     assert second >= first + 2

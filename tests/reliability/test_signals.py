@@ -1,15 +1,16 @@
 """SIGTERM, SIGINT, SIGUSR1, SIGHUP: real processes checkpoint at a safe point; a second SIGINT leaves at once."""
 
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import checkpoints
 from tests.cli.conftest import TINY, call
-from tests.reliability.sessions import configuration, kinds, messages, rounds, start, wait_until
+from tests.reliability.sessions import COMMAND, configuration, kinds, messages, rounds, start, wait_until
 
 ENDLESS = 100_000
 """More rounds than a test waits for."""
@@ -33,7 +34,7 @@ def test_a_terminal_that_goes_away_stops_a_run_with_a_checkpoint(tmp_path: Path)
     with running(tmp_path) as process:
         wait_until(lambda: rounds(session) >= 2, process)
         process.send_signal(signal.SIGHUP)
-        assert process.wait(timeout=60) == 129, messages(tmp_path)
+        assert process.wait(timeout=60) == -signal.SIGHUP, messages(tmp_path)
     reader = checkpoints.SessionReader(session)
     assert reader.state() == "stopped"
     assert reader.rounds()[-1] == rounds(session) >= 2
@@ -66,7 +67,7 @@ def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
         reached = rounds(session)
         wait_until(lambda: rounds(session) > reached + 2, process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 143
+        assert process.wait(timeout=60) == -signal.SIGTERM
 
 
 def test_a_second_sigint_leaves_at_once_and_loses_the_round(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_second_sigint_leaves_at_once_and_loses_the_round(tmp_path: Path) -> N
         time.sleep(0.5)
         assert process.poll() is None, "the first SIGINT lets the clients at work finish"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=2) == 130
+        assert process.wait(timeout=2) == -signal.SIGINT
     finally:
         process.kill()
         process.wait()
@@ -97,3 +98,17 @@ def training(session: Path, round: int) -> bool:
     """Whether the owner says that it is in this round."""
     note = checkpoints.SessionReader(session).owner() or {}
     return bool(note.get("progress", {}).get("round") == round and note.get("state") == "running")
+
+
+def test_a_run_dies_by_the_signal_that_stopped_it_so_that_a_shells_loop_ends_too(tmp_path: Path) -> None:
+    config = configuration(tmp_path, "standalone", ENDLESS)
+    loop = f"for s in a b; do {COMMAND} run --config {config} --session $s --sessions-dir {tmp_path}; done"
+    shell = subprocess.Popen(["bash", "-c", loop], start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: rounds(tmp_path / "a") >= 1, shell)
+        os.killpg(shell.pid, signal.SIGINT)
+        assert shell.wait(timeout=60) in (130, -signal.SIGINT)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    assert checkpoints.SessionReader(tmp_path / "a").state() == "stopped" and not (tmp_path / "b").exists()

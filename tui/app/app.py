@@ -223,7 +223,7 @@ class HtflApp(App[str]):
         self._mark(others if message.folder in marked else (*marked, message.folder))
 
     def _mark(self, folders: tuple[Path, ...]) -> None:
-        compared = tuple(run for run in self.view.compared if run.folder in folders)
+        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
         self.change(marked=folders, compared=compared)
         self.files.compare(folders)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
+from checkpoints import sessions_folder
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
 
@@ -33,7 +34,7 @@ class View:
     @property
     def library(self) -> Path:
         """Where the other sessions are."""
-        return self.sessions_dir or self.run.folder.parent
+        return self.sessions_dir or sessions_folder(self.run.folder)
 
     @property
     def replaying(self) -> bool:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,7 +60,7 @@ class Watch(threading.Thread):
         compared_at = 0.0
         while not self._ended:
             self._wake.clear()
-            folder, compared = self._folder, self._compared
+            folder, compared = self._folder, sessions_of(self._compared)
             if folder is None:
                 feed = None
             elif feed is None or feed.run.folder != folder:
@@ -90,3 +90,12 @@ class Watch(threading.Thread):
             with self._lock:
                 self._asked = tuple(each for each in self._asked if each[1] is not command)
             self._post(Answered(command, answer))
+
+
+def sessions_of(marked: Sequence[Path]) -> list[Path]:
+    """Sessions as they are, and in place of a study those of its sessions that are there now."""
+    found = []
+    for folder in marked:
+        with suppress(DiskError):
+            found += checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
+    return list(dict.fromkeys(found))

@@ -2,8 +2,10 @@
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -21,6 +23,7 @@ from tui.cli import (
     run,
     settings,
     steer,
+    sweep,
     tui,
     upkeep,
 )
@@ -60,14 +63,17 @@ def root(
       htfl-sim run --preset fedlora_htm5   a row of a paper's table
       htfl-sim tui                         the terminal app
       htfl-sim resume NAME                 go on after a stop, bit for bit
+      htfl-sim sweep STUDY --over seed=0..2   a session for every point of a study
       htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   what came out of it
       htfl-sim doctor                      what this machine offers
     """
 
 
+_BY_SIGNAL = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+"""Exit codes as shells have them, of commands that a signal ended."""
 _PANELS: dict[str, list[Callable[..., None]]] = {
-    "Run": [run.run, tui.tui, resume.resume],
+    "Run": [run.run, tui.tui, resume.resume, sweep.sweep],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
     "Sessions": [
         listing.sessions,
@@ -88,7 +94,14 @@ app.command(rich_help_panel="Machine")(doctor.doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code follows DESIGN.md's contract."""
+    """Run one command line and give its exit code; the process's own, by default, dies by a signal that ended it."""
+    code = _run(arguments)
+    if arguments is None and code in _BY_SIGNAL:
+        _die_by(_BY_SIGNAL[code])
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     _have_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
@@ -102,6 +115,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:
         return _failed(error, debug)
     return status if isinstance(status, int) else 0
+
+
+def _die_by(number: int) -> None:
+    from simulator.sessions.signals import die_by
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    die_by(number)
 
 
 def _have_standard_streams() -> None:

@@ -36,7 +36,34 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     from tui.common.folders import sessions_dir
 
     folder = sessions_dir(ctx.params.get("sessions_dir"))
-    return [path.name for path in checkpoints.sessions(folder) if path.name.startswith(incomplete)]
+    names = map(checkpoints.name_of, checkpoints.sessions(folder))
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def studies(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The studies in the sessions folder, and those that come with htfl-sim."""
+    import checkpoints
+    from simulator.studies import shipped
+    from tui.common.folders import sessions_dir
+
+    found = [path.name for path in checkpoints.groups(sessions_dir(ctx.params.get("sessions_dir")))]
+    return [name for name in dict.fromkeys([*found, *shipped.names()]) if name.startswith(incomplete)]
+
+
+def steerable(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Sessions, and studies."""
+    return [*sessions(ctx, incomplete), *(name for name in studies(ctx, incomplete) if _is_there(ctx, name))]
+
+
+def _is_there(ctx: typer.Context, study: str) -> bool:
+    from tui.common.folders import sessions_dir, study_folder
+
+    return study_folder(study, sessions_dir(ctx.params.get("sessions_dir"))) is not None
+
+
+def axes(incomplete: str) -> list[str]:
+    """The keys of axes, for --over."""
+    return [key for key in ("method=", "seed=", "preset=", *config_keys()) if key.startswith(incomplete)]
 
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:

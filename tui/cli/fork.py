@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import checkpoints
 from tui.cli import completion, options, output, running
 from tui.cli.options import SCALE, WHAT
 from tui.common import folders
@@ -127,7 +128,7 @@ def _told(
     checked = "not compared with the parent's" if allow_inexact else "with the parent's very results"
     again = "1 round was" if made.replayed == 1 else f"{made.replayed} rounds were"
     return [
-        ("forked", f"{folder.name}  ({folder}) from {parent.name} at round {made.round}"),
+        ("forked", f"{folder.name}  ({folder}) from {checkpoints.name_of(parent)} at round {made.round}"),
         ("replayed", f"{again} run again, {checked}" if made.replayed else None),
         ("changed", "; ".join(made.changes) or "nothing: it will end as its parent"),
         ("state", made.adopted),
@@ -140,7 +141,7 @@ def _as_json(made: "Fork", parent: Path, folder: Path) -> dict[str, Any]:
     return {
         "session": folder.name,
         "path": str(folder),
-        "parent": parent.name,
+        "parent": checkpoints.name_of(parent),
         "round": made.round,
         "rounds": made.config.rounds,
         "replayed": made.replayed,

@@ -25,13 +25,13 @@ STILL_SECONDS = 2.5
 """An owner notes its heartbeat at least once a second: one that stands still for longer is not merely between two."""
 
 Note = dict[str, Any]
+Owned = checkpoints.SessionReader | checkpoints.GroupReader
+"""What has an owner that takes commands: a session, or a study's sweep."""
 Look = Callable[[Note], bool]
 """Told of the owner's note now and then; true ends the waiting."""
 
 
-def await_answer(
-    session: checkpoints.SessionReader, command: Command, timeout: float | None, look: Look
-) -> Answer | None:
+def await_answer(session: Owned, command: Command, timeout: float | None, look: Look) -> Answer | None:
     """The owner's answer; None when the owner has ended without one, or `look` has seen enough.
 
     Raises SessionError when nobody answers: the owner's heartbeat stands still, or `timeout` seconds have passed.
@@ -56,7 +56,7 @@ def await_answer(
         time.sleep(POLL_SECONDS)
 
 
-def owner(session: checkpoints.SessionReader) -> Note:
+def owner(session: Owned) -> Note:
     """What the owner notes of itself; nothing while that cannot be read."""
     try:
         return session.owner() or {}
@@ -78,6 +78,8 @@ def at_round(command: Command) -> int | None:
 def progress(note: Note) -> str:
     """How far the owner has got, as 'round 5, 3 of 10 clients done'."""
     match note.get("progress"):
+        case {"points": points, "done": done}:
+            return f"{done} of {points} points finished"
         case {"round": round, "phase": "evaluate"}:
             return f"round {round}, evaluating"
         case {"round": round, "done": done, "clients": clients}:
@@ -85,9 +87,14 @@ def progress(note: Note) -> str:
     return "before its first round"
 
 
-def refuse_idle(session: checkpoints.SessionReader, what: str) -> NoReturn:
+def refuse_idle(session: Owned, what: str) -> NoReturn:
     """Raise the SessionError for a session that nobody runs: what state it is in, and what can be done."""
-    name, done = session.folder.name, max([0, *session.rounds()])
+    if isinstance(session, checkpoints.GroupReader):
+        name = session.folder.name
+        raise SessionError(
+            f"nobody runs the study {name}, so there is nothing to {what}. `htfl-sim sweep {name}` goes on with it."
+        )
+    name, done = checkpoints.name_of(session.folder), max([0, *session.rounds()])
     how, remedy = {
         "finished": (f"it finished with round {done}", f"`htfl-sim resume {name} --rounds N` extends it"),
         "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` goes on with it"),
@@ -142,9 +149,7 @@ class Ticker:
             output.say(text)
 
 
-def _give_up(
-    session: checkpoints.SessionReader, command: Command, note: Note, waited: float, silent: float
-) -> NoReturn:
+def _give_up(session: Owned, command: Command, note: Note, waited: float, silent: float) -> NoReturn:
     heartbeat = note.get("heartbeat")
     if silent > min(STILL_SECONDS, SILENT_SECONDS):
         pulse = f"its heartbeat stands still at {heartbeat} for {silent:.0f} s"

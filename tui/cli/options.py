@@ -54,6 +54,9 @@ class Device(StrEnum):
 SessionArgument = Annotated[
     str, argument("SESSION", completion.sessions, "A session's name in the sessions folder, or its path.")
 ]
+SteerableArgument = Annotated[
+    str, argument("SESSION", completion.steerable, "A session's name, or a study's, or its path.")
+]
 SESSIONS_DIR = "Folder of the sessions; else $HTFL_SESSIONS, else ./sessions."
 SessionsDir = Annotated[Path | None, option(SESSIONS_DIR, "--sessions-dir", metavar="DIR", panel=WHERE)]
 DATA_DIR = "Folder of the data sets; else $HTFL_DATA, else the platform's cache folder."

@@ -1,5 +1,6 @@
 """`htfl-sim resume`: a paused session goes on, a stopped one is started again, a finished one is extended."""
 
+from pathlib import Path
 from typing import Annotated
 
 import checkpoints
@@ -12,7 +13,7 @@ from tui.common import folders
 
 
 def resume(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     rounds: Annotated[
         int | None,
         options.option(
@@ -38,7 +39,8 @@ def resume(
 
     The data must not have changed. The number of workers is free; another
     device gives close but not bit-identical results: see --allow-inexact.
-    Switches that wait take hold before the next round.
+    Switches that wait take hold before the next round. A study's name lets
+    a paused sweep go on.
 
     \b
     Examples
@@ -48,6 +50,9 @@ def resume(
       htfl-sim resume mu07 --until 0.95
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
     """
+    if study := folders.study_folder(session, folders.sessions_dir(sessions_dir)):
+        _go_on_with_study(study)
+        return
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     reader = SessionReader(folder)
     if reader.alive() and not steal:
@@ -92,9 +97,20 @@ def resume(
             why, remedy = f"round {opened.round} was its last", "More rounds: --rounds N."
             if opened.goal_reached:
                 why, remedy = opened.goal_reached, "More rounds: a higher --until, or --until 0 to run all."
-            output.say(f"{folder.name} is finished: {why}. {remedy}")
+            output.say(f"{checkpoints.name_of(folder)} is finished: {why}. {remedy}")
             return
         running.carry_out(opened, running.mention(sessions_dir, plugin, model, metric), progress, as_json)
+
+
+def _go_on_with_study(folder: Path) -> None:
+    """Let a paused sweep go on; raises ConfigError where there is none: how a study is run is for `sweep` to say."""
+    reader = checkpoints.GroupReader(folder)
+    if not reader.alive():
+        raise ConfigError(
+            f"nobody runs the study {folder.name}; `htfl-sim sweep {folder.name}` goes on with it, with --jobs and "
+            "the like."
+        )
+    steer.ask_to_go_on(reader)
 
 
 def described(command: Command) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from checkpoints import UnfinishedRound
+from checkpoints import UnfinishedRound, name_of
 from simulator.sessions.reader import SessionReader
 from tui.cli import output
 from tui.common.errors import DIVERGED, OutputClosed
@@ -47,7 +47,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
                 )
         except OutputClosed:
             output.say(
-                f"stopped: nobody reads the records any more. Go on: {mention(f'resume {session.folder.name}')}"
+                f"stopped: nobody reads the records any more. Go on: {mention(f'resume {name_of(session.folder)}')}"
             )
             raise
         output.tell(_closing(session, outcome, before, mention))
@@ -108,7 +108,7 @@ def warn_idle(config: "Config") -> None:
 def _opening(session: "Session") -> Any:
     start = f", going on after round {session.round}" if session.round else ""
     return output.facts(
-        [("session", f"{session.folder.name}  ({session.folder}){start}"), *_facts(session.config)]
+        [("session", f"{name_of(session.folder)}  ({session.folder}){start}"), *_facts(session.config)]
     )
 
 
@@ -128,7 +128,7 @@ def _facts(config: "Config") -> list[tuple[str, object]]:
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
     reader = SessionReader(session.folder)
     records = reader.records()
-    name = session.folder.name
+    name = name_of(session.folder)
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
     pairs: list[tuple[str, object]] = [
         (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),

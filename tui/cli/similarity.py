@@ -34,8 +34,12 @@ def of_checkpoint(
 def show(folder: Path, measured: dict[str, Any], as_json: bool) -> None:
     """The mean over all pairs of clients per layer, shallow to deep; as JSON also the matrices."""
     if as_json:
-        output.emit({"session": folder.name, **measured})
+        output.emit({"session": checkpoints.name_of(folder), **measured})
         return
-    output.show(output.heading(f"CKA between clients of {folder.name} after round {measured['round']}"))
+    output.show(
+        output.heading(
+            f"CKA between clients of {checkpoints.name_of(folder)} after round {measured['round']}"
+        )
+    )
     rows = ([name, number(measured["layers"][name])] for name in measured["order"])
     output.show(output.table(["layer", ">mean over pairs"], rows))

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import checkpoints
@@ -31,7 +32,7 @@ UNREFUSED_SECONDS = 2.0
 
 
 def pause(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     wait: Wait = True,
     timeout: Timeout = None,
     sessions_dir: options.SessionsDir = None,
@@ -40,18 +41,19 @@ def pause(
     """Hold a running session: the clients at work finish, no other begins.
 
     It keeps its memory and its place in the round; `resume` lets it go on.
+    A study's name pauses every session of it that runs.
 
     \b
     Examples
       htfl-sim pause mu07
       htfl-sim pause mu07 --no-wait
     """
-    reader = _live(session, folders.sessions_dir(sessions_dir), "pause")
+    reader = _live_any(session, folders.sessions_dir(sessions_dir), "pause")
     _report(reader, *_ask(reader, "pause", "pausing", wait, timeout), as_json)
 
 
 def stop(
-    session: options.SessionArgument,
+    session: options.SteerableArgument,
     wait: Wait = True,
     timeout: Timeout = None,
     sessions_dir: options.SessionsDir = None,
@@ -60,13 +62,14 @@ def stop(
     """End a running or paused session between two clients, with a checkpoint.
 
     Finished clients of the round are kept: `resume` does not train them again.
+    A study's name stops its sweep and every session of it that runs.
 
     \b
     Examples
       htfl-sim stop mu07
       htfl-sim stop mu07 --timeout 60
     """
-    reader = _live(session, folders.sessions_dir(sessions_dir), "stop")
+    reader = _live_any(session, folders.sessions_dir(sessions_dir), "stop")
     command, answer = _ask(reader, "stop", "stopping", wait, timeout)
     if answer:
         _let_go(reader)
@@ -180,21 +183,24 @@ def switch(
     _report(reader, command, None, as_json)
 
 
-def ask_to_go_on(reader: checkpoints.SessionReader, timeout: float | None = None) -> None:
+def ask_to_go_on(reader: mailbox.Owned, timeout: float | None = None) -> None:
     """`resume` of a live session that is paused."""
     _report(reader, *_ask(reader, "resume", "resuming", True, timeout), as_json=False)
 
 
-def _live(name: str, folder: Any, what: str) -> checkpoints.SessionReader:
-    """The session to steer; raises SessionError when nobody runs it."""
-    reader = SessionReader(folders.session_folder(name, folder))
+def _live_any(name: str, folder: Path, what: str) -> mailbox.Owned:
+    """The session or the study to steer; raises SessionError when nobody runs it."""
+    if study := folders.study_folder(name, folder):
+        reader: mailbox.Owned = checkpoints.GroupReader(study)
+    else:
+        reader = SessionReader(folders.session_folder(name, folder))
     if not reader.alive():
         mailbox.refuse_idle(reader, what)
     return reader
 
 
 def _ask(
-    reader: checkpoints.SessionReader,
+    reader: mailbox.Owned,
     kind: str,
     doing: str,
     wait: bool,
@@ -261,29 +267,27 @@ def _event(reader: checkpoints.SessionReader, kind: str, command: Command) -> di
     return None
 
 
-def _accepted(reader: checkpoints.SessionReader, answer: Answer | None) -> Answer | None:
+def _accepted(reader: mailbox.Owned, answer: Answer | None) -> Answer | None:
     """The answer, unless it is a refusal: that raises ConfigError."""
     if answer and answer.outcome == "refused":
         raise ConfigError(f"{reader.folder} refused the {answer.kind}: {answer.message.rstrip('.')}.")
     return answer
 
 
-def _let_go(reader: checkpoints.SessionReader) -> None:
+def _let_go(reader: mailbox.Owned) -> None:
     """Wait until the owner has let the session go, so that it can be resumed when this returns."""
     until = time.monotonic() + LET_GO_SECONDS
     while reader.alive() and time.monotonic() < until:
         time.sleep(mailbox.POLL_SECONDS)
 
 
-def _report(
-    reader: checkpoints.SessionReader, command: Command, answer: Answer | None, as_json: bool
-) -> None:
+def _report(reader: mailbox.Owned, command: Command, answer: Answer | None, as_json: bool) -> None:
     """What became of the command."""
     message = answer.message if answer else _outlook(reader, command)
     if as_json:
         output.emit(
             {
-                "session": reader.folder.name,
+                "session": checkpoints.name_of(reader.folder),
                 "command": command.id,
                 "kind": command.kind,
                 "outcome": answer.outcome if answer else "waiting",
@@ -294,15 +298,15 @@ def _report(
         return
     after = f" (after round {answer.round})" if answer and answer.kind in ("pause", "stop") else ""
     done = DONE.get(command.kind, command.kind) if answer else f"{command.kind} asked for"
-    output.say(f"{reader.folder.name}: {done}; {message}{after}")
+    output.say(f"{checkpoints.name_of(reader.folder)}: {done}; {message}{after}")
 
 
-def _outlook(reader: checkpoints.SessionReader, command: Command) -> str:
+def _outlook(reader: mailbox.Owned, command: Command) -> str:
     """When a command without an answer takes hold."""
     at_round = mailbox.at_round(command)
     if not reader.alive():
         later = "" if at_round is None else f", after round {at_round}"
-        return f"takes hold at the next `htfl-sim resume {reader.folder.name}`{later}"
+        return f"takes hold at the next `htfl-sim resume {checkpoints.name_of(reader.folder)}`{later}"
     if command.kind != "switch":
         return "takes hold between two clients"
     if at_round is not None:

@@ -77,7 +77,7 @@ def prune(
         return
     rounds = ", ".join(map(str, pruned.rounds)) or "none"
     verb = "would go" if dry_run else "removed"
-    output.show(f"{folder.name}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
+    output.show(f"{checkpoints.name_of(folder)}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
 
 
 def _retention(

@@ -16,11 +16,12 @@ from tui.common.formatting import printable
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 """Typer's base of all faults on the command line, which it keeps under a name that moved between versions."""
 
-BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, INTERRUPTED, OUTPUT_CLOSED = 1, 2, 5, 6, 7, 130, 141
+BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, POINTS_FAILED, INTERRUPTED = 1, 2, 5, 6, 7, 8, 130
+OUTPUT_CLOSED = 141
 CODES = (
     "Exit codes: 0 done · 2 usage or configuration · 3 data · 4 the session cannot be opened, or nobody answers · "
-    "5 the disk refuses · 6 stopped since a client diverged · 7 not enough memory · 129, 130, 143 stopped by SIGHUP, "
-    "SIGINT, SIGTERM, with a checkpoint · 141 nobody reads the output · 1 a bug"
+    "5 the disk refuses · 6 stopped since a client diverged · 7 not enough memory · 8 points of a study failed · "
+    "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM, with a checkpoint · 141 nobody reads the output · 1 a bug"
 )
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "can't start new thread")
 """How libraries say so in a RuntimeError."""

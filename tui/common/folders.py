@@ -18,15 +18,24 @@ def sessions_dir(option: Path | str | None) -> Path:
 def session_folder(name: str, folder: Path) -> Path:
     """The folder of a session that is there, by its name in the sessions folder or by path.
 
-    Raises SessionUnreadable, naming the nearest session, when there is none.
+    Raises SessionUnreadable, naming the nearest session, when there is none, and ConfigError for a study.
     """
     for path in (folder / name, Path(name).expanduser()):
         if path.is_dir() and path != folder and name not in ("", ".", ".."):
+            if checkpoints.is_group(path):
+                first = next((each.name for each in checkpoints.sessions(path)), "POINT")
+                raise ConfigError(f"'{name}' is a study; name one of its sessions, as {name}/{first}.")
             return path
-    known = [path.name for path in checkpoints.sessions(folder)]
+    known = [checkpoints.name_of(path) for path in checkpoints.sessions(folder)]
     raise SessionUnreadable(
         f"no session '{name}' in {folder}.{nearest(name, known)} See `htfl-sim sessions`."
     )
+
+
+def study_folder(name: str, folder: Path) -> Path | None:
+    """The folder of a study, by its name in the sessions folder or by path; None when there is no such study."""
+    found = (path for path in (folder / name, Path(name).expanduser()) if checkpoints.is_group(path))
+    return next(found, None)
 
 
 def checked_name(name: str) -> str:

@@ -70,7 +70,7 @@ class Choices:
         return with_method(raw, self.method) if self.method else raw
 
     def _quick(self) -> Raw:
-        said: Raw = {
+        quick: Raw = {
             "rounds": self.rounds,
             "until": self.until,
             "seed": self.seed,
@@ -79,7 +79,7 @@ class Choices:
             "evaluation": {"metrics": [str(file) for file in self.metrics] or None},
             "runtime": {"device": self.device, "workers": self.workers},
         }
-        return _said(said)
+        return said(quick)
 
 
 def new_name(config: Config, folder: Path, now: datetime) -> str:
@@ -107,9 +107,9 @@ def _indices(file: Path | None) -> Raw:
     return {} if file is None else {"partition": "indices", "indices": str(file)}
 
 
-def _said(raw: Raw) -> Raw:
+def said(raw: Raw) -> Raw:
     """`raw` without the values that nobody gave."""
     kept: dict[str, Any] = {
-        key: _said(value) if isinstance(value, dict) else value for key, value in raw.items()
+        key: said(value) if isinstance(value, dict) else value for key, value in raw.items()
     }
     return {key: value for key, value in kept.items() if value is not None and value != {}}

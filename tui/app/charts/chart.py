@@ -10,7 +10,7 @@ import numpy as np
 from tui.app.charts.axis import label
 from tui.app.charts.canvas import BOLD, DEFAULT, Array, Canvas
 from tui.app.charts.colours import ColourScheme, blend
-from tui.app.charts.figure import KEYS, Figure, Series
+from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.legend import Entry, draw_keys, draw_legend, draw_marks, legend_rows
 from tui.app.charts.plot_area import PlotArea, draw_axes, fit
@@ -47,7 +47,8 @@ def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, gl
     area = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, 2 if keyed else 0)
 
     draw_axes(canvas, area, figure.x_label, scheme, glyphs)
-    draw_band(canvas, area, figure, scheme, glyphs)
+    for band in figure.all_bands():
+        draw_band(canvas, area, band, scheme, glyphs)
     draw_marks(canvas, area, figure.marks, legend if labelled else None, scheme, glyphs)
     draw_cursor(canvas, area, figure.cursor, scheme, glyphs)
     draw_lines(canvas, area, lines, scheme, glyphs)
@@ -89,7 +90,7 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
     entries = [entry for entry in named if entry.pinned]
     if figure.band is not None:
         swatch = "▒" if tinted(scheme, glyphs) else glyphs.shade
-        entries.append(Entry(swatch, figure.band.name, math.nan, band_colour(figure, scheme)))
+        entries.append(Entry(swatch, figure.band.name, math.nan, band_colour(figure.band, scheme)))
     entries += [entry for entry in named if not entry.pinned]
     crowd = sum(not line.key for line in lines)
     if crowd:
@@ -172,10 +173,9 @@ def line_ends(area: PlotArea, lines: Sequence[Line]) -> list[tuple[Entry, float]
     return ends
 
 
-def band_colour(figure: Figure, scheme: ColourScheme) -> int:
-    """The band's own colour: that asked for, else the palette's second, since its mean often has the first."""
-    asked = figure.band.colour if figure.band is not None else None
-    return scheme.series(1) if asked is None or not scheme.coloured else scheme.clear(asked)
+def band_colour(band: Band, scheme: ColourScheme) -> int:
+    """A band's own colour: that asked for, else the palette's second, since its mean often has the first."""
+    return scheme.series(1) if band.colour is None or not scheme.coloured else scheme.clear(band.colour)
 
 
 def tinted(scheme: ColourScheme, glyphs: GlyphSet) -> bool:
@@ -183,15 +183,12 @@ def tinted(scheme: ColourScheme, glyphs: GlyphSet) -> bool:
     return scheme.coloured and scheme.background != DEFAULT and glyphs.name != "ascii"
 
 
-def draw_band(canvas: Canvas, area: PlotArea, figure: Figure, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, glyphs: GlyphSet) -> None:
     """Shade the area between the band's edges: by colour behind the lines, else by a character."""
-    edges = figure.band_edges()
-    if not edges:
-        return
     rows = area.height * (2 if tinted(scheme, glyphs) else 1)
     low, high = (
         trace(area.x.fractions(x), area.y.fractions(y[None]), area.width, rows)
-        for x, y in (edge.points() for edge in edges)
+        for x, y in (edge.points() for edge in band.edges())
     )
     there = (low.low != NOWHERE) & (high.low != NOWHERE)
     bottom, top = np.minimum(low.low, high.low), np.maximum(low.high, high.high)
@@ -202,7 +199,7 @@ def draw_band(canvas: Canvas, area: PlotArea, figure: Figure, scheme: ColourSche
         plot.chars[halves] = ord(glyphs.shade)
         plot.fg[halves] = scheme.faint if scheme.coloured else scheme.muted
         return
-    tint = blend(scheme.background, band_colour(figure, scheme), 0.28)
+    tint = blend(scheme.background, band_colour(band, scheme), 0.28)
     upper, lower = halves[0::2], halves[1::2]
     plot.bg[upper & lower] = tint
     for half, character in ((upper & ~lower, HALVES[0]), (lower & ~upper, HALVES[1])):

@@ -63,6 +63,10 @@ class Band:
     x: Array | None = None
     colour: int | None = None
 
+    def edges(self) -> list[Series]:
+        """Its two edges as series, the lower first."""
+        return [Series(self.name, edge, self.x) for edge in (self.low, self.high)]
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -77,6 +81,7 @@ class Figure:
     """All that a chart shows; ranges of None follow the data.
 
     unit: what values are in ("%", "MiB"), said after those in the legend. crowd: the noun for lines too many to name.
+    bands: further ones, of single lines, which the legend does not name.
     """
 
     series: Sequence[Series] = ()
@@ -88,21 +93,20 @@ class Figure:
     y_range: tuple[float, float] | None = None
     cursor: float | None = None
     crowd: str = "others"
+    bands: Sequence[Band] = ()
 
     def x_extent(self) -> tuple[float, float]:
         """The first and the last x of all data; (0, 1) without any."""
         curves = [one.points()[0] for one in self.series]
-        curves += [edge.points()[0] for edge in self.band_edges()]
+        curves += [edge.points()[0] for band in self.all_bands() for edge in band.edges()]
         ends = [(x[0], x[-1]) for x in curves if x.size]
         if not ends:
             return 0.0, 1.0
         return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
 
-    def band_edges(self) -> list[Series]:
-        """The band's two edges as series, the lower first; none without a band."""
-        if self.band is None:
-            return []
-        return [Series(self.band.name, edge, self.band.x) for edge in (self.band.low, self.band.high)]
+    def all_bands(self) -> list[Band]:
+        """The bands in drawing order."""
+        return [*self.bands, *([self.band] if self.band else [])]
 
     def x_axis(self) -> Axis:
         """The x range shown: the one asked for, or the data's."""
@@ -117,7 +121,7 @@ class Figure:
                 return Axis(low, high)
         shown = self.x_axis()
         seen = [np.empty(0)]
-        for one in [*self.series, *self.band_edges()]:
+        for one in [*self.series, *(edge for band in self.all_bands() for edge in band.edges())]:
             x, y = one.points()
             seen.append(y[(x >= shown.low) & (x <= shown.high)])
         return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)

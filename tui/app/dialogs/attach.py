@@ -24,7 +24,7 @@ class AttachDialog(Form[Path]):
         return folder
 
     def _known(self) -> Sequence[Known]:
-        return [(path.name, _state(path)) for path in checkpoints.sessions(self._sessions)]
+        return [(checkpoints.name_of(path), _state(path)) for path in checkpoints.sessions(self._sessions)]
 
 
 def _state(folder: Path) -> str:

@@ -1,14 +1,20 @@
-"""The Compare panel: the marked sessions side by side: accuracy over what it cost, and what a target took."""
+"""The Compare panel: what is marked side by side: accuracy over what it cost, and what a target took.
+
+Of a study, sessions that differ in their seed alone are one line, with a band.
+"""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from simulator.analysis.comparison import common_target, differences, standing
-from simulator.analysis.costs import COSTS, costs
+from simulator.analysis.costs import COSTS
 from simulator.analysis.run import Run
-from tui.app.charts.figure import KEYS, Figure, Series
+from simulator.studies.summary import Seeds, by_seed
+from tui.app.charts.colours import OKABE_ITO
+from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import PERCENT, sizes
@@ -61,32 +67,38 @@ class ComparePanel(SizedPanel):
             self._accuracy.caption("compare")
             return
         target = self.target(runs)
+        lines = by_seed(runs, view.marked)
         ledgers = tuple(run.curves for run in runs)
         if self.differs("chart", ledgers, self._unit, view.round):
-            self._draw_chart(view, runs)
+            self._draw_chart(view, lines)
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
             self._sessions.caption(f"target {percent(target)} (, lower, . higher)")
-            self._table.show([standing_row(place, run, target) for place, run in enumerate(runs)])
+            self._table.show([row_of(place, line, target) for place, line in enumerate(lines)])
         if self.differs("settings", tuple(run.config for run in runs)):
-            self._draw_settings(runs)
+            self._draw_settings([line.runs[0] for line in lines])
 
     def target(self, runs: Sequence[Run]) -> float:
         """The accuracy to reach: the one asked for, or the highest multiple of five per cent that all reached."""
         return common_target(runs) if self._target is None else self._target
 
-    def _draw_chart(self, view: View, runs: Sequence[Run]) -> None:
-        over, unit = [costs(run.curves, self._unit) for run in runs], str(self._unit)
+    def _draw_chart(self, view: View, lines: Sequence[Seeds]) -> None:
+        drawn, unit = [line.line(self._unit) for line in lines], str(self._unit)
+        over = [spent for spent, _, _ in drawn]
         if self._unit == "bytes":
             over, unit = sizes(*over)
-        series = []
-        for place, (run, spent) in enumerate(zip(runs, over, strict=True)):
-            rounds = run.curves.evaluated
-            mean = run.curves.mean[rounds - 1] * PERCENT
-            series.append(Series(run.name, mean, spent[rounds - 1], pinned=True, key=_key(place)))
+        series, bands = [], []
+        for place, (line, spent, (_, mean, spread)) in enumerate(zip(lines, over, drawn, strict=True)):
+            series.append(Series(line.name, mean * PERCENT, spent, pinned=True, key=_key(place)))
+            if len(line.runs) > 1:
+                low, high = (mean - spread) * PERCENT, (mean + spread) * PERCENT
+                colour = OKABE_ITO[place % len(OKABE_ITO)]  # that of the line
+                bands.append(Band(line.name, low, high, spent, colour))
         cursor = view.cursor if self._unit == "rounds" else None
-        self._chart.show(Figure(series, x_label=unit, unit="%", cursor=cursor, crowd="sessions"))
-        self._accuracy.caption(f"mean accuracy over {self._unit}")
+        figure = Figure(series, x_label=unit, unit="%", cursor=cursor, crowd="sessions", bands=bands)
+        self._chart.show(figure)
+        seeds = ", with the standard deviation over seeds" if bands else ""
+        self._accuracy.caption(f"mean accuracy over {self._unit}{seeds}")
 
     def _draw_settings(self, runs: Sequence[Run]) -> None:
         rows = [(name, *map(_said, values)) for name, values in differences(runs)]
@@ -154,6 +166,34 @@ def standing_row(place: int, run: Run, target: float) -> Row:
     state = "unreadable" if run.error else run.state
     about = (_key(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
     return Row(run.folder, (*about, percent(stands.best), percent(stands.last), *cost))
+
+
+def row_of(place: int, line: Seeds, target: float) -> Row:
+    """The same of all seeds: means of their accuracies, and of what the target took those that reached it."""
+    if len(line.runs) == 1:
+        return standing_row(place, line.runs[0], target)
+    stands = [standing(run, target) for run in line.runs]
+    took = [each.reached for each in stands if each.reached]
+    cost = ("not yet" if any(run.live for run in line.runs) else "never", NONE, NONE, NONE)
+    if took:
+        of = "" if len(took) == len(stands) else f" ({len(took)}/{len(stands)})"
+        cost = (
+            f"{fmean(each.round for each in took):.1f}{of}",
+            size(fmean(each.bytes for each in took)),
+            amount(fmean(each.flops for each in took)),
+            duration(fmean(each.seconds for each in took)),
+        )
+    states = ", ".join(dict.fromkeys(run.state for run in line.runs))
+    rounds = f"{min(run.round for run in line.runs)}/{line.runs[0].rounds}"
+    about = (_key(place), f"{line.name} ×{len(line.runs)}", course(line.runs[0].methods), states, rounds)
+    best = percent(_mean([each.best for each in stands]))
+    last = percent(_mean([each.last for each in stands]))
+    return Row(line.runs[0].folder, (*about, best, last, *cost))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _key(place: int) -> str:

@@ -1,13 +1,14 @@
 """The sessions of a folder, read again and again off the UI thread, and only those that changed."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import checkpoints
 from checkpoints import DiskError, Stamp
 from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")
 
@@ -20,6 +21,8 @@ class Library:
         self._tell, self._every = tell, every
         self._folder: Path | None = None
         self._known: dict[Path, tuple[tuple[Stamp, ...], Summary]] = {}
+        self.studies: tuple[StudySummary, ...] = ()
+        """The studies among what was read last."""
         self._wake, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -48,15 +51,26 @@ class Library:
                 else:
                     known[path] = stamp, Summary.read(path)
         self._known = known
+        self.studies = _studies(folder, known)
         return tuple(summary for _, summary in known.values())
 
     def _run(self) -> None:
-        told: tuple[Path, tuple[Summary, ...]] | None = None
+        told: tuple[object, ...] | None = None
         while not self._ended.is_set():
             self._wake.clear()
             if (folder := self._folder) is not None:
                 found = self.read(folder)
-                if (folder, found) != told and not self._ended.is_set():
+                if (present := (folder, found, self.studies)) != told and not self._ended.is_set():
                     self._tell(found)
-                    told = folder, found
+                    told = present
             self._wake.wait(self._every)
+
+
+def _studies(folder: Path, known: Mapping[Path, tuple[object, Summary]]) -> tuple[StudySummary, ...]:
+    """The studies of the folder, also those none of whose sessions has begun."""
+    found = []
+    with suppress(OSError, DiskError):
+        for study in checkpoints.groups(folder):
+            inside = [summary for path, (_, summary) in known.items() if path.parent == study]
+            found.append(StudySummary.of(study, inside))
+    return tuple(found)

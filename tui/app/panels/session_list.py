@@ -1,6 +1,6 @@
 """The list of sessions that the Sessions panel and the sidebar share."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +9,7 @@ from textual.message import Message
 
 from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 from tui.app.charts.table import Column, Row, Tone
 from tui.app.panels.library import Library
 from tui.app.view import View
@@ -53,6 +54,7 @@ class SessionList(Table):
         self._found: tuple[Summary, ...] | None = None
         self._view: View | None = None
         self._library = Library(self._tell)
+        self._folded: set[Path] = set()
         self.order = ORDERS[0]
 
     @property
@@ -61,8 +63,13 @@ class SessionList(Table):
         return self._found
 
     @property
+    def studies(self) -> dict[Path, StudySummary]:
+        """The studies as last read, by their folders."""
+        return {Path(study.path): study for study in self._library.studies}
+
+    @property
     def folder(self) -> Path | None:
-        """The session under the cursor."""
+        """The session, or the study, under the cursor."""
         return self.selected if isinstance(self.selected, Path) else None
 
     def show_view(self, view: View) -> None:
@@ -75,6 +82,11 @@ class SessionList(Table):
     def cycle_order(self) -> None:
         """The next of ORDERS."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self._list_anew()
+
+    def fold(self, study: Path) -> None:
+        """Put a study's sessions away under its row, or show them again."""
+        self._folded ^= {study}
         self._list_anew()
 
     def on_session_list_listed(self, message: "SessionList.Listed") -> None:
@@ -95,10 +107,13 @@ class SessionList(Table):
             return
         view, now = self._view, present()
         rows = []
-        for line in arranged(self._found, self.order):
-            session, cells = line.summary, _cells(line, view, now)
+        for line in grouped(self._found, self._library.studies, self.order, self._folded):
+            one = line if isinstance(line, StudySummary) else line.summary
+            cells = (
+                _study_cells(line, view, now) if isinstance(line, StudySummary) else _cells(line, view, now)
+            )
             shown = tuple(cells[place] for place in IN_BRIEF) if self._brief else cells
-            rows.append(Row(Path(session.path), shown, _tone(session), search=words_of(session)))
+            rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
         self.show(rows)
         self.filter(view.filter)
 
@@ -120,8 +135,29 @@ def arranged(sessions: Sequence[Summary], order: str) -> list[Branch]:
     return [Branch(each) for each in found]
 
 
-def words_of(session: Summary) -> str:
+def grouped(
+    sessions: Sequence[Summary], studies: Sequence[StudySummary], order: str, folded: Collection[Path] = ()
+) -> list[Branch | StudySummary]:
+    """The same with a row for every study before its sessions, where rules show the tree; those folded hide theirs."""
+    if order != "tree" or not studies:
+        return list(arranged(sessions, order))
+    inside = {each.path for study in studies for each in study.sessions}
+    blocks: list[tuple[str, list[Branch | StudySummary]]] = []
+    for branch in arranged([each for each in sessions if each.path not in inside], order):
+        if not branch.last:
+            blocks.append((branch.summary.created or "", []))
+        blocks[-1][1].append(branch)
+    for study in studies:
+        shown = () if Path(study.path) in folded else study.sessions
+        lines = [Branch(each, (each is study.sessions[-1],)) for each in shown]
+        blocks.append((study.created or "", [study, *lines]))
+    return [line for _, lines in sorted(blocks, key=lambda block: block[0]) for line in lines]
+
+
+def words_of(session: Summary | StudySummary) -> str:
     """What a filter looks for its words in."""
+    if isinstance(session, StudySummary):
+        return f"{session.name} study {session.state} {session.dataset} {' '.join(session.methods)}"
     return f"{session.name} {session.state} {session.dataset} {course(session.methods)}"
 
 
@@ -137,7 +173,7 @@ def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     session = line.summary
     return (
         _flags(session, view),
-        branches(line.last) + session.name,
+        branches(line.last) + (session.name if not line.last else session.name.rpartition("/")[2]),
         session.state,
         course(session.methods) or NONE,
         session.dataset or NONE,
@@ -148,7 +184,23 @@ def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
     )
 
 
-def _flags(session: Summary, view: View) -> str:
+def _study_cells(study: StudySummary, view: View, now: datetime) -> tuple[str, ...]:
+    """A study's row: how many of its points are done stands where a session has its rounds."""
+    methods = study.methods
+    return (
+        _flags(study, view),
+        study.name,
+        study.state,
+        ", ".join(methods) if len(methods) < 4 else f"{len(methods)} methods",
+        study.dataset or NONE,
+        f"{study.finished}/{study.points}",
+        percent(study.accuracy),
+        percent(study.best),
+        age(study.created, now),
+    )
+
+
+def _flags(session: Summary | StudySummary, view: View) -> str:
     """The session shown, and whether it is marked."""
     folder = Path(session.path)
     return ("●" if folder == view.run.folder else " ") + ("✓" if folder in view.marked else " ")
@@ -158,5 +210,5 @@ def _rounds(session: Summary) -> str:
     return NONE if session.round is None else f"{session.round}/{session.rounds}"
 
 
-def _tone(session: Summary) -> Tone:
+def _tone(session: Summary | StudySummary) -> Tone:
     return "warning" if session.state in ("damaged", "failed", "interrupted") else "plain"

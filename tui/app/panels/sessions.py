@@ -1,10 +1,12 @@
-"""The Sessions panel: every session of the folder, forks under the sessions they were forked from."""
+"""The Sessions panel: every session of the folder, forks under their parents, those of a study under its row."""
 
+from collections import Counter
 from pathlib import Path
 
 from textual.app import ComposeResult
 
 from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.facts import Facts
@@ -35,7 +37,8 @@ class SessionsPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         self._list.show_view(view)
-        found, shown = self._list.found, len(self._list.rows)
+        studies, found = self._list.studies, self._list.found
+        shown = sum(row.key not in studies for row in self._list.rows)
         sentence = None
         if found is None:
             sentence = f"Reading the sessions in {view.library}…"
@@ -46,14 +49,21 @@ class SessionsPanel(SizedPanel):
         self._sessions.say(sentence)
         if found is not None:
             number = f"{shown} of {len(found)}" if shown != len(found) else f"{shown}"
+            number += " sessions"
+            if studies:
+                number += f", {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
             marked = f", {len(view.marked)} marked" if view.marked else ""
-            self._sessions.caption(f"{number} sessions in {view.library}, by {self._list.order}{marked}")
+            self._sessions.caption(f"{number} in {view.library}, by {self._list.order}{marked}")
         self._draw_about()
 
     def _draw_about(self) -> None:
         found = {Path(each.path): each for each in self._list.found or ()}
         session = found.get(self._list.folder) if self._list.folder else None
-        self._session.display = session is not None
+        study = self._list.studies.get(self._list.folder) if self._list.folder else None
+        self._session.display = session is not None or study is not None
+        if study is not None:
+            self._session.caption(f"study {study.name}")
+            self._about.tell(study_facts(study))
         if session is None:
             return
         self._session.caption(session.name)
@@ -69,11 +79,13 @@ class SessionsPanel(SizedPanel):
             self._draw_about()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        if isinstance(message.key, Path):
+        if message.key in self._list.studies:
+            self._list.fold(Path(str(message.key)))
+        elif isinstance(message.key, Path):
             self.post_message(SessionOpened(message.key))
 
     def action_mark(self) -> None:
-        """Mark the session under the cursor for comparison, or unmark it."""
+        """Mark the session, or the study, under the cursor for comparison, or unmark it."""
         if self._list.folder is not None:
             self.post_message(SessionMarked(self._list.folder))
 
@@ -114,3 +126,16 @@ def facts(session: Summary) -> list[tuple[str, str]]:
         found.append(("fork of", f"{session.parent['name']} at round {session.parent['round']}"))
     found.append(("made", str(session.created)[:19].replace("T", " ")))
     return [*found, ("in", session.path)]
+
+
+def study_facts(study: StudySummary) -> list[tuple[str, str]]:
+    """How far a study is."""
+    states = Counter(each.state for each in study.sessions)
+    begun = ", ".join(f"{number} {state}" for state, number in states.items())
+    waiting = study.points - len(study.sessions)
+    words = ", ".join(filter(None, (begun, f"{waiting} not begun" if waiting else "")))
+    return [
+        ("points", f"{study.points}: {words}" if words else str(study.points)),
+        ("methods", ", ".join(study.methods) or NONE),
+        ("in", study.path),
+    ]

@@ -1,0 +1,57 @@
+"""Points that go on from a round of a session: each is what a fork there, with its settings, would be."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.nested import Raw, toml_value
+from simulator.sessions import metadata
+from simulator.sessions.forking import MAY_CHANGE
+from simulator.sessions.history import begun_after, changed_settings, settings_in_force
+from simulator.sessions.reader import SessionReader
+
+Change = tuple[str | None, Raw]
+"""The method to go on with, if another, and other settings by their dotted keys."""
+
+
+def origin_of(text: str) -> tuple[str, int]:
+    """The session and the round of 'SESSION@ROUND'. Raises ConfigError."""
+    session, at, round = text.rpartition("@")
+    if not at or not session or not round.isdecimal():
+        raise ConfigError(f"'{text}' names no round of a session; for example: --from t3/fedlora-s0@50.")
+    return session, int(round)
+
+
+def points(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[tuple[Raw, Raw | None]]:
+    """Each point's configuration and how it branches off, as `Point` has them.
+
+    Raises ConfigError for a round that is not there and for what cannot change within a run; SessionUnreadable.
+    """
+    session, round = origin_of(origin)
+    reader = SessionReader(sessions_dir / session)
+    before, _ = settings_after(reader, round)
+    found: list[tuple[Raw, Raw | None]] = []
+    for method, settings in changes:
+        assignments = [f"{key}={toml_value(value)}" for key, value in settings.items()]
+        after = changed_settings(before, method, assignments, MAY_CHANGE)
+        if after.rounds <= round:
+            raise ConfigError(
+                f"round {round} would be the last of what branches off {session}; ask for more, "
+                f"as --rounds {round + 10}."
+            )
+        branch = {"parent": session, "round": round, "method": method, "set": assignments}
+        found.append((after.to_json(), branch))
+    return found
+
+
+def settings_after(session: SessionReader, round: int) -> tuple[Config, int]:
+    """The configuration that a round ended with, and the round after which its method began. Raises ConfigError."""
+    done = len(session.records())
+    if not 0 <= round <= done:
+        raise ConfigError(f"{session.folder} has no round {round}; it has rounds 0 to {done}.")
+    config, history = metadata.current(session, {})
+    entries = [entry for entry in history if entry["from_round"] <= max(round, 1)]
+    entries = entries if round else entries[:1]
+    raw = settings_in_force({"config": config.to_json()}, entries)
+    return metadata.read_config(session, raw), begun_after(entries)

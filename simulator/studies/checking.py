@@ -1,0 +1,75 @@
+"""Trying out what points need before any of them runs: data that are there, models that their methods can run."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import checkpoints
+from simulator.builder import Built, build, rebuild
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.nested import Raw, merged
+from simulator.sessions import metadata
+from simulator.sessions.reader import SessionReader
+from simulator.studies.branching import settings_after
+from simulator.studies.study import Point
+
+
+def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path) -> None:
+    """Build every kind of point without training. Of points that differ in the seed alone, one is tried.
+
+    Raises ConfigError, naming the point, for a method that its models cannot run, and DataError.
+    """
+    kinds: dict[bytes, Point] = {}
+    for point in points:
+        kinds.setdefault(_kind(point), point)
+    foundations: dict[bytes, Built] = {}
+    for point in kinds.values():
+        config = on_cpu(point)
+        key = _foundation(config)
+        try:
+            if key in foundations:
+                rebuild(foundations[key], config).engine.close()
+            else:
+                foundations = {key: begun(point, config, sessions_dir, data_dir)}  # of the data of one only
+        except ConfigError as error:
+            raise ConfigError(f"point {point.name}: {error}") from error
+    for built in foundations.values():
+        built.engine.close()
+
+
+def begun(point: Point, config: Config, sessions_dir: Path, data_dir: Path) -> Built:
+    """What a point begins with. Raises ConfigError, DataError, and SessionError where it branches off other data."""
+    if point.branch is None:
+        return build(config, data_dir)
+    parent = SessionReader(sessions_dir / point.branch["parent"])
+    before, since = settings_after(parent, point.branch["round"])
+    before = Config.read(merged(before.to_json(), {"runtime": {"device": config.runtime.device}}))
+    built = build(before, data_dir, since)
+    metadata.check_data(parent, before, built)
+    built.engine.close()
+    replaced = config.method.name != before.method.name
+    return rebuild(built, config, point.branch["round"] if replaced else None)
+
+
+def on_cpu(point: Point) -> Config:
+    """A point's configuration, to be looked at here, whatever the device of its run."""
+    return Config.read(merged(point.config, {"runtime": {"device": "cpu"}}))
+
+
+def _kind(point: Point) -> bytes:
+    return checkpoints.canonical(
+        {**point.config, "seed": None, "preset": None, "branch": point.branch and _without_seed(point.branch)}
+    )
+
+
+def _without_seed(branch: Raw) -> Raw:
+    return {**branch, "set": [each for each in branch["set"] if not each.startswith("seed=")]}
+
+
+def _foundation(config: Config) -> bytes:
+    """What data, clients and models come from."""
+    raw = config.to_json()
+    seed = config.seed if config.data.seed is None else config.data.seed
+    return checkpoints.canonical(
+        {**{key: raw[key] for key in ("data", "federation", "models")}, "seed": seed}
+    )

@@ -1,0 +1,171 @@
+"""What the points of a study will cost, before they run: operations counted step by step, seconds from one timed round.
+
+Of every kind of step (phase, batch size) a client takes one; the others cost as many operations. One round in full is
+timed, or read from a point's ledger, and the operations of all others are taken to need as long each. Every round of a
+point counts like its first.
+"""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+from simulator.builder import Built
+from simulator.config import Config
+from simulator.engine import Engine
+from simulator.errors import MethodError
+from simulator.methods.hooks import Hooks
+from simulator.nested import merged
+from simulator.progress import unobserved
+from simulator.runners import Gate, Job, LocalUpdate, Runner, always_go, local
+from simulator.runners.base import Result
+from simulator.studies.checking import begun
+from simulator.studies.status import Status
+from simulator.studies.study import Point
+from simulator.training.client import LocalClient, batch_sizes
+from simulator.training.phase import Batch, Phase
+
+_LITTLE = {"evaluation": {"clients": 1}, "cka": {"every": 0}}
+"""Settings of a round that is counted and not timed: evaluation is no part of the count."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is left of a point: rounds, floating-point operations of training, seconds on this machine."""
+
+    name: str
+    rounds: int
+    flops: float
+    seconds: float
+
+
+def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
+    """The cost of every point of the study in `folder`, in order; what has been run costs nothing.
+
+    Raises ConfigError or DataError for a point that cannot run.
+    """
+    statuses = [Status(point.name, point.rounds).read(folder / point.name) for point in points]
+    left = [max(status.rounds - status.round, 0) for status in statuses]
+    counted: dict[bytes, float] = {}
+    for point, rounds in zip(points, left, strict=True):
+        if rounds and (kind := _kind(point)) not in counted:
+            counted[kind] = _count(point, folder.parent, data_dir)
+    rate = _rate(folder, points, statuses, data_dir) if counted else 1.0
+    found = []
+    for point, rounds in zip(points, left, strict=True):
+        flops = rounds * counted[_kind(point)] if rounds else 0.0
+        found.append(Cost(point.name, rounds, flops, flops / rate))
+    return found
+
+
+def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
+    """Operations a second: of a point's last round, or else of a round of the first point, run for that."""
+    for status in statuses:
+        record = checkpoints.last_record(folder / status.name, None) if status.round else None
+        if record and record["flops"]["total"]:
+            return float(record["flops"]["total"] / record["timing"]["seconds"])
+    config = Config.read(points[0].config)
+    record, seconds = _round(begun(points[0], config, folder.parent, data_dir))
+    return float(record["flops"]["total"]) / seconds or 1.0
+
+
+def _count(point: Point, sessions_dir: Path, data_dir: Path) -> float:
+    """Operations of a round of a point."""
+    config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
+    built = begun(point, config, sessions_dir, data_dir)
+    built.engine.close()
+    counting = _CountingEngine(config, built.federation, built.data, built.method)
+    try:
+        record, _ = _round(built._replace(engine=counting))
+    except MethodError:
+        # It wants more of a round than one step of each kind.
+        record, _ = _round(built._replace(engine=Engine(config, built.federation, built.data, built.method)))
+    return float(record["flops"]["total"])
+
+
+def _round(built: Built) -> tuple[dict[str, Any], float]:
+    """The record of the first round, and its seconds."""
+    state = built.engine.initial_state()
+    began = time.perf_counter()
+    record = built.engine.round(state, unobserved).record
+    seconds = time.perf_counter() - began
+    built.engine.close()
+    assert record is not None
+    return record, seconds
+
+
+def _kind(point: Point) -> bytes:
+    """What the operations of a round follow from."""
+    kept = {
+        key: value
+        for key, value in point.config.items()
+        if key not in ("seed", "rounds", "preset", "runtime")
+    }
+    return checkpoints.canonical(kept)
+
+
+class _CountingEngine(Engine):
+    """An engine whose clients take one step of each kind."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._runner.close()
+        self._runner = _CountingRunner(self._runner.context, self._config.runtime)
+
+
+class _CountingRunner(Runner):
+    """One client after another, each counting its round."""
+
+    def update(
+        self,
+        hooks: Hooks,
+        round: int,
+        jobs: Mapping[int, Job],
+        done: Callable[[LocalUpdate], None],
+        gate: Gate = always_go,
+    ) -> list[LocalUpdate]:
+        updates = []
+        for number, job in jobs.items():
+            client = _CountingClient(self.context, self.info(number), round, job.tensors)
+            if job.payload is not None:
+                hooks.receive(client, job.payload)
+            phases = [replace(phase, collect_after=0) for phase in hooks.phases(client)]
+            prepared = local.Prepared(hooks, job, client, phases)
+            for _ in local.train(prepared):
+                pass
+            updates.append(local.finish(prepared))
+            done(updates[-1])
+        return updates
+
+    def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
+        return [work(client) for client in clients]
+
+
+class _CountingClient(LocalClient):
+    """A client that takes one step for all of a phase that have the same size."""
+
+    _steps: Mapping[Hashable, int] = {}
+
+    def batches(self, phase: Phase) -> Iterator[Batch]:
+        if phase.batches is not None:
+            firsts = {len(batch.y): batch for batch in reversed(phase.batches)}
+            counts = Counter(len(batch.y) for batch in phase.batches)
+            epochs = 1
+        else:
+            samples = self.samples(phase)
+            counts = Counter(batch_sizes(len(samples), self.federation.training.batch_size))
+            firsts = {size: self.batch(samples[:size]) for size in counts}
+            epochs = self.epochs(phase)
+        self._steps = {(phase.name, size): epochs * count for size, count in counts.items()}
+        yield from firsts.values()
+
+    @contextlib.contextmanager
+    def step(self, name: str, batch_size: int) -> Iterator[None]:
+        before = self.flops
+        with super().step(name, batch_size):
+            yield
+        self.flops += (self._steps.get((name, batch_size), 1) - 1) * (self.flops - before)

@@ -1,0 +1,114 @@
+"""A study in the sessions folder: STUDY/study.toml as it was asked for, STUDY/points.json with its points in order.
+
+points.json is what counts: each point stands there with its complete configuration, so that a study goes on as it
+began whatever becomes of a preset. study.toml may be edited; what that would change of points is found out and
+refused, unless it only adds some and that is asked for.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+from checkpoints import POINTS, Damaged, GroupReader
+from simulator.errors import ConfigError
+from simulator.studies.study import Point, Study
+
+STUDY = "study.toml"
+
+
+def read_study(folder: Path) -> Study:
+    """What a study in the sessions folder asks for. Raises SessionUnreadable, ConfigError or DiskError."""
+    raw = _text(folder, STUDY)
+    try:
+        return Study.of_toml(tomllib.loads(raw.decode()), folder / STUDY)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as invalid:
+        raise ConfigError(f"{folder / STUDY} is not valid TOML: {invalid}.") from invalid
+
+
+def read_points(folder: Path) -> list[Point]:
+    """The points of a study in the sessions folder, in order. Raises SessionUnreadable or DiskError."""
+    return [_point(folder, entry) for entry in _entries(folder)]
+
+
+def documents(study: Study, points: Sequence[Point]) -> dict[str, bytes]:
+    """The two files of a study, by name."""
+    asked = study.digest()
+    entries = [{key: value for key, value in asdict(point).items() if value is not None} for point in points]
+    listed = [entry | {"asked": asked} for entry in entries]
+    return {
+        STUDY: study.to_toml().encode(),
+        POINTS: (json.dumps(listed, indent=1, ensure_ascii=False) + "\n").encode(),
+    }
+
+
+def as_asked(folder: Path, study: Study) -> bool:
+    """Whether the points listed are those of this very study, and study.toml has not been edited since."""
+    digests = {entry.get("asked") for entry in _entries(folder)}
+    return digests == {study.digest()} and hashlib.sha256(_text(folder, STUDY)).hexdigest() in digests
+
+
+def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point], extend: bool) -> None:
+    """Raise ConfigError unless `after` is `before` and more, which is to be asked for by `extend`.
+
+    The message says what differs, and how to have it all the same.
+    """
+    new = {point.name: point for point in after}
+    study = folder.name
+    for point in before:
+        if point.name not in new:
+            raise ConfigError(
+                f"study {study} has been asked for otherwise: '{point.name}' would be no point of it any more. "
+                "Its sessions stay as they are; give the other study another name."
+            )
+        if not point.same_as(new[point.name]):
+            changes = point.differences(new[point.name])
+            rest = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+            raise ConfigError(
+                f"study {study} has been asked for otherwise: '{point.name}' would be another run "
+                f"({'; '.join(changes[:3])}{rest}). Give the other study another name, or ask as before."
+            )
+    known = {point.name for point in before}
+    added = [point.name for point in after if point.name not in known]
+    if added and not extend:
+        names = ", ".join(added[:3]) + (f" and {len(added) - 3} more" if len(added) > 3 else "")
+        raise ConfigError(
+            f"study {study} has been asked for otherwise: it would have {len(added)} more "
+            f"point{'s' * (len(added) > 1)} ({names}), and nothing that has run would change. "
+            "Add --extend to have them."
+        )
+
+
+def _entries(folder: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(_text(folder, POINTS))
+    except ValueError as invalid:
+        raise Damaged(
+            f"{folder / POINTS} is no list of points: {invalid}. Restore it from a backup."
+        ) from invalid
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise Damaged(f"{folder / POINTS} is no list of points. Restore it from a backup.")
+    return found
+
+
+def _point(folder: Path, entry: dict[str, Any]) -> Point:
+    match entry:
+        case {"name": str(name), "axes": dict(axes), "config": {"rounds": int()} as config}:
+            branch = entry.get("branch")
+            # What is in the file becomes the path of a folder.
+            if name == Path(name).name and name not in (".", "..") and isinstance(branch, dict | None):
+                return Point(name, axes, config, branch)
+    raise Damaged(f"{folder / POINTS} has a point that htfl-sim did not write. Restore it from a backup.")
+
+
+def _text(folder: Path, name: str) -> bytes:
+    try:
+        return GroupReader(folder).document(name)
+    except FileNotFoundError:
+        raise checkpoints.SessionUnreadable(
+            f"{folder} has lost its {name}; restore it from a backup."
+        ) from None

@@ -1,0 +1,52 @@
+"""From what is asked to the points to run; those of a study that is there stay as they were listed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import checkpoints
+from checkpoints import Group, SessionUnreadable
+from simulator.studies.folder import as_asked, documents, read_points, read_study, refuse_changed
+from simulator.studies.study import Point, Study
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study, where it lies or will lie, and all its points in order."""
+
+    folder: Path
+    study: Study
+    points: tuple[Point, ...]
+    listed: bool
+    """Whether the study is there as it is here."""
+
+    @property
+    def unbegun(self) -> list[Point]:
+        """The points that have no session yet."""
+        return [point for point in self.points if not checkpoints.is_session(self.folder / point.name)]
+
+    def open(self, waiting: Callable[[], bool] | None = None) -> Group:
+        """Own the study's folder, with the study in it. Raises Locked while another sweep runs it, and DiskError."""
+        files = {} if self.listed else documents(self.study, self.points)
+        return Group.open(self.folder, files, waiting=waiting)
+
+
+def plan(folder: Path, study: Study | None = None, extend: bool = False) -> Plan:
+    """What a sweep of `study` in `folder` comes to; without one, of the study that is there.
+
+    Raises ConfigError for settings that are not valid, and for a study that would change what has been asked for;
+    `extend` permits more points. Raises SessionUnreadable, PresetError or DiskError.
+    """
+    sessions_dir = folder.parent
+    if not checkpoints.is_group(folder):
+        if study is None:
+            raise SessionUnreadable(f"there is no study {folder}.")
+        return Plan(folder, study, tuple(study.points(sessions_dir)), listed=False)
+    study = study or read_study(folder)
+    before = read_points(folder)
+    if as_asked(folder, study):
+        return Plan(folder, study, tuple(before), listed=True)
+    after = study.points(sessions_dir)
+    refuse_changed(folder, before, after, extend)
+    kept = {point.name: point for point in before}
+    return Plan(folder, study, tuple(kept.get(point.name, point) for point in after), listed=False)

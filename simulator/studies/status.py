@@ -1,0 +1,84 @@
+"""How far the points of a study are, from their sessions' files alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import checkpoints
+from checkpoints import DiskError, SessionUnreadable
+from simulator.studies.study import Point
+
+WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
+LIVE = ("starting", "running", "pausing", "paused", "stopping")
+"""The states of a point that a process is at work on."""
+_REMEMBERED = 10
+
+
+@dataclass(frozen=True)
+class Status:
+    """A point at one moment. accuracy, best: means over clients, 0…1; seconds: those of its latest rounds."""
+
+    name: str
+    rounds: int
+    state: str = WAITING
+    round: int = 0
+    accuracy: float | None = None
+    best: float | None = None
+    seconds: tuple[float, ...] = ()
+    reason: str = ""
+    """Why it failed or was stopped."""
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to its last round, by the mean of its latest ones; None before the first."""
+        remaining = max(self.rounds - self.round, 0)
+        return 0.0 if not remaining else fmean(self.seconds) * remaining if self.seconds else None
+
+    def read(self, folder: Path) -> "Status":
+        """The same point now, by its session in `folder`; as it is where there is none yet."""
+        try:
+            if not checkpoints.is_session(folder):
+                return self
+            state = checkpoints.SessionReader(folder).state()
+            record = checkpoints.last_record(folder, None)
+            return replace(self, state=state, reason="", **self._figures(record))
+        except (SessionUnreadable, DiskError) as error:
+            return replace(self, state=FAILED, reason=str(error))
+        except (KeyError, TypeError):
+            return replace(self, state=FAILED, reason=f"{folder} has a ledger that htfl-sim did not write.")
+
+    def _figures(self, record: dict[str, Any] | None) -> dict[str, Any]:
+        if record is None or record["round"] == self.round:
+            return {}
+        seconds = (*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:]
+        accuracy = record["accuracy"]
+        return {
+            "round": record["round"],
+            "accuracy": accuracy["mean"],
+            "best": accuracy["best_mean"],
+            "seconds": seconds,
+        }
+
+
+def statuses(folder: Path, points: Sequence[Point]) -> list[Status]:
+    """Every point of a study in the sessions folder, as it is now."""
+    return [Status(point.name, point.rounds).read(folder / point.name) for point in points]
+
+
+def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
+    """Seconds until all points are done, `jobs` at a time: a point that has not begun takes what the others do.
+
+    None while no round of any point has been timed.
+    """
+    known = [fmean(status.seconds) for status in statuses if status.seconds]
+    if not known:
+        return None
+    a_round = fmean(known)
+    open_ones = [status for status in statuses if status.state not in (FINISHED, FAILED)]
+    total = sum(
+        (fmean(status.seconds) if status.seconds else a_round) * max(status.rounds - status.round, 0)
+        for status in open_ones
+    )
+    return total / max(min(jobs, len(open_ones)), 1)

@@ -1,0 +1,242 @@
+"""What a study asks for: what all its sessions share, the axes they differ on, and the points that follow from both."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import presets
+from simulator.config import Config
+from simulator.errors import ConfigError, nearest
+from simulator.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
+from simulator.studies.values import values
+
+METHOD = "method"
+"""The axis of methods; as a key of a configuration it is method.name."""
+_AS_THEY_ARE = (METHOD, "preset")
+_KEYS = ("title", "preset", "profile", "from", "plugins", "config", "over")
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One session of a study: its name, where it stands on each axis, and its complete configuration.
+
+    `branch` is {'parent', 'round', 'method', 'set'} of one that goes on from a round of another session: parent by its
+    name in the sessions folder or by path, method and set as a fork takes them.
+    """
+
+    name: str
+    axes: Raw
+    config: Raw
+    branch: Raw | None = None
+
+    @property
+    def rounds(self) -> int:
+        """The round that is to be its last."""
+        return int(self.config["rounds"])
+
+    def same_as(self, other: "Point") -> bool:
+        """Whether both are the same run; where it runs does not count."""
+        return not self.differences(other)
+
+    def differences(self, other: "Point") -> list[str]:
+        """The settings that make another run of it, as 'training.lr 0.01 → 0.1'."""
+        mine, theirs = (
+            flattened({"from": each.branch or {}, **Config.read(each.config).to_json()})
+            for each in (self, other)
+        )
+        return [
+            f"{key} {mine.get(key)} → {theirs.get(key)}"
+            for key in dict.fromkeys([*mine, *theirs])
+            if mine.get(key) != theirs.get(key) and not key.startswith("runtime.")
+        ]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked: `config` lies over the preset, and each point's place on the axes `over` that.
+
+    `preset` may name axes in braces, as '{method}_htm5'. With `origin`, 'SESSION@ROUND', the points branch off
+    there, and there is no preset. Without either, `config` is the whole.
+    """
+
+    preset: str | None = None
+    profile: str | None = None
+    origin: str | None = None
+    config: Raw = field(default_factory=dict)
+    over: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()
+    title: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> "Study":
+        """A study file. Raises ConfigError."""
+        return cls.of_toml(read_toml(path), path)
+
+    @classmethod
+    def of_toml(cls, raw: Raw, where: Path) -> "Study":
+        """What a study file at `where` says. Raises ConfigError for keys that no study has and values that are none."""
+        for key in raw:
+            if key not in _KEYS:
+                raise ConfigError(
+                    f"{where}: unknown key '{key}'.{nearest(key, _KEYS)} A study has {', '.join(_KEYS)}; "
+                    "settings go into [config], axes into [over]."
+                )
+        for key, kind in {"config": dict, "over": dict, "plugins": list}.items():
+            if not isinstance(raw.get(key, kind()), kind):
+                raise ConfigError(f"{where}: '{key}' is no {'list' if kind is list else 'table'}.")
+        for key in ("title", "preset", "profile", "from"):
+            if not isinstance(raw.get(key, ""), str):
+                raise ConfigError(f"{where}: '{key}' is no text.")
+        over = {key: values(key, given) for key, given in flattened(raw.get("over", {})).items()}
+        plugins = tuple(str((where.parent / str(each)).absolute()) for each in raw.get("plugins", []))
+        text = {key: raw.get(key) for key in ("preset", "profile")}
+        return cls(**text, origin=raw.get("from"), config=raw.get("config", {}), over=over, plugins=plugins,
+                   title=raw.get("title", ""))  # fmt: skip
+
+    def to_toml(self) -> str:
+        """The study as a file, in one and the same way whoever asked for it."""
+        said: Raw = {
+            "title": self.title,
+            "preset": self.preset,
+            "profile": self.profile,
+            "from": self.origin,
+            "plugins": list(self.plugins),
+            "config": self.config,
+            "over": {key: list(each) for key, each in self.over.items()},
+        }
+        return as_toml({key: value for key, value in said.items() if value})
+
+    def digest(self) -> str:
+        """The SHA-256 (hex) of `to_toml`."""
+        return hashlib.sha256(self.to_toml().encode()).hexdigest()
+
+    def points(self, sessions_dir: Path) -> list[Point]:
+        """Every point, the last axis varying fastest. Loads the methods, and with them torch.
+
+        Raises ConfigError, naming the point, for settings that are not valid, PresetError, and of a study that branches
+        off SessionUnreadable or DiskError.
+        """
+        if not self.over:
+            raise ConfigError("a study needs an axis; for example: --over seed=0..2.")
+        if self.origin and (self.preset or self.profile):
+            raise ConfigError("a study goes on from a session, or from a preset; name one of them.")
+        places = [dict(zip(self.over, each, strict=True)) for each in product(*self.over.values())]
+        names = [name(axes) for axes in places]
+        for number, each in enumerate(names):
+            if each in names[:number]:
+                raise ConfigError(f"two points would be called '{each}': their values differ in signs alone.")
+        if self.origin:
+            from simulator.studies import branching  # which needs torch, as reading a study does not
+
+            configs = branching.points(self.origin, sessions_dir, [self._branch(axes) for axes in places])
+        else:
+            configs = [
+                (_complete(self._raw(axes), axes, each), None)
+                for axes, each in zip(places, names, strict=True)
+            ]
+        return [
+            Point(each, axes, config, branch)
+            for each, axes, (config, branch) in zip(names, places, configs, strict=True)
+        ]
+
+    def _raw(self, axes: Raw) -> Raw:
+        """A point's configuration as far as it is said."""
+        config, over = merged(self.config, {}), dict(axes)
+        own = config.get("method")
+        method = over.pop(METHOD, over.pop("method.name", own.get("name") if isinstance(own, dict) else None))
+        if isinstance(own, dict):
+            own.pop("name", None)
+        raw = self._preset(axes)
+        over.pop("preset", None)
+        if method is not None:
+            if self._is_named_by(METHOD) and raw["method"]["name"] != method:
+                raise ConfigError(
+                    f"preset '{raw['preset']}' runs {raw['method']['name']}, and not a method '{method}'; presets are "
+                    "an axis of their own: --over preset=…"
+                )
+            raw = with_method(raw, str(method))
+        raw = merged(raw, config)
+        for key, value in over.items():
+            put(raw, key, value)
+        return raw
+
+    def _preset(self, axes: Raw) -> Raw:
+        """The preset of a point, with its name in it; nothing where there is none."""
+        named = axes.get("preset", self.preset)
+        if named is None:
+            return {}
+
+        def place(match: re.Match[str]) -> str:
+            if match[1] not in axes:
+                raise ConfigError(
+                    f"the preset '{named}' is to be completed by an axis '{match[1]}', and there is none."
+                    f"{nearest(match[1], axes)} Add --over {match[1]}=…"
+                )
+            return str(axes[match[1]])
+
+        preset = _PLACEHOLDER.sub(place, str(named))
+        raw = presets.load(preset, self.profile or presets.PAPER).config | {"preset": preset}
+        return raw | ({"profile": self.profile} if self.profile else {})
+
+    def _is_named_by(self, axis: str) -> bool:
+        return axis in _PLACEHOLDER.findall(self.preset or "")
+
+    def _branch(self, axes: Raw) -> tuple[str | None, Raw]:
+        """The method a point branches off with, if it is said, and the other settings it changes."""
+        flat = {
+            **flattened(self.config),
+            **{("method.name" if key == METHOD else key): each for key, each in axes.items()},
+        }
+        method = flat.pop("method.name", None)
+        return (None if method is None else str(method)), flat
+
+
+def name(axes: Mapping[str, Any]) -> str:
+    """A point's name: method and preset as they are, the seed as s0, others as the key's last part and the value.
+
+    The whole key stands where two keys end alike. Raises ConfigError for one that is no name of a session.
+    """
+    joined = "-".join(_words(axes))
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", joined):
+        raise ConfigError(f"'{joined}' is no name for a point: its values make it too long, or it has none.")
+    return joined
+
+
+def _words(axes: Mapping[str, Any]) -> Iterator[str]:
+    ends = [key.rpartition(".")[2] for key in axes]
+    for key, value in axes.items():
+        end = key.rpartition(".")[2]
+        text = _spelled(value)
+        if key == "seed":
+            yield f"s{value}"
+        elif key in _AS_THEY_ARE:
+            yield _plain(text)
+        else:
+            yield _plain((end if ends.count(end) == 1 else key) + text.rpartition("/")[2])
+
+
+def _spelled(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return short if float(short := f"{value:g}") == value else repr(value)
+        case list() | tuple():
+            return "_".join(map(_spelled, value))
+    return str(value)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip("._")
+
+
+def _complete(raw: Raw, axes: Raw, point: str) -> Raw:
+    try:
+        return Config.read(raw).to_json()
+    except ConfigError as error:
+        raise ConfigError(f"point {point}: {error}") from error

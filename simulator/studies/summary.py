@@ -1,0 +1,129 @@
+"""A study in a few facts, from those of its sessions; and its sessions seed by seed."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+import checkpoints
+from checkpoints import DiskError, GroupReader, SessionUnreadable
+from simulator.analysis.costs import Cost, costs
+from simulator.analysis.curves import Array
+from simulator.analysis.run import Run
+from simulator.analysis.summary import Summary
+from simulator.nested import flattened
+from simulator.studies.folder import read_points
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """How far a study is. accuracy, best: means over its sessions of theirs; sessions are in the points' order."""
+
+    name: str
+    path: str
+    state: str
+    points: int
+    sessions: tuple[Summary, ...]
+
+    @classmethod
+    def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
+        """The study in a folder, of whose sessions these are; one that cannot be read is 'damaged'."""
+        try:
+            names = _points(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
+            reader = GroupReader(folder)
+            note = reader.owner() or {} if reader.alive() else {}
+        except (SessionUnreadable, DiskError, OSError):
+            return cls(folder.name, str(folder), "damaged", len(sessions), tuple(sessions))
+        place = {name: number for number, name in enumerate(names)}
+        ordered = sorted(sessions, key=lambda each: place.get(Path(each.path).name, len(place)))
+        ended = sum(each.state == "finished" for each in ordered) >= len(names)
+        state = str(note.get("state", "finished" if ended else "stopped"))
+        return cls(folder.name, str(folder), state, len(names), tuple(ordered))
+
+    @property
+    def finished(self) -> int:
+        """How many of its points are done."""
+        return sum(each.state == "finished" for each in self.sessions)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of its sessions."""
+        return tuple(dict.fromkeys(each.method for each in self.sessions if each.method))
+
+    @property
+    def dataset(self) -> str | None:
+        """Its sessions' data set; None where they have several."""
+        found = {each.dataset for each in self.sessions}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def accuracy(self) -> float | None:
+        known = [each.accuracy for each in self.sessions if each.accuracy is not None]
+        return fmean(known) if known else None
+
+    @property
+    def best(self) -> float | None:
+        known = [each.best for each in self.sessions if each.best is not None]
+        return fmean(known) if known else None
+
+    @property
+    def created(self) -> str | None:
+        """When its first session was made."""
+        return min((each.created for each in self.sessions if each.created), default=None)
+
+
+@lru_cache(maxsize=256)
+def _points(folder: Path, changed: int) -> tuple[str, ...]:
+    return tuple(point.name for point in read_points(folder))
+
+
+@dataclass(frozen=True, eq=False)
+class Seeds:
+    """Sessions of a study that differ in nothing but their seeds, or a single session."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+    def line(self, cost: Cost) -> tuple[Array, Array, Array]:
+        """What it cost [n], mean accuracy over the runs [n] (0…1), its sample standard deviation [n] (0 for one run).
+
+        Of the rounds that all of them have, those in which all were evaluated.
+        """
+        rounds = min(run.round for run in self.runs)
+        spent = np.stack([costs(run.curves, cost)[:rounds] for run in self.runs]).mean(0)
+        accuracy = np.stack([run.curves.mean[:rounds] for run in self.runs])
+        there = np.isfinite(accuracy).all(0)
+        spread = accuracy.std(0, ddof=1) if len(self.runs) > 1 else np.zeros(rounds)
+        return spent[there], accuracy.mean(0)[there], spread[there]
+
+
+def by_seed(runs: Sequence[Run], studies: Collection[Path]) -> list[Seeds]:
+    """The runs in order; those of these studies that differ in their seed alone together."""
+    together: dict[object, list[Run]] = {}
+    for run in runs:
+        study = run.folder.parent
+        key: object = run.folder
+        if study in studies and run.config:
+            flat = {
+                name: each
+                for name, each in flattened(run.config).items()
+                if name not in ("seed", "data.seed")
+            }
+            key = study, checkpoints.canonical({name: each for name, each in flat.items() if _matters(name)})
+        together.setdefault(key, []).append(run)
+    return [
+        Seeds(_without_seed(each[0].name) if len(each) > 1 else each[0].name, tuple(each))
+        for each in together.values()
+    ]
+
+
+def _matters(setting: str) -> bool:
+    return not setting.startswith("runtime.")
+
+
+def _without_seed(name: str) -> str:
+    return re.sub(r"(-s\d+(?=-|$))|((?<=/)s\d+-)", "", name)

@@ -1,0 +1,70 @@
+"""The values of an axis as the command line and study files write them: 'a,b,c', '0..2', '[1, 2],[3]'."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from simulator.errors import ConfigError
+from simulator.nested import parsed
+
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_MOST = 10_000
+"""Values of one axis: more are a slip of the hand."""
+
+
+def axis(assignment: str) -> tuple[str, tuple[Any, ...]]:
+    """The key and the values of 'training.lr=0.1,0.01' or 'seed=0..2'. Raises ConfigError."""
+    key, equals, text = assignment.partition("=")
+    if not equals or not key.strip() or not text.strip():
+        raise ConfigError(
+            f"'{assignment}' is no axis; for example: --over method.mu=0.5,0.7 --over seed=0..2."
+        )
+    return key.strip(), values(key.strip(), text)
+
+
+def values(key: str, given: Any) -> tuple[Any, ...]:
+    """The values of the axis `key`, from a text or from a TOML list. Raises ConfigError."""
+    if isinstance(given, str):
+        found = [value for piece in _pieces(given) for value in _expanded(key, piece)]
+    elif isinstance(given, list | tuple | range):
+        found = list(given)
+    else:
+        raise ConfigError(f"over.{key} = {given!r} is no list of values; write [{given!r}], or leave it out.")
+    if not found:
+        raise ConfigError(f"the axis {key} has no values.")
+    for number, value in enumerate(found):
+        # 1 and 1.0 are one setting, True and 1 are not.
+        if any(
+            value == other and isinstance(value, bool) == isinstance(other, bool) for other in found[:number]
+        ):
+            raise ConfigError(f"the axis {key} has the value {value!r} twice.")
+    return tuple(found)
+
+
+def _expanded(key: str, piece: str) -> list[Any]:
+    if match := _RANGE.fullmatch(piece):
+        first, last = int(match[1]), int(match[2])
+        if not 0 <= last - first < _MOST:
+            raise ConfigError(f"{key}={piece} is no range: it goes from the smaller number up to the larger.")
+        return list(range(first, last + 1))
+    return [parsed(piece)]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """What stands between the commas that are in no bracket and no quotation."""
+    depth, quote, piece = 0, "", ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "[{":
+            depth += 1
+        elif character in "]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            yield piece.strip()
+            piece = ""
+            continue
+        piece += character
+    yield piece.strip()

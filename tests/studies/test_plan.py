@@ -1,0 +1,122 @@
+"""A study that is there goes on as it was asked for; what would change it is refused, or adds to it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+from checkpoints import Damaged, SessionUnreadable
+from simulator.errors import ConfigError
+from simulator.studies.plan import Plan, plan
+from simulator.studies.study import Study
+from tests.studies.test_study import TINY
+
+STUDY = Study("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A study that has been asked for, and none of whose points has run."""
+    plan(tmp_path / "t", STUDY).open().close("stopped")
+    return tmp_path / "t"
+
+
+def names(planned: Plan) -> Sequence[str]:
+    return [point.name for point in planned.points]
+
+
+def test_a_study_lies_in_its_folder_as_it_was_asked_for(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} >= {"study.toml", "points.json", "lock"}
+    listed = json.loads((folder / "points.json").read_text())
+    assert [(each["name"], each["axes"]) for each in listed][1] == (
+        "fedgh-s1",
+        {"method": "fedgh", "seed": 1},
+    )
+    assert Study.read(folder / "study.toml") == STUDY
+    assert checkpoints.groups(folder.parent) == [folder]
+
+
+def test_asked_for_again_with_or_without_words_it_is_the_same_study(folder: Path) -> None:
+    for again in (plan(folder), plan(folder, STUDY)):
+        assert again.listed and again.points == plan(folder).points and len(again.unbegun) == 4
+
+
+def test_more_values_are_refused_with_how_to_have_them_and_then_had(folder: Path) -> None:
+    more = replace(STUDY, over={**STUDY.over, "seed": (0, 1, 2)})
+    with pytest.raises(ConfigError, match=r"2 more points \(fedgh-s2, fedssa-s2\).*Add --extend"):
+        plan(folder, more)
+    extended = plan(folder, more, extend=True)
+    assert names(extended) == ["fedgh-s0", "fedgh-s1", "fedgh-s2", "fedssa-s0", "fedssa-s1", "fedssa-s2"]
+    extended.open().close("stopped")
+    assert plan(folder).points == extended.points and plan(folder).listed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"config": {**TINY, "rounds": 3}}, r"'fedgh-s0' would be another run \(rounds 2 → 3\)"),
+        ({"over": {"method": ("fedgh",), "seed": (0, 1)}}, "'fedssa-s0' would be no point of it any more"),
+        ({"over": {**STUDY.over, "training.lr": (0.1,)}}, "'fedgh-s0' would be no point"),
+    ],
+)
+def test_another_study_under_the_same_name_is_refused_with_what_differs(
+    folder: Path, change: dict[str, Any], message: str
+) -> None:
+    for extend in (False, True):
+        with pytest.raises(ConfigError, match=message):
+            plan(folder, replace(STUDY, **change), extend=extend)
+
+
+def test_a_study_file_that_was_edited_is_refused_with_what_differs(folder: Path) -> None:
+    text = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(text.replace("rounds = 2", "rounds = 4"))
+    with pytest.raises(ConfigError, match="rounds 2 → 4"):
+        plan(folder)
+    (folder / "study.toml").write_text(text.replace("seed = [0, 1]", "seed = [0, 1, 2]"))
+    with pytest.raises(ConfigError, match="Add --extend"):
+        plan(folder)
+    assert len(plan(folder, extend=True).points) == 6
+
+
+def test_an_edit_that_changes_no_point_changes_nothing(folder: Path) -> None:
+    text = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(f'# my notes\ntitle = "Mine"\n{text}')
+    assert plan(folder).points == plan(folder, STUDY).points
+
+
+def test_points_stay_as_they_were_listed_whatever_becomes_of_the_preset(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = plan(folder).points
+    monkeypatch.setattr("presets.load", lambda *_: pytest.fail("the preset was asked"))
+    assert plan(folder).points == before
+
+
+def test_where_a_study_cannot_be_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SessionUnreadable, match="there is no study"):
+        plan(tmp_path / "t")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "notes.txt").touch()
+    with pytest.raises(SessionUnreadable, match=r"notes\.txt in it"):
+        plan(tmp_path / "t", STUDY).open()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "{}",
+        "[3]",
+        '[{"name": "a", "axes": {}}]',
+        '[{"name": "../a", "axes": {}, "config": {"rounds": 1}}]',
+        '[{"name": "..", "axes": {}, "config": {"rounds": 1}}]',
+    ],
+)
+def test_a_list_of_points_that_is_none_is_damage(folder: Path, text: str) -> None:
+    (folder / "points.json").write_text(text)
+    with pytest.raises(Damaged, match=r"points\.json"):
+        plan(folder)

@@ -1,0 +1,135 @@
+"""From what a study asks for to its points: derived by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import presets
+from presets import PresetError
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.nested import merged, with_method
+from simulator.studies.study import Study, name
+
+TINY: dict[str, Any] = {
+    "rounds": 2,
+    "federation": {"group": "tiny", "clients": 4},
+    "data": {"limit": 200, "partition": "iid"},
+}
+NOWHERE = Path("nowhere")
+
+
+def test_points_are_the_product_of_the_axes_the_last_varying_fastest() -> None:
+    study = Study("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
+    assert [(point.name, point.axes) for point in study.points(NOWHERE)] == [
+        ("fedgh-s0", {"method": "fedgh", "seed": 0}),
+        ("fedgh-s1", {"method": "fedgh", "seed": 1}),
+        ("fedssa-s0", {"method": "fedssa", "seed": 0}),
+        ("fedssa-s1", {"method": "fedssa", "seed": 1}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        ({"method": "fedlora", "seed": 3}, "fedlora-s3"),
+        ({"method.mu": 0.5, "method.hidden": 20}, "mu0.5-hidden20"),
+        ({"training.lr": 1e-5}, "lr1e-05"),
+        ({"training.lr": 0.1, "method.lr": 0.2}, "training.lr0.1-method.lr0.2"),
+        ({"data.rgb": True, "data.dataset": "/my/images"}, "rgbtrue-datasetimages"),
+        ({"federation.group": ["cnn1", "cnn3"]}, "groupcnn1_cnn3"),
+        ({"preset": "fedgh_htm5"}, "fedgh_htm5"),
+    ],
+)
+def test_a_point_is_named_by_its_values(axes: dict[str, Any], expected: str) -> None:
+    assert name(axes) == expected
+
+
+def test_a_point_is_configured_as_a_run_with_the_same_options_would_be() -> None:
+    """`run --preset fedlora_htm5 --method fedgh --seed 1 --rounds 2 --set training.lr=0.5`, by hand."""
+    study = Study(
+        "fedlora_htm5",
+        config={"rounds": 2},
+        over={"method": ("fedgh",), "seed": (1,), "training.lr": (0.5,)},
+    )
+    raw = with_method(presets.load("fedlora_htm5").config | {"preset": "fedlora_htm5"}, "fedgh")
+    wanted = Config.read(merged(raw, {"rounds": 2, "seed": 1, "training": {"lr": 0.5}}))
+    assert study.points(NOWHERE)[0].config == wanted.to_json()
+
+
+def test_a_template_takes_each_methods_own_preset() -> None:
+    study = Study("{method}_htm5", over={"method": ("fedgh", "fedssa")})
+    fedgh, fedssa = study.points(NOWHERE)
+    assert (fedgh.config["preset"], fedssa.config["preset"]) == ("fedgh_htm5", "fedssa_htm5")
+    assert (
+        fedssa.config == Config.read(presets.load("fedssa_htm5").config | {"preset": "fedssa_htm5"}).to_json()
+    )
+
+
+def test_presets_may_be_an_axis_of_their_own() -> None:
+    points = Study(over={"preset": ("fedgh_htm5", "fedssa_a_htm5")}).points(NOWHERE)
+    assert [point.name for point in points] == ["fedgh_htm5", "fedssa_a_htm5"]
+    assert points[1].config["method"]["fusion"] == "replace_all"
+
+
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        (Study("quickstart"), "needs an axis"),
+        (Study("quickstart", over={"training.lrr": (1,)}), "Did you mean 'training.lr'"),
+        (Study("quickstart", over={"sed": (1,)}), "Did you mean 'seed'"),
+        (Study("quickstart", over={"method.mu": (0.5,), "method": ("fedgh",)}), "point mu0.5-fedgh: unknown key"),
+        (Study("{metod}_htm5", over={"method": ("fedgh",)}), "'metod', and there is none. Did you mean 'method'"),
+        (Study("{method}_htm5", over={"method": ("fedssa_a",)}), "presets are an axis of their own"),
+        (Study("quickstart", origin="a@1", over={"seed": (1,)}), "name one of them"),
+        (Study("quickstart", over={"data.dataset": ("/a/x", "/b/x")}), "two points would be called 'datasetx'"),
+        (Study(over={"seed": (1,)}), "'method' is missing"),
+    ],
+)  # fmt: skip
+def test_what_is_no_study_is_refused_with_a_reason(study: Study, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        study.points(NOWHERE)
+
+
+def test_a_preset_that_a_template_does_not_give_is_named() -> None:
+    with pytest.raises(PresetError, match="unknown preset 'fedgh_htm6'"):
+        Study("{method}_htm6", over={"method": ("fedgh",)}).points(NOWHERE)
+
+
+def test_a_study_written_as_a_file_is_read_back_as_it_was(tmp_path: Path) -> None:
+    study = Study(
+        "{method}_htm5",
+        profile="authors",
+        config={"rounds": 5, "data": {"alpha": 0.1}},
+        over={"method": ("fedgh",), "method.mu_0": (0.5, 0.9), "seed": (0, 1)},
+        plugins=(str(tmp_path / "mine.py"),),
+        title="A title",
+    )
+    (tmp_path / "s.toml").write_text(study.to_toml(), encoding="utf-8")
+    assert Study.read(tmp_path / "s.toml") == study
+
+
+def test_a_study_file_may_write_ranges_and_dotted_keys(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        'preset = "quickstart"\n[over]\nseed = "0..2"\nmethod.mu = [0.5]\n', encoding="utf-8"
+    )
+    assert Study.read(tmp_path / "s.toml").over == {"seed": (0, 1, 2), "method.mu": (0.5,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("presett = 'quickstart'", "unknown key 'presett'. Did you mean 'preset'"),
+        ("rounds = 3", r"settings go into \[config\]"),
+        ("[over]\nseed = 3", r"over.seed = 3 is no list of values; write \[3\]"),
+        ("over = 3", "'over' is no table"),
+        ("preset = 3", "'preset' is no text"),
+        ("seed =", "not valid TOML"),
+    ],
+)
+def test_a_file_that_is_no_study_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "s.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message) as refusal:
+        Study.read(tmp_path / "s.toml")
+    assert "s.toml" in str(refusal.value) or "over." in str(refusal.value)
