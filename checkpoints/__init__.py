@@ -20,6 +20,7 @@ from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
 from checkpoints.retention import Pruned, Retention
+from checkpoints.schema import Keys, Shape, check_shape, natural, positive, printable, shown
 from checkpoints.seal import canonical
 from checkpoints.store import Store
 from checkpoints.tensors import TensorSpec
@@ -37,6 +38,7 @@ __all__ = [
     "Group",
     "GroupReader",
     "Growth",
+    "Keys",
     "Locked",
     "Manifest",
     "ObjectRef",
@@ -46,6 +48,7 @@ __all__ = [
     "SessionFollower",
     "SessionReader",
     "SessionUnreadable",
+    "Shape",
     "Stamp",
     "Store",
     "TensorSpec",
@@ -54,6 +57,7 @@ __all__ = [
     "answer",
     "canonical",
     "changed_stamp",
+    "check_shape",
     "groups",
     "in_private",
     "is_free",
@@ -62,14 +66,18 @@ __all__ = [
     "last_record",
     "ledger_text",
     "name_of",
+    "natural",
     "now",
     "pending",
+    "positive",
     "post",
+    "printable",
     "prune",
     "refuse_remains",
     "session_folders",
     "sessions",
     "sessions_folder",
+    "shown",
     "size_on_disk",
     "verify",
 ]
