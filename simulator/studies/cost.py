@@ -65,7 +65,9 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
 def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
     """Operations a second: of a point's last round, or else of a round of the first point, run for that."""
     for status in statuses:
-        record = checkpoints.last_record(folder / status.name, None) if status.round else None
+        if not status.round:
+            continue
+        record = checkpoints.last_record(checkpoints.SessionReader(folder / status.name), None)
         if record and record["flops"]["total"]:
             return float(record["flops"]["total"] / record["timing"]["seconds"])
     config = Config.read(points[0].config)

@@ -41,9 +41,9 @@ class Status:
         try:
             if not checkpoints.is_session(folder):
                 return self
-            state = checkpoints.SessionReader(folder).state()
-            record = checkpoints.last_record(folder, None)
-            return replace(self, state=state, reason="", **self._figures(record))
+            session = checkpoints.SessionReader(folder)
+            record = checkpoints.last_record(session, None)
+            return replace(self, state=session.state(), reason="", **self._figures(record))
         except (SessionUnreadable, DiskError) as error:
             return replace(self, state=FAILED, reason=str(error))
         except (KeyError, TypeError):
