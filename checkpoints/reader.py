@@ -1,9 +1,9 @@
 """Reading a session: without a lock, from a read-only folder, also while its owner writes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from checkpoints import events, files, ledger, lock, manifests, note, objects, unfinished_round
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
@@ -17,6 +17,8 @@ from checkpoints.unfinished_round import UnfinishedRound
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Part = TypeVar("Part")
 
 
 class SessionReader:
@@ -101,13 +103,20 @@ class SessionReader:
 
     def records(self) -> list[Json]:
         """The ledger's records, in order of round; a torn last line is completed from its checkpoint."""
+        return self._of_ledger(lambda text, tail: ledger.records(text) + ledger.whole_records(tail))
+
+    def lines(self) -> list[bytes]:
+        """The same as the text of each, for who needs little of it: not decoded where a checkpoint vouches for it."""
+        return self._of_ledger(lambda text, tail: ledger.lines(text) + ledger.whole_lines(tail))
+
+    def _of_ledger(self, use: Callable[[bytes, bytes], list[Part]]) -> list[Part]:
+        """`use` of the ledger that checkpoints vouch for and of what follows it."""
         for attempt in range(3):
             # Checkpoints first: the ledger read after them holds at least what they cover.
             covering = self._readable_manifests()
             try:
                 raw = ledger.read(self.folder, covering[-1] if covering else None)
-                text, tail = ledger.recover(raw, covering)
-                return ledger.records(text) + ledger.whole_records(tail)
+                return use(*ledger.recover(raw, covering))
             except Damaged as error:
                 if attempt == 2:
                     raise Damaged(f"{self.folder}: {error}") from error

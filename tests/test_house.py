@@ -9,11 +9,11 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = [
     "checkpoints", "presets",
-    "simulator.errors", "simulator.sections", "simulator.nested", "simulator.rng", "simulator.tensors",
+    "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.rng", "simulator.tensors",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
-    "simulator.inspection", "simulator.analysis",
+    "simulator.inspection", "simulator.analysis", "simulator.figures",
     "tui.common", "tui.app", "tui.cli",
 ]  # fmt: skip
 """From the ground up; docs/architecture.md says what lives in each. A room imports only what stands before it."""
