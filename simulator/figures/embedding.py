@@ -28,7 +28,7 @@ def embedding(
     *,
     width: Width = "page",
 ) -> Figure:
-    """Points [n, 2] twice: coloured by class, and by client; anchors [m, 2] are large and outlined, of their class's look.
+    """Points [n, 2] twice: coloured by class, and by client; anchors [m, 2] are larger and outlined.
 
     What the anchors are (guiding vectors, prototypes) stands in the legend. Axes of t-SNE have no unit and no scale.
     """
@@ -51,7 +51,7 @@ _SHAPES = ("o", "^", "s")
 
 
 def look(place: int, of: int) -> tuple[str, str]:
-    """Colour and mark of the `place`-th of so many: the series' colours with one mark after the other, else the heat."""
+    """Colour and mark of the `place`-th of so many: the series' colours, one mark after the other, else the heat."""
     colours = len(palette.OKABE_ITO)
     if of <= colours * len(_SHAPES):
         return style.colour(place), _SHAPES[place // colours]

@@ -82,7 +82,7 @@ def plot(
 ) -> None:
     """Draw a figure for a paper: PDF, SVG or PNG, text as text, colours that read in greys and to colour-blind eyes.
 
-    partition, tsne and cka are of one session; partition and tsne load its data. Every kind is shown in docs/figures.md.
+    partition, tsne and cka are of one session; partition and tsne load its data. docs/figures.md shows every kind.
 
     \b
     Examples
