@@ -8,7 +8,7 @@ READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills lint format bench bench-methods bench-storage bench-app results clean
+.PHONY: help demo test test-slow test-kills lint format bench bench-methods bench-storage bench-app bench-compare results clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -47,6 +47,9 @@ bench-app: $(READY)  ## Measure what the terminal app and CKA cost, and what wat
 	$(BIN)/python -m benchmarks.app
 	$(BIN)/python -m benchmarks.cka
 	$(BIN)/python -m benchmarks.overhead
+
+bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
+	$(BIN)/python -m benchmarks.compare
 
 results: $(READY)  ## Run the studies of docs/results.md: an hour or two on two cores; can be stopped and goes on
 	$(BIN)/python -m benchmarks.results htm5

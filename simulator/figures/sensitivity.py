@@ -42,6 +42,7 @@ def curve(
                 [100 * (line[value,].std or 0.0) for value in there],
                 color=style.colour(place), marker=style.MARKERS[place % len(style.MARKERS)],
                 linestyle=style.DASHES[place % len(style.DASHES)], capsize=2, label=label,
+                elinewidth=0.8,
             )  # fmt: skip
         if numeric and min(values) > 0 and max(values) / min(values) >= 50:
             plot.set_xscale("log")

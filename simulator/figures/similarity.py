@@ -22,9 +22,10 @@ def matrices(
     """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
     found = _measured(run, round)
     chosen = _layers(found, layers)
-    columns = min(len(chosen), 4 if width == "page" else 2)
+    most = 6 if width == "page" else 3
+    columns = len(chosen) if len(chosen) <= most else most - 2 * (width == "page")
     rows = math.ceil(len(chosen) / columns)
-    figure, axes = style.blank(width, 0.94 * rows / columns, rows, columns)
+    figure, axes = style.blank(width, 0.08 + 0.92 * rows / columns, rows, columns)
     with style.styled():
         for plot, layer in zip(axes.flat, chosen, strict=False):
             plot.imshow(found.matrix(layer), vmin=0, vmax=1, cmap=style.heat(), interpolation="nearest")

@@ -144,6 +144,8 @@ def test_a_sensitivity_curve_is_the_mean_over_seeds_at_each_value_with_its_stand
     assert line.get_xydata().tolist() == [[1, approx(65)], [2, approx(75)]]
     low, high = bars.get_segments()[0][:, 1]
     assert (high - low) / 2 == approx(100 * 0.05 * 2**0.5)
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom < low and high < top
 
 
 def test_words_on_an_axis_are_drawn_one_after_the_other() -> None:
