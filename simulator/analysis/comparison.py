@@ -92,7 +92,7 @@ def table(
     if target is not None and not 0 <= target <= 1:
         raise ConfigError(f"the target is an accuracy from 0 to 1, as 0.9; it is {target:g}.")
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
-    notes = _of_data(runs, wanted) + _unfinished(runs)
+    notes = _of_data(runs, wanted) + _unfinished(runs) + _switched(runs)
     found: dict[Key, tuple[str, list[Outcome]]] = {}
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select) for run in group]
@@ -251,6 +251,15 @@ def _unfinished(runs: Sequence[Run]) -> list[str]:
         if run.totals.rounds < run.rounds
     ]
     return [f"Not finished: {', '.join(left)}."] if left else []
+
+
+def _switched(runs: Sequence[Run]) -> list[str]:
+    """Which sessions' rounds are not all of the method that they are listed under."""
+    courses = {
+        run.name: list(dict.fromkeys(entry["method"]["name"] for entry in run.history)) for run in runs
+    }
+    words = [f"{name} ({' → '.join(course)})" for name, course in courses.items() if len(course) > 1]
+    return [f"Not of one method: {', '.join(words)}."] if words else []
 
 
 _DATA = (

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -165,6 +166,14 @@ def test_other_images_under_the_same_settings_are_said() -> None:
 
 def test_an_unfinished_session_is_named() -> None:
     assert table([run("a", [0.5], rounds=3)], "method").notes == ("Not finished: a (1 of 3 rounds).",)
+
+
+def test_a_session_that_was_switched_is_named() -> None:
+    switched = replace(
+        run("a", [0.5], method="fedssa"),
+        history=({"method": {"name": "fedlora"}}, {"method": {"name": "fedssa"}}),
+    )
+    assert table([switched], "method").notes == ("Not of one method: a (fedlora → fedssa).",)
 
 
 def test_a_baseline_is_the_one_with_the_same_values_on_the_other_axes() -> None:

@@ -8,6 +8,7 @@ from checkpoints import SessionUnreadable
 from simulator.analysis.selection import select as sessions_named
 from tui.cli import completion, options, output
 from tui.common import folders
+from tui.common.formatting import printable
 
 if TYPE_CHECKING:
     from simulator.analysis.run import Run
@@ -78,7 +79,7 @@ def compare(
             Format.LATEX: result.to_latex,
             Format.CSV: result.to_csv,
         }
-        sys.stdout.write(texts[written]())
+        sys.stdout.write(printable(texts[written]()))
 
 
 def readable(names: list[str], sessions_dir: options.SessionsDir) -> "list[Run]":
