@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.analysis.axes import Key, checked, groups, key_of, said, spelled, varying
+from simulator.analysis.axes import Key, axes, checked, groups, key_of, said, spelled, varying
 from simulator.analysis.costs import Reached, reached
 from simulator.analysis.curves import Array
 from simulator.analysis.printed import printed
@@ -235,13 +235,19 @@ def _of_data(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
     notes = [f"The sessions have different data: {', '.join(map(_in_full(runs), differ))}."] if differ else []
     prints: dict[Key, set[str]] = {}
     for run in runs:
-        same = ("seed", "data.seed", "federation.clients", "dataset", *_DATA)
-        prints.setdefault(key_of(run, same), set()).add(str(run.document.get("data_fingerprint", "")))
+        prints.setdefault(_data_of(run), set()).add(str(run.document.get("data_fingerprint", "")))
     if any(len(each) > 1 for each in prints.values()):
         notes.append(
             "Sessions of one seed and the same data settings have different images or another partition."
         )
     return notes
+
+
+def _data_of(run: Run) -> Key:
+    """What decides a session's images and their partition."""
+    known = axes(run)
+    names = ("seed", "federation.clients", *sorted(name for name in known if name.startswith("data.")))
+    return tuple((name, known.get(name)) for name in names)
 
 
 def _unfinished(runs: Sequence[Run]) -> list[str]:
@@ -260,12 +266,6 @@ def _switched(runs: Sequence[Run]) -> list[str]:
     }
     words = [f"{name} ({' → '.join(course)})" for name, course in courses.items() if len(course) > 1]
     return [f"Not of one method: {', '.join(words)}."] if words else []
-
-
-_DATA = (
-    "data.partition", "data.classes_per_client", "data.alpha", "data.cap", "data.quantity", "data.min_samples",
-    "data.split", "data.limit", "data.size", "data.rgb", "data.indices",
-)  # fmt: skip
 
 
 def _in_full(runs: Sequence[Run]) -> Callable[[str], str]:
