@@ -100,19 +100,17 @@ def lines(text: bytes) -> list[bytes]:
 
 def whole_records(tail: bytes) -> list[Json]:
     """The records at the start of a tail that no manifest covers yet, up to the first torn line."""
-    return [record for _, record in _whole(tail)]
+    return [record for _, record in whole(tail)]
 
 
-def whole_lines(tail: bytes) -> list[bytes]:
-    """The lines of `whole_records`."""
-    return [line for line, _ in _whole(tail)]
-
-
-def _whole(tail: bytes) -> Iterator[tuple[bytes, Json]]:
+def whole(tail: bytes) -> list[tuple[bytes, Json]]:
+    """The same, each with its line."""
+    found: list[tuple[bytes, Json]] = []
     end = tail.rfind(b"\n") + 1
     with suppress(Damaged):
         for line in _split(tail[:end]):
-            yield line, parse(line, LEDGER)
+            found.append((line, parse(line, LEDGER)))
+    return found
 
 
 def _covered(raw: bytes, newest: Manifest) -> int | None:

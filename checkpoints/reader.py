@@ -10,7 +10,7 @@ from checkpoints.errors import Damaged, DiskError, SessionUnreadable, Unsupporte
 from checkpoints.layout import FORMAT, SESSION, SESSION_CAP, is_private
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
-from checkpoints.schema import Shape, check, printable
+from checkpoints.schema import Shape, check_shape, printable
 from checkpoints.seal import Json, unseal
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
@@ -18,7 +18,7 @@ from checkpoints.unfinished_round import UnfinishedRound
 if TYPE_CHECKING:
     from torch import Tensor
 
-Part = TypeVar("Part")
+Parts = TypeVar("Parts")
 
 
 class SessionReader:
@@ -103,13 +103,28 @@ class SessionReader:
 
     def records(self) -> list[Json]:
         """The ledger's records, in order of round; a torn last line is completed from its checkpoint."""
-        return self._of_ledger(lambda text, tail: ledger.records(text) + ledger.whole_records(tail))
+        covered, later = self._of_ledger(
+            lambda text, tail: (ledger.records(text), ledger.whole_records(tail))
+        )
+        for number, record in enumerate(covered, start=1):
+            self.check_record(record, number)
+        # What no checkpoint vouches for counts as far as it goes on: another program may have got a line in.
+        with suppress(Damaged):
+            for record in later:
+                self.check_record(record, len(covered) + 1)
+                covered.append(record)
+        return covered
 
     def lines(self) -> list[bytes]:
-        """The same as the text of each, for who needs little of it: not decoded where a checkpoint vouches for it."""
-        return self._of_ledger(lambda text, tail: ledger.lines(text) + ledger.whole_lines(tail))
+        """The same as the text of each, for who needs little of it: those a checkpoint vouches for are not decoded."""
+        covered, later = self._of_ledger(lambda text, tail: (ledger.lines(text), ledger.whole(tail)))
+        with suppress(Damaged):
+            for line, record in later:
+                self.check_record(record, len(covered) + 1)
+                covered.append(line)
+        return covered
 
-    def _of_ledger(self, use: Callable[[bytes, bytes], list[Part]]) -> list[Part]:
+    def _of_ledger(self, use: Callable[[bytes, bytes], Parts]) -> Parts:
         """`use` of the ledger that checkpoints vouch for and of what follows it."""
         last = 3
         for attempt in range(last + 1):
@@ -123,6 +138,12 @@ class SessionReader:
                 if attempt == last:
                     raise Damaged(f"{self.folder}: {error}") from error
         raise AssertionError("unreachable")
+
+    def check_record(self, record: Json, round: int | None = None) -> None:
+        """Raise Damaged unless a record is a round's, and the given one's; a subclass may ask for more."""
+        stated = record.get("round")
+        if type(stated) is not int or stated < 1 or round not in (None, stated):
+            raise Damaged(f"{self.folder}: line {round or 'unknown'} of the ledger is of round {stated!r}.")
 
     def events(self) -> list[Json]:
         """The operator events that can be read, oldest first; `event_faults` says what is wrong with the others."""
@@ -186,7 +207,7 @@ def read_document(folder: Path) -> Json:
             f"Use a version of htfl-sim that reads format {version}."
         )
     try:
-        check(document, _DOCUMENT)
+        check_shape(document, _DOCUMENT)
     except ValueError as fault:
         raise Damaged(f"{folder}: {SESSION} is not one that htfl-sim wrote: {fault}.") from fault
     return document
