@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checkpoints import DiskError, SessionReader, SessionUnreadable
+from checkpoints import DiskError, SessionUnreadable, shown
 from simulator.analysis.ledger import Lines
 from simulator.analysis.run import Run
 from simulator.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.schema import legible
 
 
 @dataclass(frozen=True)
@@ -26,15 +28,16 @@ def glance(folder: Path) -> Run:
     """A session as it is now, its ledger verified and its totals read. Raises SessionUnreadable or DiskError."""
     session = SessionReader(folder)
     kept = tuple(session.rounds())
-    history = session.manifest().history if kept else []
+    history = legible(session.manifest().history) if kept else []
+    document = legible(session.document)
     ledger = Lines(folder, tuple(session.lines()))
     with well_formed(folder):
-        config: dict[str, Any] = settings_in_force(session.document, history)
+        config: dict[str, Any] = settings_in_force(document, history)
         config["method"]["name"], config["data"]["dataset"]
     assert ledger.totals.rounds == len(ledger.lines)  # read now: damage is told here
     return Run(
         folder,
-        document=session.document,
+        document=document,
         history=tuple(history),
         config=config,
         ledger=ledger,
@@ -56,4 +59,4 @@ def _attempt(folder: Path) -> Run | Fault:
     try:
         return glance(folder)
     except (SessionUnreadable, DiskError, OSError) as error:
-        return Fault(folder, str(error))
+        return Fault(folder, shown(str(error)))

@@ -11,6 +11,7 @@ from simulator.analysis.curves import Curves, CurvesBuilder, Record
 from simulator.analysis.similarity import Measured
 from simulator.analysis.totals import Totals
 from simulator.analysis.well_formed import well_formed
+from simulator.sessions.schema import legible
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class Lines:
     @cached_property
     def _whole(self) -> Ledger:
         with well_formed(self.folder):
-            return Ledger.of([json.loads(line) for line in self.lines])
+            return Ledger.of(legible([json.loads(line) for line in self.lines]))
 
     @property
     def records(self) -> tuple[Record, ...]:
