@@ -45,7 +45,8 @@ def record(round: int, clients: int, method: str, seed: int) -> dict[str, Any]:
     shift = 0.002 * (len(method) + seed % 7)
     values = [0.9 - shift - 0.8 * math.exp(-round / (9 + client)) for client in range(clients)]
     mean = sum(values) / clients
-    parts = {"accuracy": {"mean": mean - 0.001 * (seed % 3), "per_client": values}}
+    part = {"mean": mean - 0.001 * (seed % 3), "weighted": mean, "per_client": values}
+    parts = {"accuracy": part}
     traffic = [SENT] * clients
     return {
         "round": round,

@@ -36,8 +36,8 @@ def record(
     made["timing"] = {"seconds": SECONDS, "train": 1, "evaluate": 1, "checkpoint": 0, "at": ""}
     if on_eval is not None:
         parts = {
-            "accuracy": {"mean": on_eval, "per_client": [on_eval]},
-            "f1": {"mean": 0.1, "per_client": [0.1]},
+            "accuracy": {"mean": on_eval, "weighted": on_eval, "per_client": [on_eval]},
+            "f1": {"mean": 0.1, "weighted": 0.1, "per_client": [0.1]},
         }
         made["evaluation"] = {"test": parts, "eval": parts}
     return made | changes
