@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app bench-sweep results clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app bench-sweep bench-compare results clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -57,6 +57,9 @@ bench-app: $(READY)  ## Measure what the terminal app and CKA cost, and what wat
 
 bench-sweep: $(READY)  ## Measure what a sweep adds to its points, and what two jobs gain: minutes
 	$(BIN)/python -m benchmarks.sweep
+
+bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
+	$(BIN)/python -m benchmarks.compare
 
 results: $(READY)  ## Run the studies of docs/results.md: an hour or two on two cores; can be stopped and goes on
 	$(BIN)/python -m benchmarks.results htm5

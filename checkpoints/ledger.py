@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from checkpoints import files
@@ -92,15 +93,23 @@ def records(text: bytes) -> list[Json]:
     return [parse(line, f"{LEDGER} line {number}") for number, line in enumerate(_split(text), start=1)]
 
 
+def lines(text: bytes) -> list[bytes]:
+    """The lines of a ledger's text, none of them decoded; raises Damaged for one that is too long."""
+    return list(_split(text))
+
+
 def whole_records(tail: bytes) -> list[Json]:
     """The records at the start of a tail that no manifest covers yet, up to the first torn line."""
-    found: list[Json] = []
+    return [record for _, record in whole(tail)]
+
+
+def whole(tail: bytes) -> list[tuple[bytes, Json]]:
+    """The same, each with its line."""
+    found: list[tuple[bytes, Json]] = []
     end = tail.rfind(b"\n") + 1
-    try:
+    with suppress(Damaged):
         for line in _split(tail[:end]):
-            found.append(parse(line, LEDGER))
-    except Damaged:
-        pass
+            found.append((line, parse(line, LEDGER)))
     return found
 
 

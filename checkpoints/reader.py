@@ -1,9 +1,9 @@
 """Reading a session: without a lock, from a read-only folder, also while its owner writes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from checkpoints import events, files, ledger, lock, manifests, naming, note, objects, unfinished_round
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
@@ -17,6 +17,8 @@ from checkpoints.unfinished_round import UnfinishedRound
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Parts = TypeVar("Parts")
 
 
 class SessionReader:
@@ -101,17 +103,9 @@ class SessionReader:
 
     def records(self) -> list[Json]:
         """The ledger's records, in order of round; a torn last line is completed from its checkpoint."""
-        for attempt in range(3):
-            # Checkpoints first: the ledger read after them holds at least what they cover.
-            covering = self._readable_manifests()
-            try:
-                raw = ledger.read(self.folder, covering[-1] if covering else None)
-                text, tail = ledger.recover(raw, covering)
-                covered, later = ledger.records(text), ledger.whole_records(tail)
-                break
-            except Damaged as error:
-                if attempt == 2:
-                    raise Damaged(f"{self.folder}: {error}") from error
+        covered, later = self._of_ledger(
+            lambda text, tail: (ledger.records(text), ledger.whole_records(tail))
+        )
         for number, record in enumerate(covered, start=1):
             self.check_record(record, number)
         # What no checkpoint vouches for counts as far as it goes on: another program may have got a line in.
@@ -120,6 +114,30 @@ class SessionReader:
                 self.check_record(record, len(covered) + 1)
                 covered.append(record)
         return covered
+
+    def lines(self) -> list[bytes]:
+        """The same as the text of each, for who needs little of it: those a checkpoint vouches for are not decoded."""
+        covered, later = self._of_ledger(lambda text, tail: (ledger.lines(text), ledger.whole(tail)))
+        with suppress(Damaged):
+            for line, record in later:
+                self.check_record(record, len(covered) + 1)
+                covered.append(line)
+        return covered
+
+    def _of_ledger(self, use: Callable[[bytes, bytes], Parts]) -> Parts:
+        """`use` of the ledger that checkpoints vouch for and of what follows it."""
+        last = 3
+        for attempt in range(last + 1):
+            # Checkpoints first: the ledger read after them holds at least what they cover. The newest
+            # vouches for all of it unless something is damaged.
+            covering = self._readable_manifests(attempt == 0)
+            try:
+                raw = ledger.read(self.folder, covering[-1] if covering else None)
+                return use(*ledger.recover(raw, covering))
+            except Damaged as error:
+                if attempt == last:
+                    raise Damaged(f"{self.folder}: {error}") from error
+        raise AssertionError("unreachable")
 
     def check_record(self, record: Json, round: int | None = None) -> None:
         """Raise Damaged unless a record is a round's, and the given one's; a subclass may ask for more."""
@@ -166,9 +184,9 @@ class SessionReader:
                     return f"Round {older} is kept: fork the session there, or restore the file."
         return "No earlier checkpoint is kept; restore the file from a backup."
 
-    def _readable_manifests(self) -> list[Manifest]:
+    def _readable_manifests(self, newest: bool = False) -> list[Manifest]:
         found = []
-        for round in self.rounds():
+        for round in self.rounds()[-1 if newest else 0 :]:
             with suppress(FileNotFoundError, Damaged):
                 found.append(manifests.read(self.folder, round))
         return found

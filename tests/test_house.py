@@ -9,14 +9,15 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = [
     "checkpoints", "presets",
-    "simulator.errors", "simulator.sections", "simulator.nested", "simulator.own_files", "simulator.rng",
+    "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.own_files",
+    "simulator.rng",
     "simulator.tensors",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.reference", "simulator.idle",
     "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.own",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
-    "simulator.inspection", "simulator.analysis", "simulator.studies",
+    "simulator.inspection", "simulator.analysis", "simulator.figures", "simulator.studies",
     "simulator.export",
     "htfl_sim",
     "tui.common", "tui.app", "tui.cli",

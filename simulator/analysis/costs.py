@@ -1,17 +1,34 @@
 """What rounds cost, and what a target accuracy took."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
-from simulator.analysis.curves import Array, Curves
+from simulator.analysis.curves import Array
 
 Cost = Literal["rounds", "bytes", "FLOPs", "seconds"]
 COSTS: tuple[Cost, ...] = ("rounds", "bytes", "FLOPs", "seconds")
 
 
-def costs(curves: Curves, cost: Cost) -> Array:
+class Spent(Protocol):
+    """What `Curves` and `Totals` both have."""
+
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def mean(self) -> Array: ...
+    @property
+    def up_total(self) -> Array: ...
+    @property
+    def down_total(self) -> Array: ...
+    @property
+    def flops(self) -> Array: ...
+    @property
+    def seconds(self) -> Array: ...
+
+
+def costs(curves: Spent, cost: Cost) -> Array:
     """[n] what the run had cost after each round; bytes are those sent up and down."""
     match cost:
         case "rounds":
@@ -34,7 +51,7 @@ class Reached:
     seconds: float
 
 
-def reached(curves: Curves, target: float) -> Reached | None:
+def reached(curves: Spent, target: float) -> Reached | None:
     """What the mean accuracy took to first reach `target` (0…1); None if it has not."""
     round = first_at(curves.mean, target)
     if round is None:

@@ -1,10 +1,17 @@
 """The finished rounds of a session: its records, and what takes a pass over all of them to know."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
+from simulator.analysis import totals
 from simulator.analysis.curves import Curves, CurvesBuilder, Record
 from simulator.analysis.similarity import Measured
+from simulator.analysis.totals import Totals
+from simulator.analysis.well_formed import well_formed
+from simulator.sessions.schema import legible
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,12 +26,54 @@ class Ledger:
     measured: tuple[Measured, ...]
     """CKA where it was measured, in order of round."""
 
+    @cached_property
+    def totals(self) -> Totals:
+        """What a round has one number of."""
+        return totals.of_records(self.records)
+
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Ledger":
         """Of the records of rounds 1, 2, …; raises like `LedgerBuilder.extend`."""
         builder = LedgerBuilder()
         builder.extend(records)
         return builder.ledger()
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """A ledger as text, decoded when more than its totals is asked for; then like `Ledger`.
+
+    What it is asked for raises Damaged where the text is no session's.
+    """
+
+    folder: Path
+    lines: tuple[bytes, ...]
+
+    @cached_property
+    def totals(self) -> Totals:
+        with well_formed(self.folder):
+            return totals.of_lines(self.lines)
+
+    @cached_property
+    def _whole(self) -> Ledger:
+        with well_formed(self.folder):
+            return Ledger.of(legible([json.loads(line) for line in self.lines]))
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        return self._whole.records
+
+    @property
+    def curves(self) -> Curves:
+        return self._whole.curves
+
+    @property
+    def methods(self) -> tuple[tuple[int, str], ...]:
+        return self._whole.methods
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        return self._whole.measured
 
 
 class LedgerBuilder:

@@ -6,8 +6,9 @@ from typing import Any
 
 from checkpoints import Command, name_of
 from simulator.analysis.curves import Curves, Record
-from simulator.analysis.ledger import Ledger
+from simulator.analysis.ledger import Ledger, Lines
 from simulator.analysis.static_names import assigned
+from simulator.analysis.totals import Totals
 
 LIVE = ("running", "pausing", "paused", "stopping")
 """The states in which a process owns the session."""
@@ -25,7 +26,7 @@ class Run:
     """The newest checkpoint's: what was in force from which round on."""
     config: dict[str, Any] = field(default_factory=dict)
     """The settings in force after the last checkpoint."""
-    ledger: Ledger = NOTHING
+    ledger: Ledger | Lines = NOTHING
     events: tuple[dict[str, Any], ...] = ()
     event_faults: tuple[str, ...] = ()
     """What of the events cannot be read, as sentences."""
@@ -59,6 +60,11 @@ class Run:
     def curves(self) -> Curves:
         """The same as arrays."""
         return self.ledger.curves
+
+    @property
+    def totals(self) -> Totals:
+        """What a round has one number of."""
+        return self.ledger.totals
 
     @property
     def round(self) -> int:

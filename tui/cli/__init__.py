@@ -12,12 +12,14 @@ import typer
 
 from tui.cli import (
     catalog,
+    compare,
     data,
     details,
     doctor,
     export,
     fork,
     listing,
+    plot,
     removal,
     resume,
     run,
@@ -66,6 +68,8 @@ def root(
       htfl-sim sweep STUDY --over seed=0..2   a session for every point of a study
       htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   what came out of it
+      htfl-sim compare t3 --by method      several sessions as one table
+      htfl-sim plot accuracy t3 --out a.pdf   a figure of them
       htfl-sim doctor                      what this machine offers
     """
 
@@ -84,6 +88,7 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
         upkeep.prune,
         removal.rm,
     ],
+    "Results": [compare.compare, plot.plot],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets, settings.config],
 }
 for _panel, _commands in _PANELS.items():

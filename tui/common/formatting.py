@@ -1,17 +1,26 @@
-"""How numbers, times and texts are written, on the command line and in the app.
+"""How texts are written on the command line and in the app; numbers and times are as everywhere (`simulator.units`)."""
 
-An accuracy is a percentage with one decimal, 84.7 %; a size is in powers of 1,024, 119.8 KiB, as the papers' KB are; a
-count of operations or parameters is in powers of 1,000, 1.2M. What there is not is a dash.
-"""
-
-import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from textwrap import wrap
 
-NONE = "–"
-SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+from simulator.units import NONE, amount, duration, number, percent, points, size, size_unit
+
+__all__ = [
+    "NONE",
+    "amount",
+    "branches",
+    "course",
+    "duration",
+    "number",
+    "percent",
+    "points",
+    "printable",
+    "size",
+    "size_unit",
+    "spelled",
+    "wrapped",
+]
 
 _PLAIN = str.maketrans(
     {
@@ -43,65 +52,6 @@ _PLAIN = str.maketrans(
         "’": "'",
     }
 )
-
-
-def percent(share: float | None) -> str:
-    """An accuracy, or another share of one, as 84.7 %."""
-    return NONE if share is None or math.isnan(share) else f"{100 * share:.1f} %"
-
-
-def points(difference: float | None) -> str:
-    """A difference of accuracies in percentage points, with its sign: +1.2; 0.0 without one."""
-    if difference is None or math.isnan(difference):
-        return NONE
-    rounded = round(100 * difference, 1)
-    return f"{rounded:+.1f}" if rounded else "0.0"
-
-
-def size(count: float | None) -> str:
-    """Bytes as 119.8 KiB."""
-    if count is None or math.isnan(count):
-        return NONE
-    unit, bytes = size_unit(count)
-    return f"{count / bytes:.0f} {unit}" if unit == "B" else f"{count / bytes:.1f} {unit}"
-
-
-def size_unit(count: float) -> tuple[str, int]:
-    """The unit in which so many bytes are written, and its bytes."""
-    power = 0
-    while abs(count) >= 1023.95 * 1024**power and power < len(SIZES) - 1:  # which would be written as 1024.0
-        power += 1
-    return SIZES[power], 1024**power
-
-
-def amount(count: float | None) -> str:
-    """Operations or parameters in at most six characters: 512, 98.3k, 1.2M, 300G."""
-    if count is None or math.isnan(count):
-        return NONE
-    if abs(count) < 999.5:
-        return f"{count:.0f}"
-    unit, suffix = next((one for one in SUFFIXES if abs(count) >= one[0] * 0.9995), SUFFIXES[-1])
-    shown = count / unit
-    return f"{shown:.1f}{suffix}" if abs(shown) < 99.95 else f"{shown:.0f}{suffix}"
-
-
-def number(value: float | None, places: int = 3) -> str:
-    """A loss, a CKA: with so many decimals."""
-    return NONE if value is None or math.isnan(value) else f"{value:.{places}f}"
-
-
-def duration(seconds: float | None) -> str:
-    """A length of time, to two units at most: '40 s', '3 min', '2 h 05 min', '3 d 4 h'."""
-    if seconds is None or math.isnan(seconds):
-        return NONE
-    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if minutes < 60:
-        return f"{minutes:.0f} min"
-    if hours < 24:
-        return f"{int(hours)} h {int(minutes) % 60:02d} min"
-    return f"{int(days)} d {int(hours) % 24} h"
 
 
 def course(methods: Iterable[tuple[int, str]]) -> str:

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from simulator.figures.palette import contrast, luminance
 from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import REVERSE
-from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, contrast, luminance, text_on
+from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
 from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
 from tui.app.charts.heatmap import HeatFigure, cell_text, draw_heatmap, levels_of
 from tui.app.charts.order import cluster_order

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.units import SUFFIXES
 from tui.app.charts.canvas import Array
-from tui.common.formatting import SUFFIXES
 
 
 @dataclass(frozen=True)

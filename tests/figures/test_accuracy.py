@@ -1,0 +1,127 @@
+"""Accuracy figures: what is drawn equals numbers derived by hand."""
+
+import pytest
+from matplotlib.figure import Figure
+
+from simulator.analysis.run import Run
+from simulator.errors import ConfigError
+from simulator.figures import accuracy
+from simulator.figures.grouped import scaled
+from tests.analysis.runs import of, record, run
+
+approx = pytest.approx
+
+
+def plot(figure: Figure):  # type: ignore[no-untyped-def]
+    return figure.axes[0]
+
+
+def texts(figure: Figure) -> list[str]:
+    legend = plot(figure).get_legend()
+    return [] if legend is None else [each.get_text() for each in legend.get_texts()]
+
+
+TWO_SEEDS = [
+    run("a0", [0.1, 0.3, 0.5], 0),
+    run("a1", [0.3, 0.5, 0.9], 1),
+    run("b0", [0.2, 0.4, 0.6], 0, "fedgh"),
+]
+
+
+def test_a_line_is_the_mean_over_seeds_and_a_band_one_sample_standard_deviation() -> None:
+    figure = accuracy.over(TWO_SEEDS, by="method")
+    first, second = plot(figure).lines
+    assert first.get_xdata().tolist() == [1, 2, 3]
+    assert first.get_ydata().tolist() == [approx(20), approx(40), approx(70)]
+    assert second.get_ydata().tolist() == [approx(20), approx(40), approx(60)]
+    (band,) = plot(figure).collections  # of the two seeds; a single session has none
+    corners = band.get_paths()[0].vertices
+    # of 0.5 and 0.9: mean 0.7, std √(2 · 0.2²) = 0.282843
+    assert max(y for x, y in corners if x == 3) == approx(98.2843, abs=1e-4)
+    assert min(y for x, y in corners if x == 3) == approx(41.7157, abs=1e-4)
+    assert texts(figure) == ["fedlora", "fedgh"]
+
+
+@pytest.mark.parametrize(
+    ("x", "values", "label"),
+    [
+        ("bytes", [150, 300, 450], "traffic, B"),
+        ("FLOPs", [7, 14, 21], "computation, FLOPs"),
+        ("seconds", [2, 4, 6], "time, s"),
+    ],
+)
+def test_a_line_can_be_drawn_over_what_rounds_cost(x: str, values: list[float], label: str) -> None:
+    figure = accuracy.over([run("a", [0.1, 0.3, 0.5])], x=x)  # type: ignore[arg-type]
+    assert plot(figure).lines[0].get_xdata().tolist() == values
+    assert plot(figure).get_xlabel() == label
+
+
+def test_large_costs_are_drawn_in_large_units() -> None:
+    assert scaled("bytes", 5 * 1024**3) == ("traffic, GiB", 1024**3)
+    assert scaled("FLOPs", 3e13) == ("computation, 10¹² FLOPs", 1e12)
+    assert scaled("seconds", 7200) == ("time, h", 3600)
+    assert scaled("seconds", 119) == ("time, s", 1)
+
+
+def test_seeds_of_different_length_are_drawn_as_far_as_all_go_and_gaps_are_left_out() -> None:
+    figure = accuracy.over([run("a", [0.1, None, 0.5, 0.7], 0), run("b", [0.3, 0.4, 0.9], 1)], by="method")
+    assert plot(figure).lines[0].get_xdata().tolist() == [1, 3]
+
+
+def test_every_line_differs_in_colour_and_in_dashes_or_mark() -> None:
+    runs = [run(str(each), [0.1, 0.2]) for each in range(8)]
+    drawn = plot(accuracy.over(runs, by="session")).lines
+    assert len({line.get_color() for line in drawn}) == 8
+    assert len({(str(line.get_linestyle()), line.get_marker()) for line in drawn}) == 8
+
+
+def test_more_than_four_lines_have_their_legend_above_the_plot() -> None:
+    figure = accuracy.over([run(str(each), [0.1]) for each in range(5)], by="session")
+    assert plot(figure).get_legend() is None
+    assert [each.get_text() for each in figure.legends[0].get_texts()] == ["0", "1", "2", "3", "4"]
+
+
+def test_a_box_spans_the_quartiles_of_all_clients_and_seeds_and_its_diamond_is_their_mean() -> None:
+    def session(name: str, seed: int, clients: list[float | None]) -> Run:
+        return of(name, [record(1, 0.1, clients=[0.0] * len(clients)), record(2, 0.5, clients=clients)], seed)
+
+    figure = accuracy.boxes(
+        [session("a", 0, [0.1, 0.2, 0.3]), session("b", 1, [0.4, 1.0, None])], by="method"
+    )
+    # 10, 20, 30, 40, 100: quartiles 20 and 40, median 30, mean 40
+    box = plot(figure).patches[0].get_path().vertices
+    assert (box[:, 1].min(), box[:, 1].max()) == (approx(20), approx(40))
+    drawn = [line.get_ydata().tolist() for line in plot(figure).lines]
+    assert [approx(30), approx(30)] in drawn and [approx(40)] in drawn
+    assert [each.get_text() for each in plot(figure).get_xticklabels()] == ["fedlora"]
+    first = accuracy.boxes([session("a", 0, [0.1, 0.2, 0.3])], round=1)
+    assert [0.0] in [line.get_ydata().tolist() for line in plot(first).lines]
+
+
+def test_a_disc_lies_at_its_traffic_and_best_accuracy_with_an_area_that_grows_with_computation() -> None:
+    runs = [run("a", [0.1, 0.6, 0.5]), run("b", [0.9, 0.2], method="fedgh")]
+    figure = accuracy.tradeoff(runs, by="method")
+    first, second = plot(figure).collections
+    assert first.get_offsets().tolist() == [[300, approx(60)]]  # best in round 2
+    assert second.get_offsets().tolist() == [[150, approx(90)]]
+    assert (first.get_sizes()[0] - 30) == approx(2 * (second.get_sizes()[0] - 30))  # 14 operations and 7
+    assert [each.get_text() for each in plot(figure).texts] == ["fedlora", "fedgh"]
+    reached = accuracy.tradeoff(runs, by="method", target=0.55)
+    assert reached.axes[0].collections[0].get_offsets().tolist() == [[300, approx(60)]]
+
+
+@pytest.mark.parametrize("draw", [accuracy.over, accuracy.boxes, accuracy.tradeoff])
+def test_sessions_without_an_accuracy_are_refused(draw) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ConfigError, match="run them further"):
+        draw([run("a", [None])])
+    with pytest.raises(ConfigError, match="at least one session"):
+        draw([])
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'method'"):
+        accuracy.over(TWO_SEEDS, by="metod")
+    with pytest.raises(ConfigError, match="a0 has no round 9; it has 3"):
+        accuracy.boxes(TWO_SEEDS, round=9)
+    with pytest.raises(ConfigError, match="reached the target"):
+        accuracy.tradeoff(TWO_SEEDS, target=0.99)

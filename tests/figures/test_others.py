@@ -1,0 +1,222 @@
+"""Losses, coefficients, similarity, sensitivity, partition and the plane: what is drawn is what the ledgers say."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from simulator.analysis.run import Run
+from simulator.errors import ConfigError
+from simulator.figures import losses, sensitivity, similarity, style
+from simulator.figures.coefficients import coefficients
+from simulator.figures.embedding import embedding, look
+from simulator.figures.partition import partition
+from tests.analysis.runs import chosen, of, record, run
+
+approx = pytest.approx
+
+
+def session(name: str, first: list[float], method: str = "fedlora", **metrics: list[float]) -> Run:
+    """Rounds with these mean losses of the first phase and these numbers of the method's own."""
+    records = [
+        record(
+            round,
+            0.5,
+            loss={"mean": value, "per_client": [value]},
+            method_metrics={name: values[round - 1] for name, values in metrics.items()},
+        )
+        for round, value in enumerate(first, 1)
+    ]
+    return of(name, records, method=method)
+
+
+def titles(figure: Figure) -> list[str]:
+    return [plot.get_title() for plot in figure.axes if plot.get_visible()]
+
+
+def test_every_phase_has_a_plot_with_the_methods_that_have_it() -> None:
+    runs = [session("a", [2, 1], adapter_loss=[4, 3]), session("b", [3, 2], "standalone")]
+    figure = losses.losses(runs, by="method")
+    assert titles(figure) == ["first phase", "adapter"]
+    first, adapter = figure.axes[:2]
+    assert [line.get_ydata().tolist() for line in first.lines] == [[2, 1], [3, 2]]
+    assert [line.get_ydata().tolist() for line in adapter.lines] == [[4, 3]]
+    assert first.lines[0].get_color() == adapter.lines[0].get_color()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedlora", "standalone"]
+
+
+def test_metrics_are_the_methods_own_numbers_losses_apart() -> None:
+    runs = [session("a", [2, 1], adapter_loss=[4, 3], guided=[7, 9], norm=[0.5, 0.25])]
+    assert titles(losses.metrics(runs)) == ["guided", "norm"]
+    figure = losses.metrics(runs, names=["norm"], x="bytes")
+    assert figure.axes[0].lines[0].get_xydata().tolist() == [[150, 0.5], [300, 0.25]]
+
+
+def test_a_metric_that_is_not_there_is_refused_with_those_that_are() -> None:
+    runs = [session("a", [2], norm=[0.5])]
+    with pytest.raises(
+        ConfigError, match=r"no session here has a metric 'nrm'\. Did you mean 'norm'\? There are: norm"
+    ):
+        losses.metrics(runs, names=["nrm"])
+    with pytest.raises(ConfigError, match="no numbers"):
+        losses.metrics([session("a", [2])])
+    with pytest.raises(ConfigError, match="13 metrics do not fit"):
+        losses.metrics([session("a", [2], **{f"m{each}": [1.0] for each in range(13)})])
+
+
+def test_theta_and_beta_are_drawn_by_layer_and_round_as_the_mean_over_sessions() -> None:
+    def inco(name: str, theta: float) -> Run:
+        metrics = {
+            "theta/conv1.weight": [theta, 1.0],
+            "theta/conv2.weight": [0.5, 0.5],
+            "beta/conv1.weight": [3.0, 3.0],
+        }
+        return session(name, [1, 1], "inco_avg", **metrics, **{"beta/conv2.weight": [4.0, -4.0]})
+
+    figure = coefficients([inco("a", 0.1), inco("b", 0.3)], by="method")
+    theta, beta = figure.axes[:2]
+    assert theta.images[0].get_array().tolist() == [[approx(0.2), 1.0], [0.5, 0.5]]
+    assert beta.images[0].get_array().tolist() == [[3.0, 3.0], [4.0, -4.0]]
+    assert beta.images[0].get_clim() == (-4, 4)
+    assert titles(figure)[:2] == ["θ, inco_avg", "β, inco_avg"]
+    assert [text.get_text() for text in theta.get_yticklabels()] == ["conv1", "conv2"]
+    with pytest.raises(ConfigError, match="InCo Aggregation"):
+        coefficients([session("a", [1])])
+
+
+def measured(name: str, *rounds: tuple[int, float, float], seed: int = 0) -> Run:
+    """CKA of two clients after these rounds: of a shallow and of a deep layer."""
+    at = {round: (shallow, deep) for round, shallow, deep in rounds}
+    records = []
+    for round in range(1, max(at) + 1):
+        shallow, deep = at.get(round, (0.0, 0.0))
+        matrices = {"conv": [[1.0, shallow], [shallow, 1.0]], "fc": [[1.0, None], [None, 1.0]]}
+        cka = {"order": ["conv", "fc"], "layers": {"conv": shallow, "fc": deep}, "matrix": matrices}
+        records.append(record(round, 0.5, clients=[0.5, 0.5], cka=cka if round in at else None))
+    return of(name, records, seed)
+
+
+def test_cka_matrices_are_those_of_the_last_measurement_up_to_a_round() -> None:
+    one = measured("a", (2, 0.25, 0.5), (4, 0.75, 0.5))
+    figure = similarity.matrices(one)
+    assert titles(figure)[:2] == ["conv", "fc"]
+    assert figure.axes[0].images[0].get_array().tolist() == [[1, 0.75], [0.75, 1]]
+    assert np.isnan(np.ma.filled(figure.axes[1].images[0].get_array(), np.nan)).tolist() == [
+        [False, True],
+        [True, False],
+    ]
+    earlier = similarity.matrices(one, round=3, layers=["conv"])
+    assert titles(earlier)[:1] == ["conv"]
+    assert earlier.axes[0].images[0].get_array()[0].tolist() == [1, 0.25]
+    assert earlier.get_supxlabel() == "client (round 2)"
+
+
+def test_cka_curves_are_means_over_seeds_by_round_and_by_layer() -> None:
+    runs = [measured("a", (2, 0.2, 0.4), (4, 0.6, 0.8)), measured("b", (2, 0.4, 0.4), (4, 0.8, 0.4), seed=1)]
+    by_round, by_layer = similarity.curves(runs, by="method").axes
+    assert [line.get_label() for line in by_round.lines] == ["conv", "fc"]
+    assert by_round.lines[0].get_xydata().tolist() == [[2, approx(0.3)], [4, approx(0.7)]]
+    assert by_layer.lines[0].get_ydata().tolist() == [approx(0.7), approx(0.6)]
+    assert by_layer.lines[0].get_label() == "fedlora, round 4"
+
+
+def test_cka_that_was_not_measured_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"a has no CKA in its ledger; run with --set cka\.every"):
+        similarity.matrices(run("a", [0.5]))
+    with pytest.raises(ConfigError, match="a has no CKA"):
+        similarity.curves([run("a", [0.5])])
+    with pytest.raises(ConfigError, match=r"no layer 'convv' was measured\. Did you mean 'conv'"):
+        similarity.matrices(measured("a", (1, 0.5, 0.5)), layers=["convv"])
+
+
+GRID = [
+    run(f"mu{mu}-h{hidden}-s{seed}", [0.1, 0.4 + mu / 10 + hidden / 100 + seed / 10], seed,
+        method_settings={"mu": mu, "hidden": hidden})
+    for mu in (2, 1) for hidden in (10, 20) for seed in (0, 1)
+]  # fmt: skip
+
+
+def test_a_sensitivity_curve_is_the_mean_over_seeds_at_each_value_with_its_standard_deviation() -> None:
+    figure = sensitivity.curve(GRID, axis="method.mu", by="method.hidden")
+    containers = figure.axes[0].containers
+    assert [each.get_label() for each in containers] == ["hidden 10", "hidden 20"]
+    line, _, (bars,) = containers[0]
+    # hidden 10: 0.4 + 0.1 + 0.1 + {0, 0.1} at μ = 1, a tenth more at 2; std √(2 · 0.05²)
+    assert line.get_xydata().tolist() == [[1, approx(65)], [2, approx(75)]]
+    low, high = bars.get_segments()[0][:, 1]
+    assert (high - low) / 2 == approx(100 * 0.05 * 2**0.5)
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom < low and high < top
+
+
+def test_words_on_an_axis_are_drawn_one_after_the_other() -> None:
+    runs = [run("a", [0.1], method="fedgh"), run("b", [0.3], method="standalone")]
+    figure = sensitivity.curve(runs, axis="method")
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["fedgh", "standalone"]
+
+
+def test_a_heatmap_has_the_mean_over_seeds_for_every_pair_of_values() -> None:
+    figure = sensitivity.heatmap(GRID, axes=("method.mu", "method.hidden"))
+    plot = figure.axes[0]
+    assert np.allclose(plot.images[0].get_array(), [[65, 75], [75, 85]])
+    assert [text.get_text() for text in plot.texts] == ["65.0", "75.0", "75.0", "85.0"]
+    assert [text.get_text() for text in plot.get_yticklabels()] == ["1", "2"]
+
+
+def test_sensitivity_can_be_of_the_accuracy_selected_on_eval() -> None:
+    runs = [chosen(f"mu{mu}", [(0.5, 0.9), (0.8, 0.1)], method_settings={"mu": mu}) for mu in (1, 2)]
+    figure = sensitivity.curve(runs, axis="method.mu", select="eval")
+    assert figure.axes[0].containers[0][0].get_ydata().tolist() == [50, 50]
+    with pytest.raises(ConfigError, match="not measured on eval: mu2-h10-s0"):
+        sensitivity.curve(GRID, axis="method.mu", select="eval")
+
+
+def test_an_axis_with_one_value_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'rounds' has one value"):
+        sensitivity.curve(GRID, axis="rounds")
+    with pytest.raises(ConfigError, match="have one value each"):
+        sensitivity.heatmap(GRID, axes=("rounds", "method"))
+    with pytest.raises(ConfigError, match=r"Did you mean 'method\.mu'"):
+        sensitivity.curve(GRID, axis="mu")
+
+
+def test_a_bubble_stands_where_a_client_has_a_class_with_an_area_as_its_samples() -> None:
+    figure = partition(np.array([[4, 0], [1, 2]]), ["cat", "dog"])
+    (bubbles,) = figure.axes[0].collections
+    assert bubbles.get_offsets().tolist() == [[0, 0], [1, 0], [1, 1]]
+    sizes = bubbles.get_sizes()
+    assert (sizes[0] / sizes[1], sizes[0] / sizes[2]) == (approx(4), approx(2))
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["cat", "dog"]
+    with pytest.raises(ConfigError, match="no samples"):
+        partition(np.zeros((2, 2), int), ["cat", "dog"])
+
+
+def test_the_plane_is_drawn_by_class_and_by_client_with_anchors_in_both() -> None:
+    points, labels, clients = np.array([[0.0, 1], [2, 3], [4, 5]]), np.array([0, 1, 0]), np.array([0, 0, 1])
+    figure = embedding(
+        points, labels, clients, ["cat", "dog"], np.array([[9.0, 9]]), np.array([1]), "prototype"
+    )
+    by_class, by_client = figure.axes
+    assert [each.get_offsets().tolist() for each in by_class.collections] == [
+        [[0, 1], [4, 5]],
+        [[2, 3]],
+        [[9, 9]],
+    ]
+    assert [each.get_offsets().tolist() for each in by_client.collections] == [
+        [[0, 1], [2, 3]],
+        [[4, 5]],
+        [[9, 9]],
+    ]
+    assert [text.get_text() for text in by_class.get_legend().get_texts()] == ["cat", "dog", "prototype"]
+    colours = [each.get_facecolor()[0].tolist() for each in by_class.collections]
+    assert colours[2] == colours[1] != colours[0]
+
+
+def test_ten_classes_look_different() -> None:
+    assert len({look(place, 10) for place in range(10)}) == 10
+    assert len({look(place, 100) for place in range(100)}) == 100
+
+
+def test_series_have_three_to_one_contrast_on_white() -> None:
+    from simulator.figures.palette import contrast
+
+    assert all(contrast(int(style.colour(place)[1:], 16), 0xFFFFFF) >= 3 for place in range(8))

@@ -1,0 +1,82 @@
+"""Representations of a kept checkpoint: what the clients' own heads read, and what the server holds of each class."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import simulator
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.inspection import representations
+from simulator.sessions.reader import SessionReader
+from simulator.tensors import part
+
+
+def session(folder: Path, method: str, group: str | list[str] = "tiny", **more: object) -> Path:
+    raw = {
+        "rounds": 2,
+        "method": {"name": method, **more},
+        "data": {"dataset": "digits", "limit": 200, "partition": "iid"},
+        "federation": {"clients": 4, "group": group},
+        "runtime": {"device": "cpu", "workers": 1},
+    }
+    with simulator.Session.create(Config.read(raw), folder, folder.parent / "data") as made:
+        made.run()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fedproto(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return session(tmp_path_factory.mktemp("proto") / "s", "fedproto")
+
+
+def test_what_the_head_makes_of_the_features_is_the_recorded_accuracy(tmp_path: Path) -> None:
+    folder = session(tmp_path / "s", "standalone")
+    found = representations.of_checkpoint(folder, tmp_path / "data", images=1000)
+    reader = SessionReader(folder)
+    recorded = reader.records()[-1]["accuracy"]["per_client"]
+    assert found.round == 2
+    for client, accuracy in enumerate(recorded):
+        model = part(reader.load(2, f"client/{client}"), "model")
+        own = found.clients == client
+        scores = found.features[own] @ model["head.weight"].numpy().T + model["head.bias"].numpy()
+        assert np.mean(scores.argmax(1) == found.labels[own]) == pytest.approx(accuracy)
+
+
+def test_prototypes_come_with_the_classes_somebody_has_sent(fedproto: Path) -> None:
+    found = representations.of_checkpoint(fedproto, fedproto.parent / "data", images=3)
+    server = SessionReader(fedproto).load(2, "server")
+    known = server["prototypes/known"] > 0
+    assert found.anchor_kind == "prototype"
+    assert found.anchor_labels.tolist() == torch.arange(10)[known].tolist()
+    assert np.array_equal(found.anchors, server["prototypes/mean"][known].numpy())
+    assert np.bincount(found.clients).tolist() == [3, 3, 3, 3]
+
+
+def test_the_plane_is_the_same_each_time(fedproto: Path) -> None:
+    found = representations.of_checkpoint(fedproto, fedproto.parent / "data", images=3)
+    points, anchors = found.in_the_plane()
+    again, _ = found.in_the_plane()
+    assert points.shape == (12, 2) and anchors.shape == (len(found.anchors), 2)
+    assert np.array_equal(points, again)
+
+
+def test_guiding_vectors_are_anchors_only_where_they_are_features(tmp_path: Path) -> None:
+    features = representations.of_checkpoint(session(tmp_path / "f", "fedl2g_f"), tmp_path / "data", images=2)
+    assert (features.anchor_kind, len(features.anchors)) == ("guiding vector", 10)
+    logits = representations.of_checkpoint(session(tmp_path / "l", "fedl2g_l"), tmp_path / "data", images=2)
+    assert (logits.anchor_kind, len(logits.anchors)) == ("", 0)
+
+
+def test_features_of_different_width_have_no_common_plane(tmp_path: Path) -> None:
+    folder = session(tmp_path / "s", "standalone", ["tiny_mlp", "cnn5"])
+    with pytest.raises(ConfigError, match="differ in width"):
+        representations.of_checkpoint(folder, tmp_path / "data")
+
+
+def test_class_counts_are_those_of_the_partition(fedproto: Path) -> None:
+    counts, classes = representations.class_counts(fedproto, fedproto.parent / "data")
+    assert counts.shape == (4, 10) and len(classes) == 10
+    assert 150 <= counts.sum() <= 160  # eight tenths of 200
