@@ -111,14 +111,16 @@ class SessionReader:
 
     def _of_ledger(self, use: Callable[[bytes, bytes], list[Part]]) -> list[Part]:
         """`use` of the ledger that checkpoints vouch for and of what follows it."""
-        for attempt in range(3):
-            # Checkpoints first: the ledger read after them holds at least what they cover.
-            covering = self._readable_manifests()
+        last = 3
+        for attempt in range(last + 1):
+            # Checkpoints first: the ledger read after them holds at least what they cover. The newest
+            # vouches for all of it unless something is damaged.
+            covering = self._readable_manifests(attempt == 0)
             try:
                 raw = ledger.read(self.folder, covering[-1] if covering else None)
                 return use(*ledger.recover(raw, covering))
             except Damaged as error:
-                if attempt == 2:
+                if attempt == last:
                     raise Damaged(f"{self.folder}: {error}") from error
         raise AssertionError("unreachable")
 
@@ -161,9 +163,9 @@ class SessionReader:
                     return f"Round {older} is kept: fork the session there, or restore the file."
         return "No earlier checkpoint is kept; restore the file from a backup."
 
-    def _readable_manifests(self) -> list[Manifest]:
+    def _readable_manifests(self, newest: bool = False) -> list[Manifest]:
         found = []
-        for round in self.rounds():
+        for round in self.rounds()[-1 if newest else 0 :]:
             with suppress(FileNotFoundError, Damaged):
                 found.append(manifests.read(self.folder, round))
         return found

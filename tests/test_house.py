@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = [
     "checkpoints", "presets",
-    "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.rng", "simulator.tensors",
+    "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.rng",
+    "simulator.tensors",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",

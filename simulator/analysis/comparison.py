@@ -92,7 +92,7 @@ def table(
     if target is not None and not 0 <= target <= 1:
         raise ConfigError(f"the target is an accuracy from 0 to 1, as 0.9; it is {target:g}.")
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
-    notes = _of_data(runs, wanted)
+    notes = _of_data(runs, wanted) + _unfinished(runs)
     found: dict[Key, tuple[str, list[Outcome]]] = {}
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select) for run in group]
@@ -242,6 +242,15 @@ def _of_data(runs: Sequence[Run], by: Sequence[str]) -> list[str]:
             "Sessions of one seed and the same data settings have different images or another partition."
         )
     return notes
+
+
+def _unfinished(runs: Sequence[Run]) -> list[str]:
+    left = [
+        f"{run.name} ({run.totals.rounds} of {run.rounds} rounds)"
+        for run in runs
+        if run.totals.rounds < run.rounds
+    ]
+    return [f"Not finished: {', '.join(left)}."] if left else []
 
 
 _DATA = (

@@ -153,7 +153,7 @@ def _columns(table: Table) -> list[Column]:
 def _remarks(table: Table) -> list[str]:
     """What stands above the table: its own notes, and how a printed value's experiment was another one."""
     other = dict.fromkeys(
-        f"{row.label}: the paper's ({each.place}) had {'; '.join(each.details)}."
+        f"{row.label} is not what was printed ({each.place}): {', '.join(each.details)}."
         for row in table.rows
         for each in row.paper[:1]
         if each.details

@@ -5,7 +5,6 @@ is spelled in one way only (sorted keys, no spaces), so these are found in its t
 """
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,17 +13,16 @@ import numpy as np
 from simulator.analysis.curves import Array, Record
 
 _PLACES = (
-    (b'{"accuracy":{', b'"mean":'),
-    (b"", b'"min":'),
-    (b"", b'"weighted":'),
-    (b'"bytes":{', b'"down_total":'),
-    (b"", b'"up_total":'),
-    (b'"flops":{', b'"total":'),
-    (b'"timing":{', b'"seconds":'),
+    (b'{"accuracy":{', b'"mean":', b","),
+    (b"", b'"min":', b","),
+    (b"", b'"weighted":', b"}"),
+    (b'"bytes":{', b'"down_total":', b","),
+    (b"", b'"up_total":', b"}"),
+    (b'"flops":{', b'"total":', b"}"),
+    (b'"timing":{', b'"seconds":', b","),
 )
-"""In the order in which a line, and `Totals`, has them: the section, where it is another one, and the key."""
+"""In the order in which a line, and `Totals`, has them: the section, where it is another one, the key, what ends it."""
 _EVAL = b'"evaluation":{"eval":{"accuracy":{'
-_VALUE = re.compile(rb"[^,}]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,19 +65,19 @@ def _of_line(line: bytes) -> list[float] | None:
     """A line's numbers in the order of `Totals`; None where one is not in its place."""
     row: list[float] = []
     at = 0
-    for section, key in _PLACES:
-        at = line.find(section, at)
-        at = line.find(key, at) + len(key) if at >= 0 else -1
-        value = _VALUE.match(line, at) if at >= len(key) else None
-        if value is None:
-            return None
-        row.append(_parsed(value[0]))
-    at = line.find(_EVAL)
-    if at < 0:
-        return [*row, np.nan]
-    key = b'"mean":'
-    value = _VALUE.match(line, line.index(key, at) + len(key))
-    return [*row, _parsed(value[0])] if value else None
+    try:
+        for section, key, end in _PLACES:
+            at = line.index(key, line.index(section, at) if section else at) + len(key)
+            row.append(_parsed(line[at : line.index(end, at)]))
+        at = line.find(_EVAL)
+        if at < 0:
+            row.append(np.nan)
+        else:
+            at = line.index(b'"mean":', at) + 7
+            row.append(_parsed(line[at : line.index(b",", at)]))
+    except ValueError:
+        return None
+    return row
 
 
 def _of_record(record: Record) -> list[float]:

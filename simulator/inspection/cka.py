@@ -1,6 +1,7 @@
 """CKA between the clients of a session, after the fact: from the models in a kept checkpoint."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,26 +46,46 @@ def of_checkpoint(
     clients that have never taken part. `device` and `workers` replace the recorded ones. Raises SessionUnreadable
     (round not kept, damaged), ConfigError (no such layer), DataError, or SessionError (other data, no plugin).
     """
+    found = opened(folder, data_dir, round, model, {"device": device, "workers": workers})
+    data, federation, *_ = found.built
+    chosen = similarity.common_layers(federation, layers)
+    if found.model == "local" and not untrained:
+        chosen = similarity.among(chosen, trained(found.session.records()[: found.round]))
+    probe = similarity.probe(data, found.config.seed, images)
+    runtime = found.config.runtime
+    runner = runners.get(runtime.runner)(found.context, runtime)
+    try:
+        measured = similarity.measure(found.context, runner.each, found.tensors, chosen, probe, debiased)
+        return {"round": found.round} | measured
+    finally:
+        runner.close()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session's parts as they were after a kept round; `tensors` gives a client's model."""
+
+    session: SessionReader
+    round: int
+    config: Config
+    built: Built
+    context: TrainingContext
+    model: Model
+    tensors: Callable[[int], Tensors]
+
+
+def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None, runtime: Raw) -> Opened:
+    """A session after a kept round (None: the newest), to look at its clients' models. Raises like `of_checkpoint`."""
     session = SessionReader(folder)
     manifest = session.manifest(round)
     raw = settings_in_force(session.document, manifest.history)
     compared = model or _compared(folder, raw, manifest.history)
-    config = _config(session, raw, compared, {"device": device, "workers": workers})
+    config = _config(session, raw, compared, runtime)
     built = build(config, data_dir)
     check_data(session, config, built)
-    data, federation, *_ = built
-    chosen = similarity.common_layers(federation, layers)
-    if compared == "local" and not untrained:
-        chosen = similarity.among(chosen, trained(session.records()[: manifest.round]))
-    probe = similarity.probe(data, config.seed, images)
-    context = TrainingContext(federation, data, FlopCache())
+    context = TrainingContext(built.federation, built.data, FlopCache())
     tensors = {"local": _local, "aggregated": _aggregated}[compared](session, built, context, manifest.round)
-    runner = runners.get(config.runtime.runner)(context, config.runtime)
-    try:
-        measured = similarity.measure(context, runner.each, tensors, chosen, probe, debiased)
-        return {"round": manifest.round} | measured
-    finally:
-        runner.close()
+    return Opened(session, manifest.round, config, built, context, compared, tensors)
 
 
 def _compared(folder: Path, raw: Raw, history: Sequence[Raw]) -> Model:

@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from tui.cli import catalog, compare, data, details, doctor, fork, listing, resume, run, steer, tui, upkeep
+from tui.cli import (
+    catalog,
+    compare,
+    data,
+    details,
+    doctor,
+    fork,
+    listing,
+    plot,
+    resume,
+    run,
+    steer,
+    tui,
+    upkeep,
+)
 from tui.common import errors
 
 app = typer.Typer(
@@ -48,6 +62,7 @@ def root(
       htfl-sim switch NAME fedssa          another method from the next round
       htfl-sim show NAME                   what came out of it
       htfl-sim compare t3 --by method      several sessions as one table
+      htfl-sim plot accuracy t3 --out a.pdf   a figure of them
       htfl-sim doctor                      what this machine offers
     """
 
@@ -56,7 +71,7 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
     "Run": [run.run, tui.tui, resume.resume],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
     "Sessions": [listing.sessions, details.show, upkeep.verify, upkeep.prune],
-    "Results": [compare.compare],
+    "Results": [compare.compare, plot.plot],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets],
 }
 for _panel, _commands in _PANELS.items():

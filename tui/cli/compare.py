@@ -2,16 +2,16 @@
 
 import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from checkpoints import SessionUnreadable
-from simulator.analysis.comparison import table
-from simulator.analysis.glance import Fault, glances
-from simulator.analysis.run import Run
 from simulator.analysis.selection import select as sessions_named
-from simulator.analysis.table import Table
 from tui.cli import completion, options, output
 from tui.common import folders
+
+if TYPE_CHECKING:
+    from simulator.analysis.run import Run
+    from simulator.analysis.table import Table
 
 
 class Format(StrEnum):
@@ -32,10 +32,12 @@ class Select(StrEnum):
 
 NAMES = "Sessions, studies, STUDY/POINT, or globs in quotes, as 't3/*'."
 Names = Annotated[list[str], options.argument("NAMES...", completion.sessions, NAMES)]
-BY = "What the rows are: method, dataset, any dotted setting, or session; may be repeated. Default: what they differ in."
+BY = "What the rows are: method, dataset, a dotted setting, session; may be repeated. Default: what they differ in."
 By = Annotated[list[str] | None, options.option(BY, "--by", metavar="AXIS")]
 TARGET = "Also what it took to reach this mean test accuracy, 0 to 1."
-BASELINE = "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis."
+BASELINE = (
+    "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis."
+)
 SELECT = "Of each row the settings and the round that are best on the clients' eval parts, and their test accuracy."
 
 
@@ -45,7 +47,9 @@ def compare(
     target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
     baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
     select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
-    format: Annotated[Format, options.option("How it is written; default: table.", "--format")] = Format.TABLE,
+    format: Annotated[
+        Format, options.option("How it is written; default: table.", "--format")
+    ] = Format.TABLE,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -59,6 +63,8 @@ def compare(
       htfl-sim compare 'mu/*' --by method.mu --by method.hidden --select eval
       htfl-sim compare t3 --by method --format latex > table.tex
     """
+    from simulator.analysis.comparison import table
+
     runs = readable(names, sessions_dir)
     result = table(runs, by or (), target, baseline, None if select is None else "eval")
     written = Format.JSON if as_json else format
@@ -67,20 +73,28 @@ def compare(
     elif written is Format.TABLE:
         _show(result)
     else:
-        texts = {Format.MARKDOWN: result.to_markdown, Format.LATEX: result.to_latex, Format.CSV: result.to_csv}
+        texts = {
+            Format.MARKDOWN: result.to_markdown,
+            Format.LATEX: result.to_latex,
+            Format.CSV: result.to_csv,
+        }
         sys.stdout.write(texts[written]())
 
 
-def readable(names: list[str], sessions_dir: options.SessionsDir) -> list[Run]:
+def readable(names: list[str], sessions_dir: options.SessionsDir) -> "list[Run]":
     """The sessions that are named; those that cannot be read are named on stderr and left out.
 
     Raises SessionUnreadable where none can be read or none has a round.
     """
+    from simulator.analysis.glance import glances
+
     runs, faults = glances(sessions_named(names, folders.sessions_dir(sessions_dir)))
     if not runs:
-        raise SessionUnreadable(faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet.")
+        raise SessionUnreadable(
+            faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."
+        )
     for fault in faults:
-        _left_out(fault)
+        output.say(f"{fault.folder.name} is damaged and left out: {fault.error}", "yellow")
     begun = [run for run in runs if run.totals.rounds]
     if not begun:
         raise SessionUnreadable("none of these sessions has finished a round yet.")
@@ -90,11 +104,7 @@ def readable(names: list[str], sessions_dir: options.SessionsDir) -> list[Run]:
     return begun
 
 
-def _left_out(fault: Fault) -> None:
-    output.say(f"{fault.folder.name} is damaged and left out: {fault.error}", "yellow")
-
-
-def _show(result: Table) -> None:
+def _show(result: "Table") -> None:
     columns = result.columns()
     rows = [[column.cell(row) for column in columns] for row in result.rows]
     names = [(">" if column.numeric else "") + column.name for column in columns]

@@ -4,7 +4,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from simulator.analysis.quantiles import quantiles
-from tui.app.charts.colours import OKABE_ITO
+from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.panels import client_rows
 from tui.app.panels.chart_parts import PERCENT, marks

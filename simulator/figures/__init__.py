@@ -1,0 +1,10 @@
+"""Figures for papers, from sessions: functions that return a matplotlib `Figure`, without pyplot and without torch.
+
+    from simulator.analysis.glance import glance
+    from simulator.figures import accuracy, style
+    style.save(accuracy.over([glance(folder) for folder in folders], x="bytes", by="method"), Path("fig.pdf"))
+
+style: sizes, fonts, colours, files. palette: the colours, which the app has too. grouped: sessions as lines with bands.
+The others draw one kind of figure each; `kinds` names them all. What takes the models themselves (t-SNE) is computed in
+`simulator.inspection` and handed in as arrays.
+"""

@@ -1,0 +1,163 @@
+"""Accuracies: over rounds, bytes, operations or seconds; of single clients; against what they cost."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from simulator.analysis.costs import Cost, costs
+from simulator.analysis.curves import Array
+from simulator.analysis.run import Run
+from simulator.errors import ConfigError
+from simulator.figures import style
+from simulator.figures.grouped import By, Line, grouped, lines, scaled
+from simulator.figures.style import Width
+
+NOT_EVALUATED = "none of these sessions has an accuracy in all of its group; run them further."
+
+
+def over(runs: Sequence[Run], *, x: Cost = "rounds", by: By = (), width: Width = "column") -> Figure:
+    """Mean test accuracy over clients against rounds or what they cost; bands are ± 1 sample std over seeds."""
+    found = lines(runs, by, lambda run: run.totals.mean, x)
+    if not found:
+        raise ConfigError(NOT_EVALUATED)
+    figure, axes = style.blank(width)
+    with style.styled():
+        plot = axes[0, 0]
+        label, unit = scaled(x, max(float(line.x.max()) for line in found))
+        for place, line in enumerate(found):
+            band(plot, place, line, 100.0, unit)
+        plot.set(xlabel=label, ylabel="mean test accuracy, %")
+        if x == "rounds":
+            style.whole_numbers(plot)
+        plot.grid(True)
+        style.legend(plot, len(found))
+    return figure
+
+
+def band(plot: Axes, place: int, line: Line, scale: float = 1.0, unit: float = 1.0) -> None:
+    """A line with its band, in the colour, dashes and mark of its place."""
+    x, mean, colour = line.x / unit, line.mean * scale, style.colour(place)
+    plot.plot(
+        x,
+        mean,
+        color=colour,
+        label=line.label,
+        linestyle=style.DASHES[place % len(style.DASHES)],
+        marker=style.MARKERS[place % len(style.MARKERS)],
+        markevery=max(1, len(x) // 6),
+    )
+    if line.std is not None:
+        spread = line.std * scale
+        plot.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.18, linewidth=0)
+
+
+def boxes(runs: Sequence[Run], *, by: By = (), round: int | None = None, width: Width = "column") -> Figure:
+    """Test accuracies of single clients after a round (None: the last), of all seeds of a group; a diamond is the mean.
+
+    A box spans the quartiles, its line is the median, whiskers reach to the last client within 1.5 of its height.
+    """
+    found = {label: _clients(group, round) for label, group in grouped(runs, by).items()}
+    found = {label: values for label, values in found.items() if values.size}
+    if not found:
+        raise ConfigError(NOT_EVALUATED)
+    figure, axes = style.blank(width)
+    with style.styled():
+        plot = axes[0, 0]
+        drawn: dict[str, Any] = plot.boxplot(
+            [100 * values for values in found.values()],
+            widths=0.55,
+            patch_artist=True,
+            showmeans=True,
+            medianprops={"color": "black", "linewidth": 1.0},
+            meanprops={
+                "marker": "D",
+                "markerfacecolor": "white",
+                "markeredgecolor": "black",
+                "markersize": 4,
+            },
+            flierprops={"marker": "o", "markersize": 2.5, "markeredgewidth": 0.5},
+            whiskerprops={"linewidth": 0.8},
+            capprops={"linewidth": 0.8},
+        )
+        for place, box in enumerate(drawn["boxes"]):
+            box.set(facecolor=style.colour(place), alpha=0.55, linewidth=0.8)
+        plot.set(ylabel="test accuracy of a client, %")
+        named(plot, list(found))
+        plot.grid(True, axis="y")
+    return figure
+
+
+def named(plot: Axes, labels: Sequence[str]) -> None:
+    """Labels under 1, 2, …; slanted where they would run into each other."""
+    plot.set_xticks(range(1, len(labels) + 1), labels)
+    room = 48 * plot.figure.get_figwidth() / 3.5  # type: ignore[union-attr]
+    if sum(len(label) + 2 for label in labels) > room:
+        for tick in plot.get_xticklabels():
+            tick.set(rotation=30, ha="right", rotation_mode="anchor")
+
+
+def tradeoff(
+    runs: Sequence[Run], *, by: By = (), target: float | None = None, width: Width = "column"
+) -> Figure:
+    """Best mean test accuracy against traffic, a disc's area is the computation; each up to that round, over seeds.
+
+    With a `target` (0…1) the cost is what it took to reach it; sessions that did not are left out.
+    """
+    points = [
+        (label, *np.mean(spent, axis=0))
+        for label, group in grouped(runs, by).items()
+        if (spent := [each for run in group if (each := _at_best(run, target)) is not None])
+    ]
+    if not points:
+        raise ConfigError("none of these sessions reached the target." if target else NOT_EVALUATED)
+    figure, axes = style.blank(width)
+    with style.styled():
+        plot = axes[0, 0]
+        unit_name, unit = scaled("bytes", max(point[2] for point in points))
+        most = max(point[3] for point in points) or 1.0
+        for place, (label, accuracy, sent, computed) in enumerate(points):
+            area = 30 + 370 * computed / most
+            plot.scatter(
+                sent / unit, 100 * accuracy, s=area, color=style.colour(place), alpha=0.55, edgecolors="black",
+                linewidths=0.6, label=label,
+            )  # fmt: skip
+            plot.annotate(
+                label, (sent / unit, 100 * accuracy), (0, np.sqrt(area) / 2 + 2), textcoords="offset points",
+                ha="center", va="bottom", fontsize=7,
+            )  # fmt: skip
+        flops, power = scaled("FLOPs", most)
+        said = (
+            f"largest disc: {most / power:.3g}{flops.removeprefix('computation, ').replace('10', '·10', 1)}"
+        )
+        plot.set(xlabel=unit_name, ylabel="test accuracy, %", title=said)
+        plot.margins(0.2, 0.25)
+        plot.grid(True)
+    return figure
+
+
+def _at_best(run: Run, target: float | None) -> tuple[float, float, float] | None:
+    """Accuracy, bytes and operations at the round of the best accuracy, or at the first that reached the target."""
+    totals = run.totals
+    if not np.isfinite(totals.mean).any():
+        return None
+    there = np.flatnonzero(totals.mean >= (np.nanmax(totals.mean) if target is None else target))
+    if not there.size:
+        return None
+    at = int(there[0])
+    return float(totals.mean[at]), float(costs(totals, "bytes")[at]), float(costs(totals, "FLOPs")[at])
+
+
+def _clients(group: Sequence[Run], round: int | None) -> Array:
+    """The clients' accuracies after a round, of all sessions of a group one after the other [clients · seeds]."""
+    rows = []
+    for run in group:
+        per_client = run.curves.accuracy
+        if round is not None and not 1 <= round <= len(per_client):
+            raise ConfigError(f"{run.name} has no round {round}; it has {len(per_client)}.")
+        if len(per_client):
+            rows.append(per_client[-1 if round is None else round - 1])
+    values = np.concatenate(rows) if rows else np.zeros(0)
+    return np.asarray(values[np.isfinite(values)])

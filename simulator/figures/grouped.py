@@ -1,0 +1,87 @@
+"""Sessions as the lines of a chart: a group's mean over its seeds, with a band of one sample standard deviation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log10
+
+import numpy as np
+
+from simulator.analysis.axes import checked, groups, said, varying
+from simulator.analysis.costs import Cost, Spent, costs
+from simulator.analysis.curves import Array
+from simulator.analysis.run import Run
+from simulator.errors import ConfigError
+from simulator.units import SIZES
+
+By = Sequence[str] | str
+Values = Callable[[Run], Array]
+"""One number a round of a session [n], NaN where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A group over the rounds that all its seeds have: x, mean [k]; std [k], None of a single session."""
+
+    label: str
+    x: Array
+    mean: Array
+    std: Array | None
+    n: int
+
+
+def axes_of(runs: Sequence[Run], by: By) -> tuple[str, ...]:
+    """The axes to group by; none said: what the sessions differ in. Raises ConfigError for an unknown one."""
+    if not runs:
+        raise ConfigError("a figure needs at least one session.")
+    return checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
+
+
+def grouped(runs: Sequence[Run], by: By) -> dict[str, list[Run]]:
+    """The sessions by the label of their group, in the order in which the groups first come."""
+    axes = axes_of(runs, by)
+    return {said(axes, key): group for key, group in groups(runs, axes).items()}
+
+
+def lines(runs: Sequence[Run], by: By, values: Values, x: Cost = "rounds") -> list[Line]:
+    """A line a group; groups in which some session has no value are left out."""
+    found = [_line(label, group, values, x) for label, group in grouped(runs, by).items()]
+    return [line for line in found if line.x.size]
+
+
+def _line(label: str, group: Sequence[Run], values: Values, x: Cost) -> Line:
+    rows = [values(run) for run in group]
+    length = min(len(row) for row in rows)
+    table = np.array([row[:length] for row in rows]).reshape(len(rows), length)
+    shared = np.isfinite(table).all(axis=0)
+    spent = np.array([costs(_spent(run), x)[:length] for run in group]).reshape(len(rows), length)
+    std = table[:, shared].std(axis=0, ddof=1) if len(rows) > 1 else None
+    return Line(label, spent[:, shared].mean(axis=0), table[:, shared].mean(axis=0), std, len(rows))
+
+
+def _spent(run: Run) -> Spent:
+    return run.totals
+
+
+def scaled(x: Cost, most: float) -> tuple[str, float]:
+    """What an axis of this cost is called, and by what its numbers are divided: 'traffic, MiB', 1,048,576."""
+    match x:
+        case "rounds":
+            return "round", 1.0
+        case "bytes":
+            power = next((p for p in range(len(SIZES) - 1, 0, -1) if most >= 2 * 1024**p), 0)
+            return f"traffic, {SIZES[power]}", 1024.0**power
+        case "FLOPs":
+            power = int(log10(most)) // 3 * 3 if most >= 1000 else 0
+            return (
+                "computation, FLOPs" if not power else f"computation, 10{_raised(power)} FLOPs"
+            ), 10.0**power
+        case "seconds":
+            unit, seconds = next((each for each in _TIMES if most >= 2 * each[1]), _TIMES[-1])
+            return f"time, {unit}", seconds
+
+
+_TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
+
+
+def _raised(power: int) -> str:
+    return "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(power))

@@ -1,0 +1,107 @@
+"""What training minimised: the loss of every phase, and what methods say of themselves, over rounds."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from simulator.analysis.costs import Cost
+from simulator.analysis.curves import Array, Record
+from simulator.analysis.run import Run
+from simulator.errors import ConfigError, nearest
+from simulator.figures import style
+from simulator.figures.accuracy import band
+from simulator.figures.grouped import By, lines, scaled
+from simulator.figures.style import Width
+
+FIRST = "first phase"
+LARGEST = 12
+"""Plots of one figure."""
+
+
+def losses(runs: Sequence[Run], *, x: Cost = "rounds", by: By = (), width: Width = "page") -> Figure:
+    """Mean training loss of every phase, a plot each: the first phase's, and those that methods have after it."""
+    names = [name for name in names_of(runs) if name.endswith("_loss")]
+    return _plots(runs, [FIRST, *names], x, by, width)
+
+
+def metrics(
+    runs: Sequence[Run], *, names: Sequence[str] = (), x: Cost = "rounds", by: By = (), width: Width = "page"
+) -> Figure:
+    """Numbers that methods put into `method_metrics`, a plot each; none named: all there are, losses apart.
+
+    Raises ConfigError for a name that no session has, and where there are more than fit into a figure.
+    """
+    known = names_of(runs)
+    for name in names:
+        if name not in known:
+            there = ", ".join(known[:LARGEST]) or "none"
+            raise ConfigError(
+                f"no session here has a metric '{name}'.{nearest(name, known)} There are: {there}."
+            )
+    chosen = list(names) or [name for name in known if not name.endswith("_loss")]
+    if not chosen:
+        raise ConfigError("the methods of these sessions put no numbers into method_metrics.")
+    if len(chosen) > LARGEST:
+        raise ConfigError(f"{len(chosen)} metrics do not fit into one figure; name up to {LARGEST} of them.")
+    return _plots(runs, chosen, x, by, width)
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """The numbers in the sessions' method_metrics, in the order of their names."""
+    return sorted(
+        {
+            name
+            for run in runs
+            for record in run.records
+            for name, value in record.get("method_metrics", {}).items()
+            if isinstance(value, int | float)
+        }
+    )
+
+
+def values_of(name: str) -> Callable[[Run], Array]:
+    """The values of a loss or a metric [n], NaN where a round has none."""
+
+    def value(record: Record) -> float:
+        found = record["loss"]["mean"] if name == FIRST else record.get("method_metrics", {}).get(name)
+        return float(found) if isinstance(found, int | float) else math.nan
+
+    return lambda run: np.array([value(record) for record in run.records], float)
+
+
+def _plots(runs: Sequence[Run], names: Sequence[str], x: Cost, by: By, width: Width) -> Figure:
+    drawn = {name: found for name in names if (found := lines(runs, by, values_of(name), x))}
+    if not drawn:
+        raise ConfigError("none of these sessions has a loss in all of its group; run them further.")
+    columns = min(len(drawn), 3 if width == "page" else 1)
+    rows = math.ceil(len(drawn) / columns)
+    figure, axes = style.blank(width, 0.05 + 0.78 * rows / columns, rows, columns)
+    labels = list(dict.fromkeys(line.label for found in drawn.values() for line in found))
+    most = max(float(line.x.max()) for found in drawn.values() for line in found)
+    label, unit = scaled(x, most)
+    with style.styled():
+        for plot, (name, found) in zip(axes.flat, drawn.items(), strict=False):
+            for line in found:
+                band(plot, labels.index(line.label), line, unit=unit)
+            plot.set(xlabel=label, title=name.removesuffix("_loss").replace("_", " "))
+            if x == "rounds":
+                style.whole_numbers(plot)
+            plot.grid(True)
+        for plot in axes.flat[len(drawn) :]:
+            plot.set_visible(False)
+        axes[0, 0].set_ylabel("training loss" if FIRST in names else "value")
+        handles = {
+            text: handle
+            for plot in axes.flat[: len(drawn)]
+            for handle, text in zip(*plot.get_legend_handles_labels(), strict=True)
+        }
+        if len(labels) > 1:
+            figure.legend(
+                [handles[text] for text in labels],
+                labels,
+                loc="outside upper center",
+                ncols=min(len(labels), 6),
+            )
+    return figure

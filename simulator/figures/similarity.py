@@ -1,0 +1,106 @@
+"""How alike clients' models are: CKA matrices of layers, and its mean by round and by layer."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from simulator.analysis.run import Run
+from simulator.analysis.similarity import Measured, last_measured
+from simulator.errors import ConfigError, nearest
+from simulator.figures import style
+from simulator.figures.grouped import By, grouped
+from simulator.figures.style import Width
+
+NOT_MEASURED = "{} has no CKA in its ledger; run with --set cka.every=5, or see `htfl-sim show --similarity`."
+
+
+def matrices(
+    run: Run, *, round: int | None = None, layers: Sequence[str] = (), width: Width = "page"
+) -> Figure:
+    """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
+    found = _measured(run, round)
+    chosen = _layers(found, layers)
+    columns = min(len(chosen), 4 if width == "page" else 2)
+    rows = math.ceil(len(chosen) / columns)
+    figure, axes = style.blank(width, 0.94 * rows / columns, rows, columns)
+    with style.styled():
+        for plot, layer in zip(axes.flat, chosen, strict=False):
+            plot.imshow(found.matrix(layer), vmin=0, vmax=1, cmap=style.heat(), interpolation="nearest")
+            plot.set(title=layer)
+            plot.spines[:].set_visible(False)
+            every = max(1, len(found.matrix(layer)) // 5)
+            plot.set_xticks(range(0, len(found.matrix(layer)), every))
+            plot.set_yticks(range(0, len(found.matrix(layer)), every))
+        for plot in axes.flat[len(chosen) :]:
+            plot.set_visible(False)
+        figure.colorbar(axes[0, 0].images[0], ax=axes, label="CKA", shrink=0.85, pad=0.01)
+        figure.supxlabel(f"client (round {found.round})", fontsize=8)
+        figure.supylabel("client", fontsize=8)
+    return figure
+
+
+def curves(runs: Sequence[Run], *, by: By = (), layers: Sequence[str] = (), width: Width = "page") -> Figure:
+    """Mean CKA over pairs of clients: left by round, a line a layer and group; right by layer at the last measurement.
+
+    Over seeds the mean; a group is drawn at the rounds that all its sessions measured.
+    """
+    groups = {
+        label: group for label, group in grouped(runs, by).items() if all(r.ledger.measured for r in group)
+    }
+    if not groups:
+        raise ConfigError(NOT_MEASURED.format(", ".join(run.name for run in runs)))
+    chosen = _layers(next(iter(groups.values()))[0].ledger.measured[-1], layers)
+    figure, axes = style.blank(width, 0.38 + 0.02 * len(groups), 1, 2)
+    with style.styled():
+        by_round, by_layer = axes[0]
+        for place, (label, group) in enumerate(groups.items()):
+            rounds = sorted(set.intersection(*({one.round for one in run.ledger.measured} for run in group)))
+            means = _means(group, rounds, chosen)
+            for depth, layer in enumerate(chosen):
+                name = layer if len(groups) == 1 else f"{label}, {layer}"
+                tone = depth if len(groups) == 1 else place
+                by_round.plot(
+                    rounds, means[:, depth], color=style.colour(tone), label=name,
+                    linestyle=style.DASHES[depth % len(style.DASHES)],
+                    marker=style.MARKERS[depth % len(style.MARKERS)],
+                )  # fmt: skip
+            by_layer.plot(
+                range(len(chosen)), means[-1], color=style.colour(place), label=f"{label}, round {rounds[-1]}",
+                marker=style.MARKERS[place % len(style.MARKERS)],
+            )  # fmt: skip
+        by_round.set(xlabel="round", ylabel="mean CKA over pairs")
+        by_layer.set(xlabel="layer, shallow to deep", xticks=range(len(chosen)), xticklabels=chosen)
+        for plot in (by_round, by_layer):
+            plot.grid(True)
+            plot.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+        style.whole_numbers(by_round)
+    return figure
+
+
+def _means(group: Sequence[Run], rounds: Sequence[int], layers: Sequence[str]) -> np.ndarray:
+    """[rounds, layers], over the sessions."""
+    tables = []
+    for run in group:
+        at = {one.round: one for one in run.ledger.measured}
+        tables.append([[at[round].mean(layer) for layer in layers] for round in rounds])
+    return np.asarray(np.mean(tables, axis=0))
+
+
+def _measured(run: Run, round: int | None) -> Measured:
+    every = run.ledger.measured
+    found = (every[-1] if every else None) if round is None else last_measured(every, round)
+    if found is None:
+        raise ConfigError(NOT_MEASURED.format(run.name))
+    return found
+
+
+def _layers(measured: Measured, wanted: Sequence[str]) -> tuple[str, ...]:
+    for layer in wanted:
+        if layer not in measured.layers:
+            there = ", ".join(measured.layers)
+            raise ConfigError(
+                f"no layer '{layer}' was measured.{nearest(layer, measured.layers)} There are: {there}."
+            )
+    return tuple(wanted) or measured.layers

@@ -1,0 +1,101 @@
+"""Sessions read no further than a table asks: the same numbers as when all is decoded, and the same damage found."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoints import Damaged, SessionReader, canonical
+from simulator.analysis import totals
+from simulator.analysis.feed import read
+from simulator.analysis.glance import glance, glances
+from simulator.analysis.totals import Totals
+from tests import sessions
+from tests.analysis.runs import record
+
+SHARE = st.none() | st.floats(0, 1)
+
+
+def same(one: Totals, other: Totals) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name), equal_nan=True) for name in vars(one))
+
+
+@given(
+    st.lists(SHARE, min_size=1, max_size=5),
+    SHARE,
+    SHARE,
+    st.none() | st.floats(0, 1),
+    st.text(max_size=9),
+    st.booleans(),
+)
+def test_numbers_found_in_a_line_are_those_of_the_decoded_record(
+    clients: list[float | None],
+    mean: float | None,
+    weighted: float | None,
+    on_eval: float | None,
+    name: str,
+    cka: bool,
+) -> None:
+    made = record(1, mean, on_eval, clients=clients)
+    made["accuracy"]["weighted"] = weighted
+    made["method_metrics"] = {name: 0.5, "total": 3, "seconds": 4, '"timing":{"seconds":7,': 8}
+    made["bytes"]["by_tensor"] = {f"up/{name}": 12, 'up/"up_total":9': 7}
+    made["cka"] = sessions.cka(3, 1) if cka else None
+    line = canonical(made)
+    assert same(totals.of_lines([line]), totals.of_records([json.loads(line)]))
+
+
+def test_a_line_spelled_otherwise_is_decoded() -> None:
+    made = record(1, 0.5, 0.25)
+    spaced = json.dumps(made).encode()
+    assert same(totals.of_lines([spaced]), totals.of_records([made]))
+    with pytest.raises(ValueError, match="Expecting"):
+        totals.of_lines([b"not json"])
+
+
+def test_a_glance_is_what_reading_all_gives(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "s", clients=5, rounds=12, switch=(6, "fedssa"))
+    short, whole = glance(folder), read(folder)
+    assert same(short.totals, whole.totals)
+    assert (short.config, short.history, short.state) == (whole.config, whole.history, whole.state)
+    assert short.records == whole.records
+    assert np.array_equal(short.curves.accuracy, whole.curves.accuracy)
+    assert (short.method, short.methods) == ("fedssa", ((1, "fedlora"), (7, "fedssa")))
+    assert [each.round for each in short.ledger.measured] == [5, 10]
+
+
+def test_rounds_after_the_last_checkpoint_count(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "s", clients=2, rounds=4)
+    line = sessions.line(5, 2)
+    with (folder / "ledger.jsonl").open("a") as file:
+        file.write(line + line[:40])  # the last one is torn
+    assert SessionReader(folder).lines() == (folder / "ledger.jsonl").read_bytes().splitlines()[:5]
+    assert glance(folder).totals.rounds == 5
+
+
+def test_an_altered_ledger_is_damaged_also_at_a_glance(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "s", clients=2, rounds=8)
+    ledger = folder / "ledger.jsonl"
+    ledger.write_bytes(ledger.read_bytes().replace(b'"round":2', b'"round":9', 1))
+    with pytest.raises(Damaged, match=r"ledger.jsonl is damaged"):
+        glance(folder)
+
+
+def test_sessions_that_cannot_be_read_are_set_apart(tmp_path: Path) -> None:
+    whole = sessions.make(tmp_path / "whole", clients=2, rounds=2)
+    torn = sessions.make(tmp_path / "torn", clients=2, rounds=2)
+    (torn / "session.json").write_text("{")
+    runs, faults = glances([torn, whole])
+    assert [run.name for run in runs] == ["whole"]
+    assert [fault.folder.name for fault in faults] == ["torn"]
+    assert "session.json is damaged" in faults[0].error
+
+
+def test_a_damaged_older_checkpoint_does_not_keep_a_whole_ledger_from_being_read(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "s", clients=2, rounds=8, checkpoint_every=2)
+    oldest = sorted((folder / "manifests").iterdir())[0]
+    oldest.write_text("{")
+    assert len(SessionReader(folder).records()) == 8

@@ -1,0 +1,252 @@
+"""The table's numbers, derived by hand."""
+
+import csv
+import json
+
+import pytest
+
+from simulator.analysis.comparison import table
+from simulator.analysis.printed import _defaults
+from simulator.analysis.run import Run
+from simulator.analysis.spread import Difference, Spread, paired
+from simulator.analysis.table import Row
+from simulator.errors import ConfigError
+from simulator.nested import merged
+from tests.analysis.runs import chosen, of, record, run
+
+approx = pytest.approx
+METHOD = {"name": "fedlora", "mu": 0.9, "hidden": 20, "structure": "decomposed"}
+
+THREE = [
+    run("a0", [0.5, 0.90, 0.80], 0, "fedlora"),
+    run("a1", [0.6, 0.70, 0.84], 1, "fedlora"),
+    run("a2", [0.7, 0.60, 0.88], 2, "fedlora"),
+    run("b0", [0.3, 0.78], 0, "standalone"),
+    run("b1", [0.3, 0.80], 1, "standalone"),
+    run("b2", [0.3, 0.82], 2, "standalone"),
+]
+
+
+def row(runs: list[Run], label: str = "fedlora", **options: object) -> Row:
+    return next(each for each in table(runs, "method", **options).rows if each.label == label)
+
+
+def test_mean_and_sample_standard_deviation_are_over_seeds() -> None:
+    last = row(THREE).last
+    assert last is not None and last.n == 3
+    assert (last.mean, last.std) == (approx(0.84), approx(0.04))  # √((0.04² + 0 + 0.04²) / 2), n − 1 below
+    best = row(THREE).best
+    assert best is not None and best.mean == approx((0.90 + 0.84 + 0.88) / 3)
+
+
+def test_a_single_session_has_no_standard_deviation() -> None:
+    assert row(THREE[:1]).last == Spread(0.80, None, 1)
+
+
+def test_the_difference_is_paired_by_seed_with_students_interval() -> None:
+    # 0.02, 0.04, 0.06: mean 0.04, std 0.02; t(0.975; 2) = 4.302653; 4.302653 · 0.02 / √3 = 0.0496828
+    found = row(THREE, baseline="standalone").difference
+    assert found is not None and found.pairs == 3
+    assert found.mean == approx(0.04)
+    assert found.interval == (approx(-0.0096828, abs=1e-7), approx(0.0896828, abs=1e-7))
+    assert row(THREE, "standalone", baseline="standalone").difference is None
+
+
+def test_only_seeds_that_both_have_are_paired_and_one_pair_has_no_interval() -> None:
+    assert paired({0: 0.5, 7: 0.9}, {0: 0.25, 8: 0.1}) == Difference(0.25, None, 1)
+    assert paired({0: 0.5}, {1: 0.5}) is None
+
+
+def test_two_sessions_of_one_seed_are_said_and_not_paired() -> None:
+    result = table([*THREE, run("again", [0.5, 0.5, 0.5], 0)], "method", baseline="standalone")
+    assert result.rows[0].difference is None
+    assert "fedlora: several sessions of seed 0; nothing is paired." in result.notes
+
+
+def test_a_target_costs_what_those_seeds_that_reached_it_spent() -> None:
+    # a0 reaches 0.84 in round 2, a1 and a2 in round 3; a round is 150 bytes, 7 operations, 2 seconds
+    found = row(THREE, target=0.84)
+    assert found.reached == 3
+    assert found.rounds == Spread(approx(8 / 3), approx(3**-0.5), 3)
+    assert found.bytes is not None and found.bytes.mean == approx(150 * 8 / 3)
+    assert found.flops is not None and found.flops.mean == approx(7 * 8 / 3)
+    assert found.seconds is not None and found.seconds.mean == approx(2 * 8 / 3)
+
+
+def test_a_target_that_some_seeds_reached_says_how_many() -> None:
+    found = row(THREE, target=0.89)
+    assert (found.reached, found.n) == (1, 3)
+    assert found.rounds == Spread(2, None, 1)
+
+
+def test_a_target_nobody_reached_is_a_dash() -> None:
+    result = table(THREE, "method", target=0.99)
+    assert [(each.reached, each.rounds, each.bytes) for each in result.rows] == [(0, None, None)] * 2
+    assert "| 0 of 3 | – | – | – | – |" in result.to_markdown()
+
+
+def test_eval_selects_the_round_and_test_is_reported_at_it() -> None:
+    # best on eval in round 2 (0.6, the first of two), where test is 0.55; best on test would be 0.90
+    found = row([chosen("s", [(0.90, 0.5), (0.55, 0.6), (0.70, 0.6)])], select="eval")
+    assert found.selected == Spread(0.55, None, 1)
+    assert found.best == Spread(0.90, None, 1)
+
+
+def test_eval_selects_the_settings_of_a_row_by_their_mean_over_seeds() -> None:
+    runs = [
+        chosen("low-s0", [(0.9, 0.4)], 0, method_settings={"mu": 0.1}),
+        chosen("low-s1", [(0.9, 0.7)], 1, method_settings={"mu": 0.1}),  # mean on eval 0.55
+        chosen("high-s0", [(0.5, 0.6)], 0, method_settings={"mu": 0.9}),
+        chosen("high-s1", [(0.7, 0.6)], 1, method_settings={"mu": 0.9}),  # mean on eval 0.60
+    ]
+    found = row(runs, select="eval")
+    assert found.chosen == "method.mu=0.9"
+    assert found.sessions == ("high-s0", "high-s1")
+    assert found.selected is not None and found.selected.mean == approx(0.6)
+
+
+def test_the_selected_value_is_what_a_baseline_is_compared_with() -> None:
+    runs = [
+        chosen("a", [(0.9, 0.1), (0.6, 0.2)]),
+        of("b", [record(1, 0.2, 0.3), record(2, 0.8, 0.1)], 0, "standalone"),
+    ]
+    found = row(runs, baseline="standalone", select="eval").difference
+    assert found is not None and found.mean == approx(0.6 - 0.2)
+
+
+def test_a_ledger_without_eval_values_is_not_measured() -> None:
+    result = table([*THREE[:2], chosen("a2", [(0.9, 0.9)], 2)], "method", select="eval")
+    assert result.rows[0].selected is None
+    assert result.notes[0] == "fedlora: not measured on eval: a0, a1."
+    assert "| not measured |" in result.to_markdown()
+
+
+def test_weighted_and_worst_client_are_of_the_last_or_the_selected_round() -> None:
+    records = [
+        record(1, 0.5, 0.9, clients=[0.2, 0.8], weighted=0.6),
+        record(2, 0.7, 0.1, clients=[0.6, 0.8], weighted=0.75),
+    ]
+    by_last, by_eval = row([of("s", records)]), row([of("s", records)], select="eval")
+    assert (by_last.last_weighted, by_last.worst) == (Spread(0.75, None, 1), Spread(0.6, None, 1))
+    assert (by_eval.selected_weighted, by_eval.worst) == (Spread(0.6, None, 1), Spread(0.2, None, 1))
+
+
+def test_sessions_are_grouped_by_what_they_differ_in_when_nothing_is_said() -> None:
+    runs = [
+        run(f"mu{mu}-s{seed}", [0.5], seed, method_settings={"mu": mu})
+        for mu in (0.5, 0.7)
+        for seed in (0, 1)
+    ]
+    result = table(runs)
+    assert result.by == ("method.mu",)
+    assert [(each.key, each.n) for each in result.rows] == [((0.5,), 2), ((0.7,), 2)]
+    assert table(runs[:1]).by == ("session",)
+    assert table(THREE).by == ("method", "rounds")
+
+
+def test_a_row_over_several_settings_says_so() -> None:
+    runs = [run(f"mu{mu}", [0.5], method_settings={"mu": mu}) for mu in (0.5, 0.7)]
+    assert table(runs, "method").notes == (
+        "fedlora: a mean over 2 settings (method.mu); put them into --by, or --select eval.",
+    )
+
+
+def test_different_data_are_said_above_the_table() -> None:
+    runs = [run("a", [0.5]), run("b", [0.5], method="fedgh", data={"dataset": "svhn"})]
+    assert table(runs, "method").notes == ("The sessions have different data: dataset (digits, svhn).",)
+    assert table(runs, ("method", "dataset")).notes == ()
+
+
+def test_other_images_under_the_same_settings_are_said() -> None:
+    one, other = run("a", [0.5]), run("b", [0.5], method="fedgh")
+    other.document["data_fingerprint"] = "another"
+    assert "different images" in table([one, other], "method").notes[0]
+
+
+def test_an_unfinished_session_is_named() -> None:
+    assert table([run("a", [0.5], rounds=3)], "method").notes == ("Not finished: a (1 of 3 rounds).",)
+
+
+def test_a_baseline_is_the_one_with_the_same_values_on_the_other_axes() -> None:
+    runs = [
+        run(f"{method}-{data}", [value], 0, method, data={"dataset": data})
+        for method, data, value in [
+            ("fedgh", "digits", 0.7), ("standalone", "digits", 0.5),
+            ("fedgh", "svhn", 0.4), ("standalone", "svhn", 0.3),
+        ]
+    ]  # fmt: skip
+    result = table(runs, ("method", "dataset"), baseline="standalone")
+    assert [each.difference and round(each.difference.mean, 9) for each in result.rows] == [
+        0.2,
+        None,
+        0.1,
+        None,
+    ]
+    other_axis = table(runs, ("dataset", "method"), baseline="method=standalone")
+    assert [each.difference and round(each.difference.mean, 9) for each in other_axis.rows] == [
+        0.2,
+        None,
+        0.1,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"by": "metod"}, "no session here has a setting 'metod'. Did you mean 'method'?"),
+        ({"by": "clients"}, "Did you mean 'federation.clients'?"),
+        (
+            {"by": "method", "baseline": "fedgh"},
+            "'fedgh': method is one of fedlora, standalone.",
+        ),
+        ({"by": "method", "baseline": "data.alpha=1"}, "no group is the baseline 'data.alpha=1'"),
+        ({"by": "method", "target": 90.0}, "the target is an accuracy from 0 to 1, as 0.9; it is 90."),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
+        table(THREE, **options)
+
+
+def test_beside_it_stands_what_the_paper_printed_and_a_word_where_it_is_of_something_else() -> None:
+    as_printed = merged(_defaults(), {"rounds": 100, "preset": "fedlora_htm5"})
+    as_printed = merged(as_printed, {
+        "data": {"dataset": "cifar10", "partition": "pathological", "quantity": "varied", "classes_per_client": 2},
+        "federation": {"group": "htm5", "clients": 10},
+        "method": METHOD,
+    })  # fmt: skip
+    same = of("same", [record(1, 0.9)], **as_printed)
+    other = of(
+        "other", [record(1, 0.9)], **merged(as_printed, {"rounds": 7, "data": {"dataset": "fashion_mnist"}})
+    )
+    (told,) = row([same]).paper
+    assert (told.accuracy, told.place) == (approx(0.9666), "FedLoRA, Table 3, FedLoRA, N=10 C=100%, CIFAR-10")
+    assert (told.other, told.details) == ("", ())
+    (told,) = row([other]).paper
+    assert told.other == "other data set and settings"
+    assert told.details == ("rounds 7 (paper: 100)", "data.dataset fashion_mnist (paper: cifar10)")
+    assert "96.66 (other data set and settings)" in table([other], "method").to_markdown()
+    assert (
+        row([run("switched", [0.9], **merged(as_printed, {"method": {"name": "fedgh"}}))], "fedgh").paper
+        == ()
+    )
+
+
+def test_json_and_csv_have_every_digit() -> None:
+    result = table(THREE, "method", target=0.84, baseline="standalone")
+    first = json.loads(json.dumps(result.to_json()))["rows"][0]
+    assert first["key"] == {"method": "fedlora"}
+    assert first["last"] == {"mean": approx(0.84), "std": approx(0.04), "n": 3}
+    line = next(csv.DictReader(result.to_csv().splitlines()))
+    assert (line["method"], line["n"], line["reached"], line["pairs"]) == ("fedlora", "3", "3", "3")
+    assert float(line["last_std"]) == approx(0.04)
+    assert float(line["difference_low"]) == approx(-0.0096828, abs=1e-7)
+
+
+def test_latex_is_a_tabular_in_which_nothing_is_left_to_escape() -> None:
+    text = table([run("a_1", [0.5], 0), run("b", [0.7], 1)], "session").to_latex()
+    assert r"\begin{tabular}{lrrrrrr}" in text
+    assert r"a\_1 & 1 & 50.00 & 50.00 & 50.00 & 50.00 & 50.00 \\" in text
+    over_seeds = table([run("a", [0.5], 0), run("b", [0.7], 1)], "method").to_latex()
+    assert r"fedlora & 2 & 60.00 $\pm$ 14.14 &" in over_seeds

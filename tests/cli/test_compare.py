@@ -1,0 +1,111 @@
+"""`htfl-sim compare`: what is printed, and what is refused."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import sessions as made
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def three(sessions: Path) -> Path:
+    """Two seeds of fedlora, of which fedgh at seed 0 is the better."""
+    for name, method, seed, ceiling in [
+        ("a-s0", "fedlora", 0, 0.8),
+        ("a-s1", "fedlora", 1, 0.9),
+        ("b-s0", "fedgh", 0, 0.9),
+    ]:
+        document = made.config(3, 6, method) | {"seed": seed}
+        made.make(sessions / name, clients=3, rounds=6, method=method, ceiling=ceiling, document=document)
+    return sessions
+
+
+def test_a_table_has_a_row_a_group_under_its_headings(cli: Cli, three: Path) -> None:
+    result = cli("compare", "*", "--by", "method", "--target", "0.99")
+    *_, heading, first, second = result.out.splitlines()
+    assert result.code == 0
+    assert heading.split()[:4] == ["method", "n", "last,", "%"]
+    assert first.split()[:2] == ["fedlora", "2"]
+    assert second.split()[:2] == ["fedgh", "1"]
+    assert "0 of 1" in second and "–" in second
+
+
+@pytest.mark.parametrize(
+    ("format", "begins"), [("md", "> "), ("latex", "% "), ("csv", "method,n,chosen"), ("json", "{")]
+)
+def test_every_format_is_all_there_is_on_stdout(cli: Cli, three: Path, format: str, begins: str) -> None:
+    result = cli("compare", "*", "--by", "method", "--baseline", "fedgh", "--format", format)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(begins)
+
+
+def test_the_numbers_are_those_of_the_ledgers(cli: Cli, three: Path) -> None:
+    rows = list(
+        csv.DictReader(cli("compare", "a-s0", "b-s0", "--by", "session", "--format", "csv").out.splitlines())
+    )
+    for row, ceiling in zip(rows, (0.8, 0.9), strict=True):
+        last = made.record(6, 3, ceiling=ceiling)["accuracy"]
+        assert float(row["last"]) == pytest.approx(last["mean"])
+        assert float(row["worst"]) == pytest.approx(last["min"])
+    assert cli("compare", "a-s0", "b-s0", "--json").json()["rows"][0]["sessions"] == ["a-s0"]
+
+
+def test_without_eval_values_a_selection_is_not_measured(cli: Cli, three: Path) -> None:
+    result = cli("compare", "*", "--by", "method", "--select", "eval")
+    assert result.code == 0
+    assert "fedlora: not measured on eval: a-s0, a-s1." in result.out
+    assert "not measured" in result.out.splitlines()[-1]
+
+
+def test_a_damaged_session_in_a_glob_is_named_and_left_out(cli: Cli, three: Path) -> None:
+    (three / "b-s0" / "session.json").write_text("{")
+    result = cli("compare", "*", "--by", "method", "--format", "csv")
+    assert result.code == 0
+    assert "b-s0 is damaged and left out" in result.err
+    assert [line.split(",")[0] for line in result.out.splitlines()] == ["method", "fedlora"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["c-s0"], 4, "no session and no study 'c-s0'"),
+        (["x*"], 4, "matches no session"),
+        (["*", "--by", "metod"], 2, "Did you mean 'method'?"),
+        (["*", "--by", "method", "--baseline", "fedgg"], 2, "method is one of fedlora, fedgh"),
+        (["*", "--target", "90"], 2, "an accuracy from 0 to 1"),
+        (["*", "--select", "test"], 2, "'test'"),
+        (["*", "--format", "html"], 2, "'html'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(
+    cli: Cli, three: Path, arguments: list[str], code: int, said: str
+) -> None:
+    result = cli("compare", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err and result.err.count("\n") == 1
+
+
+def test_nothing_but_damage_is_an_error(cli: Cli, three: Path) -> None:
+    (three / "b-s0" / "session.json").write_text("{")
+    assert cli("compare", "b*").code == 4
+
+
+def test_a_session_without_a_round_is_left_out(cli: Cli, three: Path) -> None:
+    made.make(three / "new", clients=3, rounds=0, of=6)
+    result = cli("compare", "*", "--format", "csv")
+    assert "new has finished no round and is left out" in result.err
+    assert cli("compare", "new").code == 4
+
+
+def test_comparing_does_not_import_torch(three: Path) -> None:
+    script = """
+import sys
+from tui.cli import main
+code = main(["compare", "*", "--by", "method", "--baseline", "fedgh", "--target", "0.5"])
+sys.exit(code or ("torch" in sys.modules) * 99)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=three.parent, stdout=subprocess.DEVNULL)
