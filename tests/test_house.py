@@ -15,6 +15,7 @@ FLOORS = [
     "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
     "simulator.inspection", "simulator.analysis", "simulator.figures",
+    "simulator.report",
     "tui.common", "tui.app", "tui.cli",
 ]  # fmt: skip
 """From the ground up; docs/architecture.md says what lives in each. A room imports only what stands before it."""

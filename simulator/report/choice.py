@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from matplotlib.figure import Figure
 
 from simulator.analysis.axes import key_of
 from simulator.analysis.run import Run
-from simulator.errors import ConfigError, DataError
+from simulator.analysis.table import Select
+from simulator.errors import HtflError
 from simulator.figures import accuracy, coefficients, losses, sensitivity, similarity
 from simulator.figures.partition import partition
 from simulator.inspection.representations import class_counts
@@ -17,31 +19,53 @@ from simulator.report.pictures import Picture
 
 Kind = tuple[str, tuple[str, ...], str, Callable[[], Figure]]
 """What `htfl-sim plot` calls it, its options besides --by, the caption, and how it is drawn."""
+OF_ONE = ("partition", "cka")
 
 
-def pictures(names: Sequence[str], runs: Sequence[Run], by: Sequence[str], data_dir: Path) -> list[Picture]:
-    """The figures of sessions that were read in full, grouped by the axes; kinds that have nothing to show are left out.
+def pictures(
+    names: Sequence[str],
+    runs: Sequence[Run],
+    by: Sequence[str],
+    select: Select | None,
+    sessions_dir: Path,
+    data_dir: Path,
+) -> list[Picture]:
+    """The figures of sessions that were read in full, grouped by the axes; what has nothing to show is left out.
 
     names: what was typed for the sessions. The partition is of the first one, whose data are loaded, if they are there.
     """
+    first = _name(runs[0].folder, sessions_dir)
     found = []
-    for kind, options, caption, draw in _kinds(runs, by, data_dir):
+    for kind, options, caption, draw in (
+        *_over_rounds(runs, by),
+        *_sensitivities(runs, by, select),
+        *_insides(runs, by),
+        *_of_one(runs[0], first, data_dir),
+    ):
         try:
             figure = draw()
-        except (ConfigError, DataError):
+        except HtflError:
             continue
-        of = [runs[0].label] if kind in ("partition", "cka") else names
-        grouped = [] if kind in ("partition", "cka", "heatmap") else [w for axis in by for w in ("--by", axis)]
-        words = ["htfl-sim", "plot", kind, *of, *grouped, *options, "--out", f"{kind}.pdf"]
+        grouped = [] if kind in (*OF_ONE, "heatmap") else [word for axis in by for word in ("--by", axis)]
+        if kind == "sensitivity":
+            grouped = [word for axis in by if axis not in options for word in ("--by", axis)]
+        of = [first] if kind in OF_ONE else names
+        file = "-".join([kind, *options[1:2]]) + ".pdf"
+        words = ["htfl-sim", "plot", kind, *of, *grouped, *options, "--out", file]
         found.append(Picture(caption, shlex.join(words), figure))
     return found
 
 
-def _kinds(runs: Sequence[Run], by: Sequence[str], data_dir: Path) -> Iterator[Kind]:
-    first = runs[0]
+def _name(folder: Path, sessions_dir: Path) -> str:
+    """What a session is called on the command line."""
+    inside = folder.is_relative_to(sessions_dir)
+    return folder.relative_to(sessions_dir).as_posix() if inside else str(folder)
+
+
+def _over_rounds(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
     seeds = "Mean test accuracy; bands are one sample standard deviation over seeds."
     yield "accuracy", (), seeds, lambda: accuracy.over(runs, by=by)
-    if any(run.totals.up.any() or run.totals.down.any() for run in runs):
+    if any(run.totals.up_total.any() or run.totals.down_total.any() for run in runs):
         over = "The same over the bytes sent, up and down."
         yield "accuracy", ("--x", "bytes"), over, lambda: accuracy.over(runs, by=by, x="bytes")
     clients = "Test accuracies of single clients after the last round; a diamond is their mean."
@@ -50,28 +74,34 @@ def _kinds(runs: Sequence[Run], by: Sequence[str], data_dir: Path) -> Iterator[K
         spent = "Best accuracy against traffic; a disc's area is the computation."
         yield "tradeoff", (), spent, lambda: accuracy.tradeoff(runs, by=by)
     yield "loss", (), "Training losses by phase.", lambda: losses.losses(runs, by=by)
-    yield from _sensitivities(runs, by)
-    layers = "CKA between clients, by layer and round."
-    yield "cka-curves", (), layers, lambda: similarity.curves(runs, by=by)
-    matrices = f"CKA between the clients of {first.label}, last measured."
-    yield "cka", (), matrices, lambda: similarity.matrices(first)
-    yield "inco", (), "Coefficients of InCo Aggregation, by layer.", lambda: coefficients.coefficients(runs, by=by)
-    held = f"Training images of each class that each client of {first.label} holds."
-    yield "partition", (), held, lambda: partition(*class_counts(first.folder, data_dir))
 
 
-def _sensitivities(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
-    """Over each axis of numbers; a heatmap over the first two."""
+def _sensitivities(runs: Sequence[Run], by: Sequence[str], select: Select | None) -> Iterator[Kind]:
+    """Over each axis of numbers, a line a group of the other axes; a heat map over the first two."""
     numeric = [axis for axis in by if _numeric([key_of(run, (axis,))[0] for run in runs])]
+    chosen = ("--select", select) if select else ()
     for axis in numeric:
         others = [each for each in by if each != axis]
-        words = "Last mean test accuracy over the values of a setting."
-        yield "sensitivity", ("--axis", axis), words, lambda a=axis, o=others: sensitivity.curve(runs, axis=a, by=o)
+        draw = partial(sensitivity.curve, runs, axis=axis, by=others, select=select)
+        yield "sensitivity", ("--axis", axis, *chosen), f"Test accuracy over the values of {axis}.", draw
     if len(numeric) > 1:
         one, two = numeric[:2]
-        words = "Last mean test accuracy over two settings."
-        axes = ("--axis", one, "--axis", two)
-        yield "heatmap", axes, words, lambda: sensitivity.heatmap(runs, axes=(one, two))
+        draw = partial(sensitivity.heatmap, runs, axes=(one, two), select=select)
+        words = f"Test accuracy over {one} and {two}."
+        yield "heatmap", ("--axis", one, "--axis", two, *chosen), words, draw
+
+
+def _insides(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
+    layers = "CKA between clients, by layer and round."
+    yield "cka-curves", (), layers, lambda: similarity.curves(runs, by=by)
+    inco = "Coefficients of InCo Aggregation, by layer."
+    yield "inco", (), inco, lambda: coefficients.coefficients(runs, by=by)
+
+
+def _of_one(run: Run, name: str, data_dir: Path) -> Iterator[Kind]:
+    yield "cka", (), f"CKA between the clients of {name}, last measured.", lambda: similarity.matrices(run)
+    held = f"Training images of each class that each client of {name} holds."
+    yield "partition", (), held, lambda: partition(*class_counts(run.folder, data_dir))
 
 
 def _numeric(values: Sequence[Any]) -> bool:

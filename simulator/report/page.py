@@ -17,8 +17,8 @@ def page(contents: Contents) -> str:
     )
     template = environment.from_string((here / "page.html.jinja").read_text(encoding="utf-8"))
     drawn = [
-        (Markup(inline(picture.figure, number)), picture)  # noqa: S704 - matplotlib escapes what it writes
+        (Markup(inline(picture.figure, number)), picture)
         for number, picture in enumerate(contents.pictures, 1)
     ]
-    style = Markup((here / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - ours
+    style = Markup((here / "style.css").read_text(encoding="utf-8"))
     return template.render(it=contents, figures=drawn, style=style)

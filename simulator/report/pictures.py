@@ -3,6 +3,7 @@
 import io
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -10,7 +11,6 @@ from matplotlib.figure import Figure
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 _PROLOGUE = re.compile(r"^.*?(?=<svg\b)", re.DOTALL)
 _METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
-_SIZE = re.compile(r'(<svg\b[^>]*?) width="[^"]*"| height="[^"]*"(?=[^>]*>)')
 _BLACK = re.compile(r"(fill|stroke): ?#(?:000000|262626)\b")
 """What a figure draws its text and its axes in; on a dark page they are light."""
 
@@ -23,10 +23,15 @@ class Picture:
     command: str
     figure: Figure
 
+    @property
+    def wide(self) -> bool:
+        """Whether it is drawn for a whole page, not for a column."""
+        return bool(self.figure.get_figwidth() > 5)
+
 
 def inline(figure: Figure, number: int) -> str:
     """An <svg> element as wide as its place is, but never wider than drawn; `number` tells figures of a page apart."""
-    style = {"svg.fonttype": "none", "svg.hashsalt": f"figure {number}"}
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": f"figure {number}"}
     text = io.StringIO()
     with matplotlib.rc_context(style):
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})

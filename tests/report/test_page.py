@@ -53,13 +53,17 @@ def drawn(colour: str = "black") -> Figure:
 def contents(tmp_path_factory: pytest.TempPathFactory) -> Contents:
     """Of a session that was switched, its fork and a baseline, with two figures."""
     folder = tmp_path_factory.mktemp("reported")
-    main = sessions.make(folder / "main", rounds=20, switch=(12, "fedssa"), warning=WARNING)
+    main = sessions.make(
+        folder / "main", rounds=20, switch=(12, "fedssa"), warning=WARNING, document=sessions.whole()
+    )
     parent = checkpoints.SessionReader(main).document["id"]
     fork = sessions.make(folder / "fork", rounds=12, of=20, parent=(main, parent, 10), state="stopped")
     base = sessions.make(folder / "base", rounds=20, method="standalone", ceiling=0.8)
     runs = [read(each) for each in (main, fork, base)]
     figures = [Picture(f"Figure of {n} < 3.", "htfl-sim plot box 'a b'", drawn()) for n in (1, 2)]
-    return gather("t3", runs, table(runs, ("session",)), figures, asked='preset = "<x>"', left_out=("z is damaged.",))
+    return gather(
+        "t3", runs, table(runs, ("session",)), figures, asked='preset = "<x>"', left_out=("z is damaged.",)
+    )
 
 
 def test_it_tells_the_table_cell_for_cell(contents: Contents) -> None:

@@ -17,6 +17,7 @@ from tui.cli import (
     fork,
     listing,
     plot,
+    report,
     resume,
     run,
     steer,
@@ -63,6 +64,7 @@ def root(
       htfl-sim show NAME                   what came out of it
       htfl-sim compare t3 --by method      several sessions as one table
       htfl-sim plot accuracy t3 --out a.pdf   a figure of them
+      htfl-sim report t3                   all of it on one page to send
       htfl-sim doctor                      what this machine offers
     """
 
@@ -71,7 +73,7 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
     "Run": [run.run, tui.tui, resume.resume],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
     "Sessions": [listing.sessions, details.show, upkeep.verify, upkeep.prune],
-    "Results": [compare.compare, plot.plot],
+    "Results": [compare.compare, plot.plot, report.report],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets],
 }
 for _panel, _commands in _PANELS.items():
