@@ -13,6 +13,7 @@ import torch
 
 from checkpoints import Retention, Store
 from checkpoints.seal import canonical
+from simulator.config import Config
 
 BEGAN = datetime(2026, 1, 2, 10, 15, tzinfo=UTC)
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
@@ -65,6 +66,12 @@ def config(clients: int, rounds: int, method: str = "fedlora", **changes: Any) -
         "checkpoint": {"every": 1, "keep_last": 3},
         **changes,
     }
+
+
+def whole(clients: int = 10, rounds: int = 20, **changes: Any) -> dict[str, Any]:
+    """The same with every setting there is, as a session that was run has them."""
+    settings = config(clients, rounds) | {"method": {"name": "fedlora"}, "cka": {}} | changes
+    return Config.read(settings).to_json()
 
 
 def cka(clients: int, round: int, layers: Sequence[str] = LAYERS) -> dict[str, Any]:
@@ -137,7 +144,7 @@ def record(
             "by_tensor": {"down/adapter": down, "up/adapter": up},
         },
         "params": {"up": up // 4, "down": down // 4},
-        "flops": {"clients": 5e10, "server": 1e6, "total": 5e10 + 1e6},
+        "flops": {"clients": 50_000_000_000, "server": 1_000_000, "total": 50_001_000_000},
         "cka": cka(clients, round) if cka_every and round % cka_every == 0 else None,
         "method_metrics": {},
         "timing": {

@@ -17,7 +17,7 @@ FLOORS = [
     "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.own",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
-    "simulator.inspection", "simulator.analysis", "simulator.figures", "simulator.studies",
+    "simulator.inspection", "simulator.analysis", "simulator.figures", "simulator.report", "simulator.studies",
     "simulator.export",
     "htfl_sim",
     "tui.common", "tui.app", "tui.cli",

@@ -21,6 +21,7 @@ from tui.cli import (
     listing,
     plot,
     removal,
+    report,
     resume,
     run,
     settings,
@@ -70,6 +71,7 @@ def root(
       htfl-sim show NAME                   what came out of it
       htfl-sim compare t3 --by method      several sessions as one table
       htfl-sim plot accuracy t3 --out a.pdf   a figure of them
+      htfl-sim report t3                   all of it on one page to send
       htfl-sim doctor                      what this machine offers
     """
 
@@ -88,7 +90,7 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
         upkeep.prune,
         removal.rm,
     ],
-    "Results": [compare.compare, plot.plot],
+    "Results": [compare.compare, plot.plot, report.report],
     "What there is": [catalog.presets, catalog.methods, catalog.models, catalog.datasets, settings.config],
 }
 for _panel, _commands in _PANELS.items():

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from simulator.analysis.events import said
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS
 from tui.app.panels.client_rows import keys, remarks, rows
-from tui.app.panels.log_lines import lines, matches, said, upto
+from tui.app.panels.log_lines import lines, matches, upto
 from tui.app.view import View
 
 

@@ -12,8 +12,8 @@ from textual.containers import Horizontal
 from simulator.analysis.comparison import common_target, differences, standing
 from simulator.analysis.costs import COSTS
 from simulator.analysis.run import Run
+from simulator.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds, by_seed
-from tui.app.charts.colours import OKABE_ITO
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel

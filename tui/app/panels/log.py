@@ -2,6 +2,7 @@
 
 from textual.app import ComposeResult
 
+from simulator.analysis.events import alarming, said
 from tui.app.panels import log_lines
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View
@@ -27,7 +28,7 @@ class LogPanel(SizedPanel):
             return
         events = log_lines.upto(view)
         rows = log_lines.lines(events, width, view.filter)
-        warnings = sum(log_lines.alarming(event) for event in events)
+        warnings = sum(alarming(event) for event in events)
         told = f"{len(events)} events" + (f", {warnings} warnings" if warnings else "")
         self._part.caption(told + (f", those with '{view.filter}'" if view.filter else "") + ", times in UTC")
         self._lines.show(rows)
@@ -37,7 +38,7 @@ class LogPanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row an event."""
         return ["at", "round", "event", "text"], [
-            [event.get("at"), event.get("round"), event.get("event"), log_lines.said(event)]
+            [event.get("at"), event.get("round"), event.get("event"), said(event)]
             for event in log_lines.upto(view)
             if log_lines.matches(event, view.filter)
         ]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator.analysis.events import alarming, said
 from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
 from tui.common.formatting import wrapped
@@ -52,37 +53,3 @@ def lines(
 def clock(event: Mapping[str, Any]) -> str:
     """The time of day of an event, as its session wrote it (UTC)."""
     return str(event.get("at", ""))[11:19]
-
-
-def said(event: Mapping[str, Any]) -> str:
-    """What an event tells, in a few words; the time and the round are shown beside it."""
-    match event.get("event"):
-        case "started" | "resumed" as kind:
-            inexact = "; not bit-identical: " + ", ".join(event["inexact"]) if event.get("inexact") else ""
-            return f"{kind} with {event.get('method')}{inexact}"
-        case "switched":
-            return "switched: " + (", ".join(event.get("changes", ())) or str(event.get("method")))
-        case "forked":
-            changes = ", ".join(event.get("changes", ()))
-            return f"forked from {event.get('name')} at round {event.get('round')}" + (
-                f": {changes}" if changes else ""
-            )
-        case "stopped":
-            return f"stopped: {event.get('reason')}"
-        case "warning":
-            whose = f"client {event['client']}: " if "client" in event else ""
-            return f"warning: {whose}{event.get('message')}"
-        case "refused":
-            return f"refused {event.get('command')}: {event.get('reason')}"
-        case "checkpoint":
-            return "checkpoint"
-        case kind:
-            rest = {
-                key: value for key, value in event.items() if key not in ("at", "event", "round", "sha256")
-            }
-            return " ".join([str(kind), *(f"{key}={value}" for key, value in rest.items())])
-
-
-def alarming(event: Mapping[str, Any]) -> bool:
-    """Whether an event asks for attention."""
-    return event.get("event") in ("warning", "refused")

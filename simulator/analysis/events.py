@@ -1,0 +1,38 @@
+"""What the events of a session tell, in a few words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def said(event: Mapping[str, Any]) -> str:
+    """What an event tells, in a few words; the time and the round are shown beside it."""
+    match event.get("event"):
+        case "started" | "resumed" as kind:
+            inexact = "; not bit-identical: " + ", ".join(event["inexact"]) if event.get("inexact") else ""
+            return f"{kind} with {event.get('method')}{inexact}"
+        case "switched":
+            return "switched: " + (", ".join(event.get("changes", ())) or str(event.get("method")))
+        case "forked":
+            changes = ", ".join(event.get("changes", ()))
+            return f"forked from {event.get('name')} at round {event.get('round')}" + (
+                f": {changes}" if changes else ""
+            )
+        case "stopped":
+            return f"stopped: {event.get('reason')}"
+        case "warning":
+            whose = f"client {event['client']}: " if "client" in event else ""
+            return f"warning: {whose}{event.get('message')}"
+        case "refused":
+            return f"refused {event.get('command')}: {event.get('reason')}"
+        case "checkpoint":
+            return "checkpoint"
+        case kind:
+            rest = {
+                key: value for key, value in event.items() if key not in ("at", "event", "round", "sha256")
+            }
+            return " ".join([str(kind), *(f"{key}={value}" for key, value in rest.items())])
+
+
+def alarming(event: Mapping[str, Any]) -> bool:
+    """Whether an event asks for attention."""
+    return event.get("event") in ("warning", "refused")
