@@ -1,4 +1,4 @@
-"""A grid of character cells: what every drawing returns and every widget shows."""
+"""A grid of character cells: what every chart returns and every widget shows."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -87,7 +87,7 @@ VIRIDIS = _ramp(_VIRIDIS_STOPS, HEAT_LEVELS)
 
 @dataclass(frozen=True)
 class ColourScheme:
-    """What a drawing needs to know of the surface it is drawn on.
+    """What a chart needs to know of the surface it is drawn on.
 
     text, background: those of the app's theme, or DEFAULT where only the terminal knows them (ANSI themes).
     accent: the cursor and whatever has the focus. dark: whether the background is. coloured: False under NO_COLOR,

@@ -124,7 +124,7 @@ class NewRunDialog(Form[NewRun]):
         self.app.call_from_thread(self._fetch_ended, fault)
 
     def _fetched(self, name: str, done: int, total: int | None) -> None:
-        share = f"{done / total:.0%} of {size(total)}" if total else size(done)
+        share = f"{size(done)} of {size(total)}" if total else size(done)
         text = f"fetching {name}: {share}"
         if text != self._fetching:
             self._fetching = text

@@ -19,7 +19,7 @@ COLUMNS = (
     Column("+/-", name="change", numeric=True, worth=5, least=5, tone="muted", sort="falling"),
     Column("up", numeric=True, worth=2, tone="muted", sort="falling"),
     Column("down", numeric=True, worth=1, tone="muted", sort="falling"),
-    Column("trend", stretch=True, worth=3, least=6),
+    Column("trend", stretch=True, worth=3, least=5),
 )
 
 

@@ -1,4 +1,4 @@
-"""A widget that shows a drawing: it draws when something changed and refreshes the lines that came out different."""
+"""A widget that shows a canvas: it draws when something changed and refreshes the lines that came out different."""
 
 from abc import abstractmethod
 from textwrap import wrap
@@ -34,7 +34,7 @@ class CanvasWidget(Widget):
         """The content as [height, width] cells."""
 
     def changed(self) -> None:
-        """Draw anew soon; many calls in a row cost one drawing."""
+        """Draw anew soon; many calls in a row are drawn once."""
         if self._waiting or not self.is_running:
             return
         self._waiting = True
@@ -78,7 +78,7 @@ class CanvasWidget(Widget):
             self._drawn_on = surface
 
     def _drawing(self, size: Size, scheme: ColourScheme) -> Canvas:
-        """The drawing; a sentence in its place where it fails, since a fault in a picture must not end the app."""
+        """The canvas; a sentence in its place where it fails, since a fault in a picture must not end the app."""
         try:
             return self.draw(size.width, size.height, scheme, GLYPHS[glyphs_of(self)])
         except Exception as fault:

@@ -1,4 +1,4 @@
-"""From a drawing's cells to Textual's strips."""
+"""From a canvas's cells to Textual's strips."""
 
 from functools import lru_cache
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.widgets.pictures import braille_dots, drawn, picture
+from tests.app.charts.pictures import braille_dots, drawn, picture
 from tui.app.charts.canvas import DEFAULT
 from tui.app.charts.chart import draw_chart, lines_of
 from tui.app.charts.colours import OKABE_ITO, ColourScheme, contrast

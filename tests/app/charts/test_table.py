@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.app.widgets.pictures import drawn, picture
+from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.canvas import Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.app.widgets.pictures import drawn, picture
+from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import REVERSE
 from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, contrast, luminance, text_on
@@ -121,6 +121,21 @@ def test_the_scale_rises_in_lightness_so_that_greys_keep_its_order():
 )
 def test_a_cells_number_is_as_short_as_it_can_be(value, text):
     assert cell_text(value, 4) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "room", "text"),
+    [
+        (66.67, 4, "66.7"),
+        (66.67, 3, "67"),
+        (0.0, 3, "0.0"),
+        (0.4, 4, "0.4"),
+        (100.0, 4, "100"),
+        (100.0, 2, ""),
+    ],
+)
+def test_a_percentage_in_a_cell_has_a_decimal_where_there_is_room(value, room, text):
+    assert cell_text(value, room, "%") == text
 
 
 def test_without_colour_the_same_matrix_is_told_by_characters_alone():

@@ -13,12 +13,12 @@ def picture(text: str) -> list[str]:
 
 
 def drawn(canvas: Canvas) -> list[str]:
-    """The lines of a drawing."""
+    """The lines of a canvas."""
     return canvas.text().split("\n")
 
 
 def braille_dots(canvas: Canvas) -> np.ndarray:
-    """[4 × height, 2 × width] of bool: the dots of the braille characters in a drawing."""
+    """[4 × height, 2 × width] of bool: the dots of the braille characters of a canvas."""
     bits = np.array([[0, 3], [1, 4], [2, 5], [6, 7]])  # as Unicode numbers them
     masks = np.where((canvas.chars >= 0x2800) & (canvas.chars < 0x2900), canvas.chars - 0x2800, 0)
     dots = (masks[:, :, None, None] >> bits[None, None]) & 1
