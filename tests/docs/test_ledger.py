@@ -142,7 +142,7 @@ def test_a_manifest_is_as_documented(folder: Path) -> None:
 
 
 def test_an_entry_of_the_history_has_the_keys_that_the_page_names(folder: Path) -> None:
-    named = set(re.findall(r"`(\w+)`", PAGE.partition("An entry of the history has")[2]))
+    named = set(re.findall(r"`(\w+)`", PAGE.partition("An entry of the history has")[2].partition("##")[0]))
     (path,) = (folder / "fork" / "manifests").iterdir()
     first, changed = json.loads(path.read_text(encoding="utf-8"))["history"]
     assert first.keys() == {"from_round", "method", "settings"}
