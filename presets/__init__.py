@@ -27,7 +27,8 @@ __all__ = [
 PAPER = "paper"
 """The profile of every preset: what the paper's text says."""
 
-FAMILIES = ("quickstart", "cifar", "fedl2g", "inco", "case_study")  # in the order in which they are listed
+FAMILIES = ("quickstart", "cifar", "fedl2g", "inco", "case_study", "htfllib", "widths")
+"""In the order in which they are listed."""
 
 
 class PresetError(Exception):

@@ -19,13 +19,19 @@ class DataConfig(Section):
     """Which images there are and how they are divided over the clients."""
 
     dataset: str = Field(
-        "digits", description="a name from `htfl-sim datasets`, a folder of class folders, or an .npz"
+        "digits",
+        description="a name from `htfl-sim datasets`, a folder of class folders or of domains' folders, or an .npz",
     )
     partition: Literal["pathological", "dirichlet", "iid"] = Field(
         "pathological",
         description="who holds what: few classes each, Dirichlet shares of each class, or anything",
     )
     classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
+    domains_per_client: int | None = Field(
+        None,
+        ge=1,
+        description="of how many domains each client's images are, divided domain by domain; default: any",
+    )
     alpha: float = Field(0.5, gt=0, description="dirichlet: concentration of the classes' shares")
     cap: bool = Field(
         True, description="dirichlet: who has a fair share takes nothing of the classes that follow (FedDF)"
@@ -49,6 +55,15 @@ class DataConfig(Section):
     def _pfllibs_rule_deals_classes(self) -> "DataConfig":
         if self.quantity == "pfllib" and self.partition != "pathological":
             raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        return self
+
+    @model_validator(mode="after")
+    def _classes_are_dealt_once(self) -> "DataConfig":
+        if self.partition == "pathological" and (self.domains_per_client or 1) > 1:
+            raise ValueError(
+                "partition 'pathological' deals out classes domain by domain, so that clients of several domains would "
+                "hold more of them than classes_per_client; use domains_per_client 1, or partition 'iid' or 'dirichlet'"
+            )
         return self
 
     @field_validator("split")

@@ -42,6 +42,20 @@ def nonzero_rows(tensor: Tensor) -> Tensor:
     return tensor.any(dim=1).nonzero().flatten()
 
 
+def packed(bits: Tensor) -> Tensor:
+    """A mask of n entries as int32 [⌈n/32⌉], 32 entries in each: the first is its lowest bit."""
+    flat = bits.flatten().to(torch.int64)
+    words = torch.cat([flat, flat.new_zeros(-len(flat) % 32)]).reshape(-1, 32)
+    sums = (words << torch.arange(32, device=bits.device)).sum(1)
+    return torch.where(sums < 2**31, sums, sums - 2**32).to(torch.int32)
+
+
+def unpacked(words: Tensor, shape: torch.Size) -> Tensor:
+    """The mask of that shape, bool, that was packed."""
+    bits = words.to(torch.int64)[:, None] >> torch.arange(32, device=words.device) & 1
+    return bits.flatten()[: shape.numel()].reshape(shape).to(torch.bool)
+
+
 def total_bytes(tensors: Mapping[str, Tensor]) -> int:
     """Size of the tensors' values in bytes."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())

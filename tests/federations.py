@@ -38,7 +38,7 @@ from simulator.training.flops import FlopCache
 
 CPU = torch.device("cpu")
 TINY = ("tiny_cnn", "tiny_mlp")
-TINY_GROUPS = ("tiny", "tiny_resnet")
+TINY_GROUPS = ("tiny", "tiny_resnet", "tiny_widths")
 DIGIT = ImageShape(1, 8, 8)
 
 

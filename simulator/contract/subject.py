@@ -18,7 +18,7 @@ from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets, Phase
 
-GROUPS = ("tiny", "tiny_resnet", "tiny_vit")
+GROUPS = ("tiny", "tiny_resnet", "tiny_vit", "tiny_widths")
 CLIENTS, ROUNDS = 4, 3
 
 

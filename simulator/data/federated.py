@@ -12,10 +12,10 @@ from torch.nn import functional as F
 
 from simulator import rng
 from simulator.data import partition
-from simulator.data.images import ImageSet, Indices
+from simulator.data.images import ImageSet, Indices, Labels
 from simulator.data.shares import apportion
 from simulator.data.split import stratified
-from simulator.errors import DataError
+from simulator.errors import ConfigError, DataError
 from simulator.sections import DataConfig, split_shares
 
 
@@ -23,7 +23,8 @@ from simulator.sections import DataConfig, split_shares
 class ClientData:
     """One client's images as int64 indices on the device; `eval` is empty when the split has no such part.
 
-    `classes` is S_k, the ascending classes of the train part, and `class_counts` its samples of each.
+    `classes` is S_k, the ascending classes of the train part, and `class_counts` its samples of each; `domains` are
+    those of its images, ascending, none where the data set has none.
     """
 
     train: Tensor
@@ -31,6 +32,7 @@ class ClientData:
     test: Tensor
     classes: tuple[int, ...]
     class_counts: tuple[int, ...]
+    domains: tuple[int, ...] = ()
 
     @property
     def num_train(self) -> int:
@@ -60,6 +62,7 @@ class FederatedData:
     """Normalisation of a byte: x · scale + shift, each float32 [h, w, c], so that no inner loop is c long."""
     size: int | None = None
     """Height and width to which a batch is scaled; None leaves it as it is. Stored images keep theirs."""
+    domains: tuple[str, ...] = ()
     rgb: bool = False
     """Whether a grey batch gets three equal channels."""
 
@@ -86,6 +89,7 @@ class FederatedData:
             shift=(-mean / std).expand(shape).contiguous().to(device),
             size=config.size,
             rgb=config.rgb,
+            domains=images.domains,
         )
 
     @property
@@ -119,7 +123,7 @@ class FederatedData:
         return batch.contiguous(memory_format=torch.channels_last)
 
     def summary(self) -> list[dict[str, Any]]:
-        """Per client: samples of each part and the names of its classes with their training samples."""
+        """Per client: samples of each part, the names of its classes with their training samples, and its domains'."""
         return [
             {
                 "client": number,
@@ -130,6 +134,7 @@ class FederatedData:
                     self.classes[label]: count
                     for label, count in zip(client.classes, client.class_counts, strict=True)
                 },
+                "domains": [self.domains[domain] for domain in client.domains],
             }
             for number, client in enumerate(self.clients)
         ]
@@ -140,9 +145,11 @@ Parts = tuple[Indices, Indices, Indices]
 
 
 def limited(images: ImageSet, limit: int, stream: np.random.Generator) -> ImageSet:
-    """`limit` images drawn without replacement, classes and the data set's own test images in proportion."""
+    """`limit` images drawn without replacement; classes, domains and the data set's own test images in proportion."""
     is_test = np.arange(len(images)) >= images.test_from
     stratum = 2 * images.labels + is_test
+    if images.domain is not None:
+        stratum = stratum * len(images.domains) + images.domain
     counts = apportion(limit, np.bincount(stratum))
     members = np.lexsort((stream.random(len(images)), stratum))
     starts = np.searchsorted(stratum[members], np.arange(len(counts)))
@@ -186,13 +193,39 @@ def _partitioned(config: DataConfig, clients: int, seed: int, images: ImageSet, 
     """The clients' shares of the first `upto` images."""
     labels, num_classes = images.labels[:upto], len(images.classes)
     stream = rng.numpy_stream(seed, "data/partition")
+    if config.domains_per_client is None:
+        return _by_rule(config, labels, num_classes, clients, config.min_samples, stream)
+    if images.domain is None:
+        raise ConfigError(
+            f"data set '{config.dataset}' has no domains to deal out; use digits_domains, fashion_mnist_domains or a "
+            "folder with a folder for each domain, or leave out data.domains_per_client."
+        )
+    least = -(-config.min_samples // config.domains_per_client)
+
+    def divide(indices: Indices, owners: int) -> list[Indices]:
+        return _by_rule(config, labels[indices], num_classes, owners, least, stream)
+
+    return partition.by_domain(
+        images.domain[:upto], images.domains, clients, config.domains_per_client, divide, stream
+    )
+
+
+def _by_rule(
+    config: DataConfig,
+    labels: Labels,
+    num_classes: int,
+    clients: int,
+    min_samples: int,
+    stream: np.random.Generator,
+) -> list[Indices]:
+    """Images of these labels divided over so many clients by `data.partition`."""
     if config.partition == "dirichlet":
         return partition.dirichlet(
-            labels, num_classes, clients, config.alpha, config.min_samples, stream, config.cap
+            labels, num_classes, clients, config.alpha, min_samples, stream, config.cap
         )
     if config.quantity == "pfllib":
         return partition.pathological_as_pfllib(
-            labels, num_classes, clients, config.classes_per_client, config.min_samples, stream
+            labels, num_classes, clients, config.classes_per_client, min_samples, stream
         )
     if config.partition == "pathological":
         return partition.pathological(
@@ -220,6 +253,7 @@ def _on_device(parts: list[Parts], images: ImageSet, device: torch.device) -> tu
                 test=tensor(test),
                 classes=tuple(held.tolist()),
                 class_counts=tuple(counts.tolist()),
+                domains=() if images.domain is None else tuple(np.unique(images.domain[train]).tolist()),
             )
         )
     return tuple(clients)

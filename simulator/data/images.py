@@ -20,7 +20,8 @@ class ImageSet:
     """Images uint8 [n, h, w, c] with labels int64 [n], training images first, then test images.
 
     `mean` and `std` are per channel, of pixel values divided by 255. `test_from` is the index of the first
-    image of the data set's own test set, n if it has none.
+    image of the data set's own test set, n if it has none. In a data set of several `domains` (photographs and drawings
+    of the same classes) `domain` says of each image which it is of, int64 [n]; else there are none.
     """
 
     images: Images
@@ -29,6 +30,8 @@ class ImageSet:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     test_from: int
+    domains: tuple[str, ...] = ()
+    domain: Labels | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -44,6 +47,9 @@ class ImageSet:
         digest = hashlib.sha256(json.dumps(facts).encode())
         digest.update(np.ascontiguousarray(self.images).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
+        if self.domain is not None:
+            digest.update(json.dumps(self.domains).encode())
+            digest.update(np.ascontiguousarray(self.domain, dtype="<i8").data)
         return digest.hexdigest()
 
     def take(self, indices: Indices) -> "ImageSet":
@@ -53,6 +59,7 @@ class ImageSet:
             images=self.images[indices],
             labels=self.labels[indices],
             test_from=int(np.searchsorted(indices, self.test_from)),
+            domain=None if self.domain is None else self.domain[indices],
         )
 
 

@@ -1,8 +1,9 @@
-"""A user's own images: a folder of class folders, or an `.npz` of arrays."""
+"""A user's own images: a folder of class folders, one of such folders by domain, or an `.npz` of arrays."""
 
 import zipfile
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,9 @@ UNREADABLE_NPZ = (OSError, ValueError, EOFError, NotImplementedError, zipfile.Ba
 def load(path: Path) -> ImageSet:
     """The images at `path`: a folder with one folder of images per class, or an `.npz`.
 
-    A folder may hold `train/` and `test/`, each with class folders; an `.npz` holds `images` uint8 [n, h, w] or
-    [n, h, w, c] and `labels` integer [n], and may hold `test_images` and `test_labels`. Raises DataError naming
-    what is missing, damaged or odd.
+    In the place of class folders there may be a folder for each domain, all with the same class folders. A folder may
+    hold `train/` and `test/`, each with either. An `.npz` holds `images` uint8 [n, h, w] or [n, h, w, c] and `labels`
+    integer [n], and may hold `test_images` and `test_labels`. Raises DataError naming what is missing, damaged or odd.
     """
     try:
         return _load_folder(path) if path.is_dir() else _load_npz(path)
@@ -34,25 +35,69 @@ def load(path: Path) -> ImageSet:
 def _load_folder(folder: Path) -> ImageSet:
     has_pair = (folder / "train").is_dir() and (folder / "test").is_dir()
     train_folder, test_folder = (folder / "train", folder / "test") if has_pair else (folder, None)
-    classes = _class_names(train_folder)
-    train = _image_files(train_folder, classes)
-    if without := set(range(len(classes))) - {label for _, label in train}:
+    domains = _domain_names(train_folder)
+    classes = _class_names(train_folder / domains[0] if domains else train_folder)
+    train = [_image_files(place, classes) for place in _places(train_folder, domains)]
+    for place, files in zip(_places(train_folder, domains), train, strict=True):
+        if without := set(range(len(classes))) - {label for _, label in files}:
+            where = " in every domain" if domains else ""
+            raise DataError(
+                f"{place / classes[min(without)]} has no images; add some or remove the folder{where}."
+            )
+    if test_folder and domains and (other := set(_folders(test_folder)) ^ set(domains)):
         raise DataError(
-            f"{train_folder / classes[min(without)]} has no images; add some or remove the folder."
+            f"{train_folder} and {test_folder} have different domains, such as {min(other)}; give both the same."
         )
-    test = _image_files(test_folder, classes) if test_folder else []
-    images = _decoded([file for file, _ in train + test])
-    labels = np.array([label for _, label in train + test], dtype=np.int64)
-    count = len(train)
-    return joined(
+    test = [_image_files(place, classes) for place in _places(test_folder, domains)] if test_folder else []
+    everything = [entry for part in train + test for entry in part]
+    labels = np.array([label for _, label in everything], dtype=np.int64)
+    grey = all(_is_mostly_grey([file for file, _ in part]) for part in train)
+    images = _decoded([file for file, _ in everything], grey)
+    count = sum(len(part) for part in train)
+    found = joined(
         train=(images[:count], labels[:count]),
-        test=(images[count:], labels[count:]) if test else None,
+        test=(images[count:], labels[count:]) if len(labels) > count else None,
         classes=classes,
     )
+    if not domains:
+        return found
+    numbers = np.tile(np.arange(len(domains)), 2)[: len(train + test)]
+    return replace(found, domains=domains, domain=np.repeat(numbers, [len(part) for part in train + test]))
+
+
+def _places(folder: Path, domains: tuple[str, ...]) -> list[Path]:
+    """The folders whose folders are classes."""
+    return [folder / domain for domain in domains] or [folder]
+
+
+def _domain_names(folder: Path) -> tuple[str, ...]:
+    """The folders in which there are folders in the place of images; none where these are classes."""
+    names = _folders(folder)
+    nested = [name for name in names if _folders(folder / name) and not _images(folder / name)]
+    if not nested:
+        return ()
+    if flat := sorted(set(names) - set(nested)):
+        raise DataError(
+            f"{folder / flat[0]} has no class folders, as {folder / nested[0]} has; give every domain the same class "
+            "folders, or put the images of each class into a folder of its own."
+        )
+    if len(nested) == 1:
+        raise DataError(
+            f"{folder} has a single domain, {nested[0]}; name {folder / nested[0]} itself, or add another domain."
+        )
+    classes = set(_folders(folder / nested[0]))
+    for name in nested[1:]:
+        if different := sorted(classes ^ set(_folders(folder / name))):
+            lacks, has = (name, nested[0]) if different[0] in classes else (nested[0], name)
+            raise DataError(
+                f"{folder / lacks} has no class folder '{different[0]}', as {folder / has} has; give every domain the "
+                "same classes."
+            )
+    return tuple(nested)
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != ".")
+    names = _folders(folder)
     if not names:
         raise DataError(
             f"{folder} has no class folders; put the images of each class into a folder of its own."
@@ -66,19 +111,31 @@ def _image_files(folder: Path, classes: tuple[str, ...]) -> list[tuple[Path, int
         raise DataError(
             f"{folder / min(unknown)} is a class that has no training images; add some or remove it."
         )
+    return [
+        (image, label)
+        for label, name in enumerate(classes)
+        if (folder / name).is_dir()
+        for image in _images(folder / name)
+    ]
+
+
+def _folders(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name[0] != ".")
+
+
+def _images(folder: Path) -> list[Path]:
     suffixes = Image.registered_extensions()
-    files = []
-    for label, name in enumerate(classes):
-        entries = sorted((folder / name).iterdir()) if (folder / name).is_dir() else []
-        images = [entry for entry in entries if entry.suffix.lower() in suffixes and entry.name[0] != "."]
-        files += [(image, label) for image in images]
-    return files
+    entries = sorted(folder.iterdir())
+    return [entry for entry in entries if entry.suffix.lower() in suffixes and entry.name[0] != "."]
 
 
-def _decoded(files: list[Path]) -> Images:
-    """Images [n, h, w, c] of one size, all grey or all RGB, whichever most of the files are."""
+def _is_mostly_grey(files: list[Path]) -> bool:
+    return 2 * sum(_header(file)[0] for file in files) > len(files)
+
+
+def _decoded(files: list[Path], grey: bool) -> Images:
+    """Images [n, h, w, c] of one size, all grey or all RGB."""
     headers = [_header(file) for file in files]
-    grey = 2 * sum(is_grey for is_grey, _ in headers) > len(headers)
     size, _ = Counter(size for _, size in headers).most_common(1)[0]
     for file, (_, own_size) in zip(files, headers, strict=True):
         if own_size != size:

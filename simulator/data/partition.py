@@ -1,9 +1,10 @@
-"""Who holds which image: pathological, Dirichlet and IID partitions.
+"""Who holds which image: pathological, Dirichlet and IID partitions, and any of them domain by domain.
 
 Each function is pure: the same labels and the same generator state give the same partition. Each names one
 owner per image, so no image is used twice; none loops without a bound, and none leaves a client empty.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ def pathological(
     for, DataError when a class has fewer images than owners.
     """
     _check_classes(classes_per_client, num_classes)
-    holds = _dealt_classes(num_classes, clients, classes_per_client, stream)
+    holds = _dealt(num_classes, clients, classes_per_client, stream)
     owner = _nobodys(labels)
     for label in range(num_classes):
         members = stream.permutation(np.flatnonzero(labels == label))
@@ -135,6 +136,39 @@ def iid(
     return _holdings(stream.permutation(np.repeat(np.arange(clients), counts)), clients)
 
 
+def by_domain(
+    domain: Labels,
+    names: tuple[str, ...],
+    clients: int,
+    domains_per_client: int,
+    divide: Callable[[Indices, int], list[Indices]],
+    stream: np.random.Generator,
+) -> list[Indices]:
+    """Each client holds images of exactly `domains_per_client` domains; `domain` [n] says which each image is of.
+
+    Domains have as equal numbers of owners as possible. A domain's images are divided over its owners by
+    `divide(indices, owners)`, which names positions in `indices`. Raises ConfigError when there are fewer domains than
+    asked for, or too few clients for everyone of them to be held.
+    """
+    if domains_per_client > len(names):
+        raise ConfigError(
+            f"data.domains_per_client is {domains_per_client}, but the data set has {len(names)} domains "
+            f"({', '.join(names)}); use at most {len(names)}."
+        )
+    if clients * domains_per_client < len(names):
+        raise ConfigError(
+            f"{clients} clients of {domains_per_client} domains each leave some of {', '.join(names)} to nobody; use "
+            f"at least {-(-len(names) // domains_per_client)} clients or a larger data.domains_per_client."
+        )
+    holds = _dealt(len(names), clients, domains_per_client, stream)
+    owner = _nobodys(domain)
+    for number in range(len(names)):
+        members, owners = np.flatnonzero(domain == number), np.flatnonzero(holds[:, number])
+        for client, held in zip(owners, divide(members, len(owners)), strict=True):
+            owner[members[held]] = client
+    return _holdings(owner, clients)
+
+
 def _check_classes(classes_per_client: int, num_classes: int) -> None:
     if classes_per_client > num_classes:
         raise ConfigError(
@@ -143,14 +177,12 @@ def _check_classes(classes_per_client: int, num_classes: int) -> None:
         )
 
 
-def _dealt_classes(
-    num_classes: int, clients: int, classes_per_client: int, stream: np.random.Generator
-) -> NDArray[np.bool_]:
-    """Who holds which class, [clients, classes]: each client takes the least held, at random on a tie."""
-    holds = np.zeros((clients, num_classes), dtype=bool)
-    owners = np.zeros(num_classes, dtype=np.int64)
+def _dealt(kinds: int, clients: int, kinds_per_client: int, stream: np.random.Generator) -> NDArray[np.bool_]:
+    """Who holds which class or domain, [clients, kinds]: each client takes the least held, at random on a tie."""
+    holds = np.zeros((clients, kinds), dtype=bool)
+    owners = np.zeros(kinds, dtype=np.int64)
     for client in range(clients):
-        taken = np.lexsort((stream.random(num_classes), owners))[:classes_per_client]
+        taken = np.lexsort((stream.random(kinds), owners))[:kinds_per_client]
         holds[client, taken] = True
         owners[taken] += 1
     return holds

@@ -133,6 +133,13 @@ class Method:
         """The server's own training after `aggregate`, in order, on batches made of the uplinks."""
         return []
 
+    def before_answering(self, local: LocalClient) -> None:
+        """Get the client ready to be evaluated, after it has received what it is evaluated with, if anything.
+
+        It has its training images, and what is made of them here is not kept: see `LocalClient.take_statistics`.
+        """
+        return
+
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Scores [B, C] of a client's model for images x at evaluation; the highest is its answer."""
         scores: Tensor = nets.model(x)

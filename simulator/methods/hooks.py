@@ -114,6 +114,11 @@ class Hooks:
             checks.finite(state)
             return state
 
+    def before_answering(self, local: LocalClient) -> None:
+        """Get the client ready to be evaluated."""
+        with self._calling("before_answering", local.round, local.info):
+            self.method.before_answering(local)
+
     def predict(self, local: LocalClient, x: Tensor) -> Tensor:
         """Scores [B, C] of the client's model for images x."""
         with self._calling("predict", local.round, local.info):

@@ -7,10 +7,13 @@ import torch
 from torch import nn
 
 from simulator.federation import ClientInfo, Federation
-from simulator.models import Network
+from simulator.models import Network, slices
 
 LayerOf = Callable[[Network], str]
 """Which of a network's representations is meant."""
+
+NESTED_WIDTHS = ("heterofl_resnet", "heterofl_cnn", "htm5")
+"""Groups for those that ask which models nest; any other may too."""
 
 
 def same_head(federation: Federation) -> str | None:
@@ -51,6 +54,18 @@ def nested(federation: Federation) -> str | None:
                     f"needs nested architectures: {client} has '{name}' {list(tensor.shape)}, "
                     f"{federation.largest} has it {list(largest[name].shape)}"
                 )
+    return None
+
+
+def nested_widths(federation: Federation) -> str | None:
+    """Every client's model is a narrower one of the largest one's layers, or the largest itself."""
+    largest = federation.architectures[federation.largest]
+    for client in federation.clients:
+        if (why := slices.misfit(largest, federation.architecture_of(client))) is not None:
+            return (
+                f"needs widths that nest: {client} {why}; the largest is {federation.largest}. "
+                f"Groups made of such widths are {', '.join(NESTED_WIDTHS)}"
+            )
     return None
 
 

@@ -1,11 +1,15 @@
-"""CNN-1 … CNN-5, the five CNNs of FedLoRA Table 1, FedGH Table 2 and FedSSA Table 4; and FedL2G's 4-layer CNN."""
+"""CNN-1 … CNN-5, the five CNNs of FedLoRA Table 1, FedGH Table 2 and FedSSA Table 4; FedL2G's 4-layer CNN; and CNN-1
+at HeteroFL's widths."""
+
+import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.models.network import Network
-from simulator.models.registry import Builder, ImageShape, register
+from simulator.models.registry import RATES, Builder, ImageShape, register
 
 FEATURES = 500  # K: the papers fix the width of FC2 so that all heads agree
 
@@ -18,13 +22,18 @@ class CNN(Network):
 
     layers = ("conv1", "conv2", "fc1", "fc2")
 
-    def __init__(self, shape: ImageShape, num_classes: int, filters: int, fc1: int) -> None:
+    def __init__(
+        self, shape: ImageShape, num_classes: int, filters: int, fc1: int, rate: float = 1.0
+    ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(shape.channels, 16, kernel_size=5)
-        self.conv2 = nn.Conv2d(16, filters, kernel_size=5)
-        self.fc1 = nn.Linear(filters * _pooled(shape.height) * _pooled(shape.width), fc1)
-        self.fc2 = nn.Linear(fc1, FEATURES)
-        self.head = nn.Linear(FEATURES, num_classes)
+        first, second, hidden, features = (math.ceil(full * rate) for full in (16, filters, fc1, FEATURES))
+        self.rate = rate
+        self.pooled = _pooled(shape.height) * _pooled(shape.width)
+        self.conv1 = nn.Conv2d(shape.channels, first, kernel_size=5)
+        self.conv2 = nn.Conv2d(first, second, kernel_size=5)
+        self.fc1 = nn.Linear(second * self.pooled, hidden)
+        self.fc2 = nn.Linear(hidden, features)
+        self.head = nn.Linear(features, num_classes)
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
         # ReLU after the pooling gives the same values as before it, for a quarter of the work.
@@ -33,6 +42,9 @@ class CNN(Network):
         fc1 = F.relu(self.fc1(torch.flatten(conv2, 1)))
         fc2 = F.relu(self.fc2(fc1))
         return {"conv1": conv1, "conv2": conv2, "fc1": fc1, "fc2": fc2}
+
+    def flattened(self) -> Mapping[str, int]:
+        return {"fc1.weight": self.pooled}
 
 
 class FourLayerCNN(Network):
@@ -62,8 +74,8 @@ def _pooled(side: int) -> int:
     return ((side - 4) // 2 - 4) // 2
 
 
-def _cnn(filters: int, fc1: int) -> Builder:
-    return lambda shape, num_classes: CNN(shape, num_classes, filters, fc1)
+def _cnn(filters: int, fc1: int, rate: float = 1.0) -> Builder:
+    return lambda shape, num_classes: CNN(shape, num_classes, filters, fc1, rate)
 
 
 for _number, (_filters, _fc1) in enumerate(
@@ -72,4 +84,6 @@ for _number, (_filters, _fc1) in enumerate(
     register(f"cnn{_number}", f"CNN-{_number}: two convolutions (16, {_filters}), FC {_fc1}, FC 500", 16)(
         _cnn(_filters, _fc1)
     )
+for _name, _rate in RATES.items():
+    register(f"cnn1_{_name}", f"CNN-1 at {_rate} of the width", 16)(_cnn(32, 2000, float(_rate)))
 register("cnn_4layer", "4-layer CNN: two convolutions (32, 64), FC 512", 16)(FourLayerCNN)

@@ -23,9 +23,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "narrow_resnet10", "narrow_resnet14", "narrow_resnet18", "narrow_resnet22", "narrow_resnet26",
     ),
     "inco_vit": ("vit_s8", "vit_s9", "vit_s10", "vit_s11", "vit_s12"),
+    "heterofl_resnet": ("resnet18", "resnet18_w2", "resnet18_w4", "resnet18_w8", "resnet18_w16"),
+    "heterofl_cnn": ("cnn1", "cnn1_w2", "cnn1_w4", "cnn1_w8", "cnn1_w16"),
     "tiny": ("tiny_cnn", "tiny_mlp"),
     "tiny_resnet": ("tiny_resnet6", "tiny_resnet10"),
     "tiny_vit": ("tiny_vit1", "tiny_vit2"),
+    "tiny_widths": ("tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"),
 }  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """What every architecture offers: named representations, the features before the head, and the head."""
 
+from collections.abc import Mapping
+
 from torch import Tensor, nn
 
 
@@ -16,6 +18,9 @@ class Network(nn.Module):
 
     published = ""
     """What precedes, in this network's parameter names, the names of its published weights."""
+
+    rate: float = 1.0
+    """The share of its family's full width, of a network that was made narrower."""
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
         """Every representation of a batch x [B, channels, height, width] by name, all from one forward pass."""
@@ -38,6 +43,13 @@ class Network(nn.Module):
         two LayerNorms; a network that lists none leaves nothing to mix.
         """
         return ()
+
+    def flattened(self) -> Mapping[str, int] | None:
+        """How narrower networks of these layers are cut out of this one (HeteroFL): unit by unit, a unit being a row
+        of a weight or an input of it. Given are the weights that read flattened maps, with the columns that belong to
+        each channel; None where a part of the weights' rows is no network of these layers.
+        """
+        return None
 
     @property
     def num_features(self) -> int:

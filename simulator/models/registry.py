@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import torch
@@ -13,6 +14,8 @@ from simulator.models import pretrained
 from simulator.models.network import Network
 from simulator.rng import drawing_from
 
+RATES = {f"w{part}": Fraction(1, part) for part in (2, 4, 8, 16)}
+"""HeteroFL's smaller widths, by what follows a model's name: half of resnet18 is resnet18_w2."""
 SMALL_SIDE = 64
 """Pixels up to which images enter a network at full resolution, unless a stem is asked for."""
 

@@ -6,14 +6,15 @@ with the same stages: ResNet10 ⊂ 14 ⊂ 18 ⊂ 22 ⊂ 26 (InCo Aggregation §4
 pixels leave one pixel of them at stage 4.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from torch import Tensor, nn
 
 from simulator.models.network import Network
 from simulator.models.pooling import to_width
-from simulator.models.registry import Builder, ImageShape, register
+from simulator.models.registry import RATES, Builder, ImageShape, register
 
 FEATURES = 512
 
@@ -22,7 +23,7 @@ class ResNet(Network):
     """stem → stages of residual blocks → average over the image → K features → head C.
 
     Stage s has channels width·2^{s−1} (times 4 for bottlenecks), and halves the side from the second on. Feature
-    vectors of another width than K are pooled to it.
+    vectors of another width than K are pooled to it. `rate` is the share of every width, K's too, that is kept.
     """
 
     def __init__(
@@ -33,8 +34,12 @@ class ResNet(Network):
         blocks: Sequence[int],
         width: int = 64,
         features: int = FEATURES,
+        rate: float = 1.0,
     ) -> None:
         super().__init__()
+        widths = [math.ceil(width * 2**number * rate) for number in range(len(blocks))]
+        width, features = widths[0], math.ceil(features * rate)
+        self.rate = rate
         small = shape.full_resolution
         self.conv1 = (
             nn.Conv2d(shape.channels, width, kernel_size=3, padding=1, bias=False)
@@ -46,7 +51,7 @@ class ResNet(Network):
         self.maxpool = nn.Identity() if small else nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
         channels = width
         for number, count in enumerate(blocks):
-            stage, channels = _stage(block, count, channels, width * 2**number, stride=2 if number else 1)
+            stage, channels = _stage(block, count, channels, widths[number], stride=2 if number else 1)
             self.add_module(f"layer{number + 1}", stage)
         self.head = nn.Linear(features, num_classes)
         self.layers = (*(f"stage{number + 1}" for number in range(len(blocks))), "features")
@@ -60,6 +65,11 @@ class ResNet(Network):
         for number, name in enumerate(self.layers[:-1], start=1):
             shown[name] = x = self.get_submodule(f"layer{number}")(x)
         return shown | {"features": to_width(x.mean((2, 3)), self.num_features)}
+
+    def flattened(self) -> Mapping[str, int] | None:
+        last = self.get_submodule(f"layer{len(self.layers) - 1}")[-1]  # type: ignore[index]
+        # Where features are pooled from more or fewer channels, no channel has columns of the head to itself.
+        return {} if _channels(last) == self.num_features else None
 
     def stages(self) -> tuple[tuple[str, ...], ...]:
         return tuple(
@@ -89,8 +99,13 @@ def _stage(
     return nn.Sequential(first, *(block(out, width) for _ in range(count - 1))), out
 
 
-def _resnet(block: Literal["basic", "bottleneck"], *blocks: int) -> Builder:
-    return lambda shape, num_classes: ResNet(shape, num_classes, block, blocks)
+def _channels(block: nn.Module) -> int:
+    """The channels that a residual block puts out: those of its last norm."""
+    return [module for module in block.children() if isinstance(module, nn.BatchNorm2d)][-1].num_features
+
+
+def _resnet(block: Literal["basic", "bottleneck"], *blocks: int, rate: float = 1.0) -> Builder:
+    return lambda shape, num_classes: ResNet(shape, num_classes, block, blocks, rate=rate)
 
 
 def _narrow(*blocks: int) -> Builder:
@@ -98,9 +113,11 @@ def _narrow(*blocks: int) -> Builder:
     return lambda shape, num_classes: ResNet(shape, num_classes, "basic", blocks, width=16, features=128)
 
 
-def _tiny(*blocks: int) -> Builder:
+def _tiny(*blocks: int, rate: float = 1.0) -> Builder:
     """As its large relatives, at a sixteenth of their width: for tests."""
-    return lambda shape, num_classes: ResNet(shape, num_classes, "basic", blocks, width=4, features=8)
+    return lambda shape, num_classes: ResNet(
+        shape, num_classes, "basic", blocks, width=4, features=8, rate=rate
+    )
 
 
 register("resnet4", "ResNet4: one basic block in one stage", 1, stems=True)(_resnet("basic", 1))
@@ -124,3 +141,11 @@ register("narrow_resnet22", "ResNet22 at a quarter of the width", 1, stems=True)
 register("narrow_resnet26", "ResNet26 at a quarter of the width", 1, stems=True)(_narrow(3, 3, 3, 3))
 register("tiny_resnet6", "basic blocks 1, 1 of 4 and 8 channels", 1, stems=True)(_tiny(1, 1))
 register("tiny_resnet10", "basic blocks 2, 2 of 4 and 8 channels", 1, stems=True)(_tiny(2, 2))
+for _name, _rate in RATES.items():
+    register(f"resnet18_{_name}", f"ResNet18 at {_rate} of the width", 1, stems=True)(
+        _resnet("basic", 2, 2, 2, 2, rate=float(_rate))
+    )
+for _name, _rate in list(RATES.items())[:2]:
+    register(f"tiny_resnet10_{_name}", f"basic blocks 2, 2 at {_rate} of the width", 1, stems=True)(
+        _tiny(2, 2, rate=float(_rate))
+    )

@@ -57,10 +57,11 @@ def _asked(context: TrainingContext, info: ClientInfo) -> tuple[str, int, int]:
 
 
 def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
-    """The client, about to answer."""
+    """The client, about to answer: nothing of what it does here is kept."""
     local = LocalClient(context, info, round, job.tensors)
     if job.payload is not None:
         hooks.receive(local, job.payload)
+    hooks.before_answering(local)
     local.nets.eval()
     return local
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from simulator.federation import ClientInfo
 from simulator.models import Network
@@ -99,6 +100,25 @@ class LocalClient(Trainer):
         """How many training samples the client holds of each of its classes [|S_k|], int32, ascending by class."""
         counts = self._data.clients[self.info.id].class_counts
         return torch.tensor(counts, dtype=torch.int32, device=self.federation.device)
+
+    @torch.no_grad()
+    def take_statistics(self) -> None:
+        """Let the model's BatchNorms normalise by the client's training images: static BatchNorm (HeteroFL).
+
+        Their statistics become the means of those of the batches of one pass, in the order of the samples.
+        """
+        norms = [module for module in self.nets.model.modules() if isinstance(module, _BatchNorm)]
+        self.nets.eval()
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # a cumulative mean
+            norm.train()
+        if norms:
+            for indices in self.train.split(
+                batch_sizes(len(self.train), self.federation.training.batch_size)
+            ):
+                self.nets.model(self.batch(indices).x)
+        self.nets.eval()
 
     @torch.no_grad()
     def class_means(

@@ -53,6 +53,9 @@ RUNS = {
     "models the method cannot run": (
         ["--method=lg_fedavg", '--set=federation.group=["cnn5", "tiny_cnn"]'], ["lg_fedavg", "client 1 (tiny_cnn)"],
     ),
+    "a group whose widths do not nest": (
+        ["--method=heterofl", "--set=federation.group=tiny"], ["client 0 (tiny_cnn)", "heterofl_resnet, heterofl_cnn"],
+    ),
     "a session name with a folder": (["--session=a/b"], ["'a/b'", "letters"]),
     "an empty session name": (["--session="], ["''", "letters"]),
     "a session name of dots": (["--session=.."], ["'..'", "letters"]),

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import presets
+from simulator import methods, models
+from simulator.models import ImageShape
+from tests import federations
 
 ROOM = Path(presets.__file__).parent
 
@@ -57,9 +60,29 @@ def test_inco_has_a_preset_for_every_cell_of_its_two_tables() -> None:
     assert len(listed) == 6 + 160
 
 
+@pytest.mark.slow
+def test_htfllibs_setting_is_there_for_every_method_that_its_models_can_run() -> None:
+    """HeteroFL, FedRolex, HeteroAvg and InCo need models of which one is a part of another."""
+    shape = ImageShape(3, 32, 32)
+    htfe8 = federations.federation(models.members("htfe8"), [40] * 8, num_classes=100, shape=shape)
+    runs = {
+        name
+        for name in methods.names()
+        if methods.get(name)(methods.get(name).Config(name=name), htfe8).unmet_need() is None
+    }
+    listed = {name for name in presets.names() if name.startswith("htfllib")}
+    assert listed == {f"htfllib_{name}" for name in runs}
+    assert len(listed) == 21
+
+
+def test_the_methods_that_cut_a_model_smaller_have_presets_of_their_own() -> None:
+    widths = named("widths", ("_heterofl", "_fedrolex", "_fiarse"), ("_iid", "_two_labels"))
+    assert {name for name in presets.names() if name.startswith("widths")} == widths
+
+
 def test_no_two_presets_share_a_name_or_a_title() -> None:
     titles = [preset.title for preset in presets.all()]
-    assert len(presets.names()) == 1 + (11 * 2 + 2) * 2 * 3 + 150 + 166
+    assert len(presets.names()) == 1 + (11 * 2 + 2) * 2 * 3 + 150 + 166 + 21 + 6
     assert len({preset.name for preset in presets.all()}) == len(presets.names())
     assert len(set(titles)) == len(titles)
 

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 import presets
+from simulator import models
 from simulator.config import Config
+from simulator.models import ImageShape
 
 
 def settings(name: str) -> dict[str, Any]:
@@ -173,6 +175,54 @@ def test_fedl2gs_other_tables_change_one_thing(variant: str, changed: dict[str, 
     assert difference("fedl2g_l_htfe8_cifar100", variant) == changed
 
 
+def test_htfllibs_setup_is_spelled_out() -> None:
+    assert settings("htfllib_fedmrl") == {
+        "rounds": 2000,
+        "method.name": "fedmrl",
+        "method.d_1": 128,
+        "data.dataset": "cifar100",
+        "data.partition": "dirichlet",
+        "data.alpha": 0.1,
+        "data.min_samples": 40,
+        "data.split": "75:25",
+        "federation.clients": 20,
+        "federation.participation": 1.0,
+        "federation.group": "htfe8",
+        "models.stem": "imagenet",
+        "training.epochs": 1,
+        "training.batch_size": 10,
+        "training.optimizer": "sgd",
+        "training.lr": 0.01,
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in presets.names() if name.startswith("htfllib")])
+def test_in_htfllibs_setting_methods_differ_in_the_method_alone(name: str) -> None:
+    changed = difference("htfllib_standalone", name)
+    assert all(key.startswith("method.") for key in changed)
+
+
+def test_the_models_of_htfllibs_setting_share_512_features() -> None:
+    config = Config.read(presets.load("htfllib_fedtgp").config)
+    assert {
+        models.architecture(name, ImageShape(3, 32, 32), 100).num_features
+        for name in models.members(config.federation.group)
+    } == {512}
+
+
+def test_models_are_cut_smaller_in_one_setting_by_three_rules() -> None:
+    """FIARSE does not clip, and says itself how much of the one model a client holds."""
+    assert difference("widths_heterofl_iid", "widths_fedrolex_iid") == {
+        "method.name": ("heterofl", "fedrolex")
+    }
+    assert difference("widths_heterofl_iid", "widths_fiarse_iid") == {
+        "method.name": ("heterofl", "fiarse"),
+        "method.sizes": (None, [1.0, 0.25, 0.0625, 0.015625, 0.00390625]),
+        "federation.group": ("heterofl_resnet", "resnet18"),
+        "training.clip": (1.0, None),
+    }
+
+
 def test_incos_setup_is_spelled_out() -> None:
     assert settings("inco_avg_resnet_fashion_mnist_a05") == {
         "rounds": 500,
@@ -271,6 +321,11 @@ def test_the_authors_profile_is_their_scripts_with_its_source() -> None:
         ("inco_avg_resnet_cifar10_a05", "training.augment", ["crop", "flip", "cutout"]),
         ("fedl2g_f_htfe8_cifar100", "method.clip", 100.0),
         ("fedproto_htfe8_cifar100", "method.lam", 10.0),
+        ("htfllib_fedgen", "method.teacher", "logits"),
+        ("htfllib_fedtgp", "method.margin", "nearest"),
+        ("htfllib_fedmrl", "evaluation.model", "aggregated"),
+        ("widths_fedrolex_iid", "training.lr", 2e-4),
+        ("widths_fiarse_two_labels", "method.gradient", "mask"),
     ],
 )
 def test_the_authors_settings_one_by_one(name: str, key: str, value: Any) -> None:

@@ -15,6 +15,7 @@ from simulator.methods.fedavg import FedAvg
 from simulator.runners import evaluation
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
+from simulator.training.client import LocalClient
 from tests import federations
 
 ROUNDS = 4
@@ -90,6 +91,33 @@ class Offset(FedAvg):
 
     def predict(self, nets: Any, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
         return super().predict(nets, state, x) + state["offset"]
+
+
+class Prepared(FedAvg):
+    """FedAvg whose clients, before they answer, turn their heads towards class 0."""
+
+    name = "prepared"
+    Config = MethodConfig
+
+    def before_answering(self, local: LocalClient) -> None:
+        assert len(local.train)  # its images are at hand
+        with torch.no_grad():
+            local.nets.model.head.bias += torch.tensor([1000.0, 0.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("model", ["local", "aggregated"])
+def test_clients_answer_as_they_were_made_ready_and_keep_nothing_of_it(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All say class 0 then: ten of the forty test images. Their models are those of a run without."""
+    monkeypatch.setitem(registry._METHODS, "prepared", Prepared)
+    monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
+    prepared, plain = (
+        federations.run(built(name, evaluation={"model": model}).engine, 2) for name in ("prepared", "fedavg")
+    )
+    assert prepared.record is not None
+    assert set(prepared.record["accuracy"]["per_client"]) == {0.25}
+    assert federations.state_bits(prepared) == federations.state_bits(plain)
 
 
 @pytest.mark.parametrize("method", [Unequal, Offset])

@@ -1,0 +1,132 @@
+"""Data sets of several domains, made from those at hand: the same classes, but every domain's images look different.
+
+Every image lies in one domain alone, so that nobody's test image is another's training image in other clothes. Which
+one, and the colours, are drawn from streams of fixed seeds: the images are the same in every run and on every machine.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from simulator.data.datasets import Dataset, Progress, register, silent
+from simulator.data.digits import Digits
+from simulator.data.fashion_mnist import FashionMNIST
+from simulator.data.images import CHUNK, Images, ImageSet, measured
+
+REACH = 8  # pixels to each side, with a standard deviation of two
+SEED = 0
+
+Change = Callable[[Images, np.random.Generator], Images]
+"""(grey images [n, h, w, 1], stream) → images [n, h, w, 3]."""
+
+
+def original(images: Images, stream: np.random.Generator) -> Images:
+    """As they are, with three equal channels."""
+    return np.repeat(images, 3, axis=3)
+
+
+def rotated(images: Images, stream: np.random.Generator) -> Images:
+    """A quarter turn to the left."""
+    return np.repeat(np.rot90(images, axes=(1, 2)), 3, axis=3)
+
+
+def inverted(images: Images, stream: np.random.Generator) -> Images:
+    """Dark on light."""
+    return np.repeat(255 - images, 3, axis=3)
+
+
+def coloured(images: Images, stream: np.random.Generator) -> Images:
+    """From a dark colour to a light one, drawn for every image: each channel from 0–127 and 128–255."""
+    shape = (len(images), 1, 1, 3)
+    dark, light = stream.integers(0, 128, shape), stream.integers(128, 256, shape)
+    made: Images = (dark + (images * (light - dark) + 127) // 255).astype(np.uint8)
+    return made
+
+
+def blurred(images: Images, stream: np.random.Generator) -> Images:
+    """Means with binomial weights over seventeen pixels down and across; the border goes on as it ends.
+
+    Summed in whole numbers, so that every machine gets the same bytes.
+    """
+    weights = [math.comb(2 * REACH, k) for k in range(2 * REACH + 1)]
+    border = ((0, 0), (REACH, REACH), (REACH, REACH), (0, 0))
+    padded = np.pad(images.astype(np.int64), border, mode="edge")
+    height, width = images.shape[1:3]
+    rows, sums = np.zeros_like(padded[:, :height]), np.zeros(images.shape, dtype=np.int64)
+    for shift, weight in enumerate(weights):
+        rows += weight * padded[:, shift : shift + height]
+    for shift, weight in enumerate(weights):
+        sums += weight * rows[:, :, shift : shift + width]
+    whole = sum(weights) ** 2
+    return np.repeat(((sums + whole // 2) // whole).astype(np.uint8), 3, axis=3)
+
+
+CHANGES: dict[str, Change] = {
+    change.__name__: change for change in (original, rotated, inverted, coloured, blurred)
+}
+
+
+def in_domains(images: ImageSet, name: str) -> ImageSet:
+    """Grey, square images dealt out to the domains, equally by class and part, and altered."""
+    from simulator import rng  # torch, slow to import
+
+    kind = 2 * images.labels + (np.arange(len(images)) >= images.test_from)
+    dealt = np.lexsort((rng.numpy_stream(SEED, f"data/domains/{name}").random(len(images)), kind))
+    domain = np.empty(len(images), dtype=np.int64)
+    domain[dealt] = np.arange(len(images)) % len(CHANGES)
+    altered = np.empty((*images.images.shape[:3], 3), dtype=np.uint8)
+    for number, (title, change) in enumerate(CHANGES.items()):
+        stream = rng.numpy_stream(SEED, f"data/domains/{name}/{title}")
+        members = np.flatnonzero(domain == number)
+        for start in range(0, len(members), CHUNK):
+            chunk = members[start : start + CHUNK]
+            altered[chunk] = change(images.images[chunk], stream)
+    mean, std = measured(altered[: images.test_from])
+    return replace(images, images=altered, mean=mean, std=std, domains=tuple(CHANGES), domain=domain)
+
+
+class Domains(Dataset):
+    """Another data set's images, dealt out to five domains."""
+
+    base: ClassVar[Dataset]
+
+    def files(self, folder: Path) -> list[Path]:
+        return self.base.files(folder)
+
+    def fetch(self, folder: Path, progress: Progress = silent) -> None:
+        self.base.fetch(folder, progress)
+
+    def load(self, folder: Path) -> ImageSet:
+        return in_domains(self.base.load(folder), self.name)
+
+
+@register
+class DigitsDomains(Domains):
+    """Digits."""
+
+    name = "digits_domains"
+    title = "Handwritten digits in five domains"
+    source = Digits.source
+    train_images = Digits.train_images
+    test_images = Digits.test_images
+    classes = Digits.classes
+    shape = (3, *Digits.shape[1:])
+    base = Digits()
+
+
+@register
+class FashionMNISTDomains(Domains):
+    """Clothes."""
+
+    name = "fashion_mnist_domains"
+    title = "Fashion-MNIST in five domains"
+    source = FashionMNIST.source
+    train_images = FashionMNIST.train_images
+    test_images = FashionMNIST.test_images
+    classes = FashionMNIST.classes
+    shape = (3, *FashionMNIST.shape[1:])
+    base = FashionMNIST()

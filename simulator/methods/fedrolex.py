@@ -1,0 +1,29 @@
+"""FedRolex: Alam, Liu, Yan, Zhang, "FedRolex: Model-Heterogeneous Federated Learning with Rolling Sub-Model
+Extraction", NeurIPS 2022, Algorithm 1.
+
+HeteroFL whose parts move: in the t-th round from 0, of K units of a layer a client of width r has ⌈K·r⌉ from t mod K
+on, and from unit 0 after the last. So narrow clients train every weight, too. Server state, client state and payloads
+are HeteroFL's.
+"""
+
+from simulator.methods.base import Card
+from simulator.methods.heterofl import HeteroFL, HeteroFLConfig
+from simulator.methods.registry import register
+
+
+@register("fedrolex")
+class FedRolex(HeteroFL):
+    """HeteroFL with parts that roll on by one unit a round."""
+
+    card = Card(
+        title="FedRolex",
+        paper="Alam et al. 2022, NeurIPS",
+        kind="weights",
+        needs=HeteroFL.card.needs,
+        down=HeteroFL.card.down,
+        up=HeteroFL.card.up,
+    )
+    Config = HeteroFLConfig
+
+    def first(self, round: int, units: int) -> int:
+        return (round - 1 - self.federation.begun) % units

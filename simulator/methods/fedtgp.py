@@ -1,0 +1,183 @@
+"""FedTGP: Zhang et al., "FedTGP: Trainable Global Prototypes with Adaptive-Margin-Enhanced Contrastive Learning for
+Data and Model Heterogeneity in Federated Learning", AAAI 2024, Algorithm 1.
+
+A prototype is a vector [K] of a class. Server state: `prototypes/…`, the modules that make one of every class: an
+embedding of C classes, two layers K → K; `trained` [1], 0 before anybody has sent anything. Client state: `guide/mean`
+[C, K], the prototypes P̂ as last received, and `guide/known` [1], whether there were any.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from simulator.federation import ClientInfo
+from simulator.methods import needs
+from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.registry import register
+from simulator.sections import MethodConfig
+from simulator.tensors import Tensors, part
+from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.server import CentralServer
+
+
+class FedTGPConfig(MethodConfig):
+    """Hyper-parameters of FedTGP; defaults are those of the released scripts."""
+
+    lam: float = Field(10.0, ge=0, description="λ, weight of the distance to the prototypes")
+    tau: float = Field(100.0, ge=0, description="τ, the largest margin δ")
+    server_epochs: int = Field(100, ge=1, description="S, passes of the server over what it has received")
+    server_lr: float | None = Field(
+        None, gt=0, description="learning rate of the prototypes; default training.lr"
+    )
+    server_batch: int | None = Field(
+        None, ge=1, description="class means in a step of the server's; default training.batch_size"
+    )
+    margin: Literal["largest", "nearest"] = Field(
+        "largest",
+        description="δ: the largest distance of two averaged means, or the largest of those to the nearest one",
+    )
+    collect: Literal["after", "before"] = Field(
+        "after",
+        description="class means of the trained model, or of the one before, as the released code has it",
+    )
+    inference: Literal["nearest", "head"] = Field(
+        "nearest", description="answer by the nearest prototype or by the model's head"
+    )
+
+
+class Prototypes(nn.Module):
+    """Class numbers → embedding → layer → ReLU → layer: a prototype of every class [C, K]."""
+
+    def __init__(self, classes: int, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(classes, width)
+        self.layers = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+
+    def forward(self) -> Tensor:
+        made: Tensor = self.layers(self.embedding.weight)
+        return made
+
+
+@register("fedtgp")
+class FedTGP(Method):
+    """The server trains a prototype for every class that keeps a margin to the others; clients draw near to theirs."""
+
+    card = Card(
+        title="FedTGP",
+        paper="Zhang et al. 2024, AAAI",
+        kind="features",
+        needs="the same feature width K on every client",
+        down="prototypes of all classes",
+        up="class-mean features, labels",
+    )
+    answers = "aggregated"  # by this round's prototypes; the model is the client's own all the same
+    Config = FedTGPConfig
+    config: FedTGPConfig
+
+    def unmet_need(self) -> str | None:
+        return needs.same_width(self.federation, lambda model: model.layers[-1])
+
+    def server_networks(self) -> Mapping[str, nn.Module]:
+        width = self.federation.architecture_of(self.federation.clients[0]).num_features
+        return {"prototypes": Prototypes(self.federation.num_classes, width)}
+
+    def init_server(self) -> Tensors:
+        return super().init_server() | {"trained": torch.zeros(1)}
+
+    def init_client(self, client: ClientInfo) -> Tensors:
+        width = self.federation.architecture_of(client).num_features
+        return {"guide/mean": torch.zeros(self.federation.num_classes, width), "guide/known": torch.zeros(1)}
+
+    @torch.no_grad()
+    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        if not server["trained"]:
+            return {}
+        with torch.device("meta"):
+            network = self.server_networks()["prototypes"]
+        return {"prototypes": functional_call(network, part(server, "prototypes"))}
+
+    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
+        if payload:
+            known = torch.ones_like(local.state["guide/known"])
+            local.state = {"guide/mean": payload["prototypes"], "guide/known": known}
+
+    def phases(self, local: LocalClient) -> Sequence[Phase]:
+        if self.config.collect == "before":
+            local.collected |= self._means(local)
+        return [Phase("model", self.loss, state=local.state)]
+
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        """CE + λ·MSE(f(x), P̂_y), the second term a mean over all numbers of the batch."""
+        features = nets.model.features(batch.x)
+        distance = F.mse_loss(features, state["guide/mean"][batch.y]) * state["guide/known"].squeeze()
+        return F.cross_entropy(nets.model.head(features), batch.y) + self.config.lam * distance
+
+    def uplink(self, local: LocalClient) -> Tensors:
+        return self._means(local) if self.config.collect == "after" else local.collected
+
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        margin = self.margin(*received(uplinks))
+        return Aggregated(dict(server) | {"trained": torch.ones_like(server["trained"])}, {"margin": margin})
+
+    def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
+        """S epochs of SGD, afresh each round, over all means in shuffled batches."""
+        means, labels = received(uplinks)
+        size = self.config.server_batch or self.federation.training.batch_size
+        stream = server.stream("order")
+        orders = [torch.randperm(len(labels), generator=stream) for _ in range(self.config.server_epochs)]
+        return [
+            Phase(
+                "server",
+                self.server_loss,
+                trains=("prototypes",),
+                lr=self.config.server_lr,
+                optimizer="sgd",
+                batches=[
+                    Batch(means[rows], labels[rows])
+                    for order in orders
+                    for rows in order.to(labels.device).split(size)
+                ],
+                state={"margin": self.margin(means, labels)},
+            )
+        ]
+
+    def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        """−log(e^{−(d_y + δ)} / (e^{−(d_y + δ)} + Σ_{c≠y} e^{−d_c})), d_c = ‖mean − P_c‖, mean over the batch."""
+        distance = torch.linalg.vector_norm(batch.x[:, None] - nets["prototypes"](), dim=2)
+        own = F.one_hot(batch.y, self.federation.num_classes)
+        return F.cross_entropy(-(distance + own * state["margin"]), batch.y)
+
+    def margin(self, means: Tensor, labels: Tensor) -> Tensor:
+        """δ = min(the largest distance, τ) over the averaged means Q_c of the classes sent; 0 of one alone."""
+        averaged = torch.stack([means[labels == label].mean(0) for label in labels.unique()])
+        distance = torch.linalg.vector_norm(averaged[:, None] - averaged, dim=2)
+        if self.config.margin == "nearest" and len(averaged) > 1:
+            itself = torch.eye(len(averaged), dtype=torch.bool, device=distance.device)
+            distance = distance.masked_fill(itself, torch.inf).min(1).values
+        delta: Tensor = distance.max().clamp(max=self.config.tau)
+        return delta
+
+    def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """−‖f(x) − P̂_c‖ for every class; the head's logits as long as there are no prototypes."""
+        features = nets.model.features(x)
+        logits: Tensor = nets.model.head(features)
+        if self.config.inference == "head":
+            return logits
+        exact = "donot_use_mm_for_euclid_dist"  # the faster way loses digits where prototypes lie close
+        nearness = -torch.cdist(features, state["guide/mean"], compute_mode=exact)
+        return torch.where(state["guide/known"] > 0, nearness, logits)
+
+    def _means(self, local: LocalClient) -> Tensors:
+        return dict(zip(("means", "labels"), local.class_means(), strict=True))
+
+
+def received(uplinks: Sequence[Uplink]) -> tuple[Tensor, Tensor]:
+    """All class means [n, K] that were sent, in client order, and their labels [n], int64."""
+    means, labels = (torch.cat([payload[key] for _, payload in uplinks]) for key in ("means", "labels"))
+    return means, labels.long()

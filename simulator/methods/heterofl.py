@@ -1,0 +1,145 @@
+"""HeteroFL: Diao et al., "HeteroFL: Computation and Communication Efficient Federated Learning for Heterogeneous
+Clients", ICLR 2021, Algorithm 1, §3.
+
+Clients hold one architecture at different widths r. A narrower model is a part of the widest one: of K units of a layer
+the first ⌈K·r⌉. Server state: `ARCHITECTURE/…`, the weights W of the widest model, without running statistics. Client
+state: beside the model, `own` [C], 1 for the client's classes and 0 for the others. On the wire: the client's part of
+W; where it lies follows from the client's architecture and the round.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from simulator.federation import ClientInfo
+from simulator.methods import needs
+from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.registry import register
+from simulator.models.slices import Place, places
+from simulator.sections import MethodConfig
+from simulator.tensors import Tensors, named, part
+from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Draws, Nets, Phase
+
+
+class HeteroFLConfig(MethodConfig):
+    """The parts of HeteroFL that can be left out, §3."""
+
+    mask: bool = Field(
+        True, description="masked cross-entropy: in training, logits of classes that a client lacks are 0"
+    )
+    mask_answers: bool = Field(
+        True, description="and when it answers; turn it off where test images are of all classes"
+    )
+    scaler: bool = Field(True, description="divide what enters a BatchNorm by the width r, in training")
+
+
+@register("heterofl")
+class HeteroFL(Method):
+    """W ← element by element, the mean over the participants whose part of W has it."""
+
+    card = Card(
+        title="HeteroFL",
+        paper="Diao et al. 2021, ICLR",
+        kind="weights",
+        needs="one architecture at widths that nest",
+        down="the client's part of the widest model",
+        up="the client's part",
+    )
+    answers = "aggregated"
+    Config: ClassVar[type[MethodConfig]] = HeteroFLConfig
+    config: HeteroFLConfig
+
+    def unmet_need(self) -> str | None:
+        return needs.nested_widths(self.federation)
+
+    def first(self, round: int, units: int) -> int:
+        """The unit, of so many in a layer, with which every client's part begins in round t."""
+        return 0
+
+    def places(self, round: int, client: ClientInfo) -> dict[str, Place]:
+        """Where the client's weights lie in W, by name."""
+        widest = self.federation.architectures[self.federation.largest]
+        own = self.federation.architecture_of(client)
+        return places(widest, own, lambda units: self.first(round, units))
+
+    def init_server(self) -> Tensors:
+        widest = self.federation.largest
+        network = self.federation.build(widest, self.federation.stream(f"server/{widest}"))
+        return named(widest, weights(network))
+
+    def adopts(self) -> Collection[str]:
+        return (self.federation.largest,)
+
+    def init_client(self, client: ClientInfo) -> Tensors:
+        own = torch.zeros(self.federation.num_classes)
+        own[list(client.classes)] = 1
+        return {"own": own}
+
+    def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        whole = part(server, self.federation.largest)
+        return {f"model/{name}": whole[name][place] for name, place in self.places(round, client).items()}
+
+    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
+        local.nets.model.load_state_dict(part(payload, "model"), strict=False)
+
+    def phases(self, local: LocalClient) -> Sequence[Phase]:
+        if (
+            self.config.scaler
+        ):  # x/r normalised with the batch's statistics is x normalised with r²ε in place of ε
+            for norm in norms(local.nets.model):
+                norm.eps *= local.nets.model.rate**2
+        return [Phase("model", self.loss, state=local.state)]
+
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        """Cross-entropy with the logits of classes that the client lacks at 0 (§3)."""
+        logits = nets.model(batch.x)
+        return F.cross_entropy(masked(logits, state["own"]) if self.config.mask else logits, batch.y)
+
+    def uplink(self, local: LocalClient) -> Tensors:
+        return named("model", weights(local.nets.model))
+
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
+        """Of the head's rows, a client's count for its own classes alone. What nobody's part has stays as it was."""
+        sums = {name: torch.zeros_like(weight) for name, weight in server.items()}
+        holders = {name: torch.zeros_like(weight) for name, weight in server.items()}
+        for client, payload in uplinks:
+            rows = list(client.classes)
+            for name, place in self.places(round, client).items():
+                key, sent = f"{self.federation.largest}/{name}", payload[f"model/{name}"]
+                if name.startswith("head."):
+                    place, sent = (place[0][rows], *place[1:]), sent[rows]
+                sums[key][place] += sent
+                holders[key][place] += 1
+        merged = {
+            key: torch.where(holders[key] > 0, sums[key] / holders[key].clamp(min=1), weight)
+            for key, weight in server.items()
+        }
+        return Aggregated(merged, {})
+
+    def before_answering(self, local: LocalClient) -> None:
+        local.take_statistics()  # static BatchNorm
+
+    def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        logits: Tensor = nets.model(x)
+        return masked(logits, state["own"]) if self.config.mask_answers else logits
+
+
+def masked(logits: Tensor, own: Tensor) -> Tensor:
+    """Logits [B, C] with 0 in the place of those of classes that the client lacks, of which `own` [C] is 0."""
+    return logits.masked_fill(own == 0, 0)
+
+
+def weights(network: nn.Module) -> Tensors:
+    """What is learned of a network: its parameters, without what BatchNorm measures."""
+    return {name: weight.detach().contiguous() for name, weight in network.named_parameters()}
+
+
+def norms(network: nn.Module) -> list[_BatchNorm]:
+    """A network's BatchNorms."""
+    return [module for module in network.modules() if isinstance(module, _BatchNorm)]

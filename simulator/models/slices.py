@@ -1,0 +1,68 @@
+"""Where the weights of a narrower network lie in those of a wider one of the same layers (HeteroFL, FedRolex).
+
+Along a dimension a network has units: output channels, inputs, rows of a linear layer. A weight that reads flattened
+maps has several columns for each unit, those of one channel. Of K units the narrower network holds n in a row.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from simulator.models.network import Network
+
+Place = tuple[Tensor, ...]
+"""Open indices into a tensor's first two dimensions, or its only one: `tensor[place]` is the part, and can be set."""
+
+
+def places(wide: Network, narrow: Network, first: Callable[[int], int]) -> dict[str, Place]:
+    """Of every parameter of the narrower network, by name, where it lies in the wider one's.
+
+    Of K units it holds those from `first(K)` on, and from 0 again after the last; all of them in their own order. The
+    networks nest: see `needs.nested_widths`.
+    """
+    columns = wide.flattened() or {}
+    sizes = {name: weight.shape for name, weight in wide.named_parameters()}
+    return {
+        name: _open(
+            [
+                _held(full, own, columns.get(name, 1) if dimension == 1 else 1, first)
+                for dimension, (full, own) in enumerate(zip(sizes[name], weight.shape, strict=True))
+            ][:2]
+        )
+        for name, weight in narrow.named_parameters()
+    }
+
+
+def misfit(wide: Network, narrow: Network) -> str | None:
+    """Why the narrower network is no part of the wider one, as '…, which X lacks', or None."""
+    wide_sizes, narrow_sizes = _sizes(wide), _sizes(narrow)
+    if wide_sizes == narrow_sizes:
+        return None
+    for name in {**wide_sizes, **narrow_sizes}:
+        own, full = narrow_sizes.get(name), wide_sizes.get(name)
+        if full is None or own is None:
+            return f"{'has' if full is None else 'lacks'} '{name}'"
+        unit = (wide.flattened() or {}).get(name, 1)
+        fits = len(own) == len(full) and all(n <= k for n, k in zip(own, full, strict=True))
+        if not (fits and own[2:] == full[2:] and (len(own) < 2 or own[1] % unit == 0)):
+            return f"has '{name}' {list(own)} where the largest has {list(full)}"
+    if wide.flattened() is None or narrow.flattened() != wide.flattened():
+        return "has layers of which a part of the rows is no narrower layer"
+    return None
+
+
+def _held(full: int, own: int, columns: int, first: Callable[[int], int]) -> Tensor:
+    """Indices along a dimension of `full` entries, `columns` to the unit, of which the narrower network has `own`."""
+    units, n = full // columns, own // columns
+    start = 0 if n == units else first(units)
+    held = (start + torch.arange(n)) % units
+    return (held[:, None] * columns + torch.arange(columns)).flatten()
+
+
+def _open(indices: list[Tensor]) -> Place:
+    return tuple(indices) if len(indices) == 1 else (indices[0][:, None], indices[1])
+
+
+def _sizes(network: Network) -> Mapping[str, list[int]]:
+    return {name: list(weight.shape) for name, weight in network.named_parameters()}

@@ -1,0 +1,304 @@
+"""FedGen: the generator's loss, label shares and what travels by hand; three whole rounds against a reference."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from simulator.errors import ConfigError
+from simulator.federation import ClientInfo
+from simulator.methods import Uplink
+from simulator.methods.fedgen import FedGen, alike, classes_from
+from simulator.tensors import Tensors, part
+from simulator.training.phase import Batch, Nets
+from tests import federations
+from tests.methods import reference
+
+
+def method(
+    classes: list[tuple[int, ...]] | None = None, samples: list[int] | None = None, **options: Any
+) -> FedGen:
+    """Clients of three classes, K = 8; two, unless said otherwise."""
+    count = len(classes or samples or [0, 0])
+    federation = federations.federation(["tiny_cnn"] * count, samples, classes, num_classes=3)
+    return FedGen(federations.config("fedgen", method=options).method, federation)
+
+
+def sent(client: ClientInfo, counts: list[int] | None, weight: float = 0.0) -> Uplink:
+    head = {"head/weight": torch.full((3, 8), weight), "head/bias": torch.full((3,), weight)}
+    told = {} if counts is None else {"counts": torch.tensor(counts, dtype=torch.int32)}
+    return Uplink(client, head | told)
+
+
+class One(nn.Module):
+    """Makes (1, 0) of everything."""
+
+    def forward(self, noise: Tensor, y: Tensor) -> Tensor:
+        return torch.tensor([[1.0, 0.0]]).expand(len(y), 2)
+
+
+TWO_HEADS = {
+    "weight": torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]]),
+    "bias": torch.zeros(2, 2),
+    "shares": torch.tensor([[0.75, 0.5], [0.25, 0.5]]),
+    "samples": torch.tensor([0.75, 0.25]),
+}
+"""On (1, 0) the first says (1, 0) and the second (0, 1)."""
+
+
+@pytest.mark.parametrize(("teacher", "loss"), [("losses", 0.5632617), ("logits", 0.4740770)])
+def test_the_clients_teach_by_their_losses_or_by_their_mean_logits(teacher: str, loss: float) -> None:
+    """y = 0: .75·log(1 + e⁻¹) + .25·log(1 + e), or with the mean logits (.75, .25) log(1 + e^−.5)."""
+    batch = Batch(torch.tensor([0]), torch.tensor([0]))
+    found = method(teacher=teacher, diversity=0.0).server_loss(
+        Nets(generator=One()), TWO_HEADS, batch, {"noise": torch.zeros(1, 1)}
+    )
+    assert found.item() == pytest.approx(loss)
+
+
+def test_features_that_differ_little_for_noise_that_differs_much_cost_more() -> None:
+    """ε = 0 and 1, z = (0, 0) and (2, 4): of the four ordered pairs two have 1 · (2 + 4)/2 = 3, so exp(−6/4)."""
+    noise, made = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0, 0.0], [2.0, 4.0]])
+    assert alike(noise, made).item() == pytest.approx(math.exp(-1.5))
+    assert alike(noise, torch.ones(2, 2)).item() == 1.0
+
+
+def test_a_class_that_nobody_holds_is_never_drawn() -> None:
+    """And the others as often as their shares say: 3,000 of 12,000, give or take four standard deviations (48)."""
+    drawn = classes_from(torch.tensor([0.25, 0.0, 0.75]), 12_000, reference.stream("test", 1))
+    counts = drawn.bincount(minlength=3).tolist()
+    assert counts[1] == 0
+    assert abs(counts[0] - 3000) < 4 * 48
+
+
+@pytest.mark.parametrize(
+    ("labels", "shares"), [("counts", [2 / 10, 5 / 10, 3 / 10]), ("uniform", [1 / 3, 1 / 3, 1 / 3])]
+)
+def test_classes_are_made_as_the_participants_hold_them(labels: str, shares: list[float]) -> None:
+    """Clients 0 and 2 take part: 2 and 1 of classes 0 and 1, 4 and 3 of 1 and 2. Client 1, with class 0, does not."""
+    fedgen = method([(0, 1), (0,), (1, 2)], labels=labels)
+    first, absent, last = fedgen.federation.clients
+    before = fedgen.aggregate(1, fedgen.init_server(), [sent(absent, [90])]).server
+    server = fedgen.aggregate(2, before, [sent(first, [2, 1]), sent(last, [4, 3])]).server
+    assert server["labels"].tolist() == pytest.approx(shares)
+    assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]
+
+
+def test_a_class_that_no_participant_holds_is_not_made_even_if_each_is_made_as_often() -> None:
+    fedgen = method([(0, 1), (2,)], labels="uniform")
+    server = fedgen.aggregate(1, fedgen.init_server(), [sent(fedgen.federation.clients[0], [9, 1])]).server
+    assert server["labels"].tolist() == [0.5, 0.5, 0.0]
+
+
+def test_label_counts_are_asked_for_until_they_have_arrived() -> None:
+    fedgen = method([(0, 1), (1, 2)])
+    first, second = fedgen.federation.clients
+    server = fedgen.aggregate(1, fedgen.init_server(), [sent(first, [2, 1])]).server
+    assert "asked" not in fedgen.downlink(2, server, first)
+    assert "asked" in fedgen.downlink(2, server, second)
+    again = fedgen.aggregate(2, server, [sent(first, None), sent(second, [4, 4])]).server
+    assert again["counts"].tolist() == [[2, 1, 0], [0, 4, 4]]
+
+
+def test_heads_are_averaged_by_samples() -> None:
+    """n = 1 and 3: (1·4 + 3·8)/4 = 7."""
+    fedgen = method(samples=[1, 3])
+    uplinks = [
+        sent(client, [1, 1, 1], weight)
+        for client, weight in zip(fedgen.federation.clients, (4.0, 8.0), strict=True)
+    ]
+    merged = fedgen.aggregate(1, fedgen.init_server(), uplinks).server
+    assert merged["head/weight"].eq(7.0).all() and merged["head/bias"].eq(7.0).all()
+
+
+def test_until_the_generator_is_trained_a_client_learns_from_its_images_alone() -> None:
+    parts = federations.built(federations.config("fedgen"))
+    start = parts.engine.initial_state()
+    local = federations.local(parts, 0, start.clients[0])
+    parts.method.receive(local, parts.method.downlink(1, start.server, local.info))
+    (phase,) = parts.method.phases(local)
+    assert phase.draws is None and [name for name, _ in local.nets.named_children()] == ["model"]
+
+
+def test_the_weights_of_what_is_made_decay_from_where_the_method_began() -> None:
+    """α = 10, β = 4, halved every round: in round 3 a quarter."""
+    parts = federations.built(federations.config("fedgen", method={"alpha": 10, "beta": 4, "decay": 0.5}))
+    state = federations.run(parts.engine, 2)
+    local = federations.local(parts, 0, state.clients[0], 3)
+    parts.method.receive(local, parts.method.downlink(3, state.server, local.info))
+    (phase,) = parts.method.phases(local)
+    assert phase.state["weights"].tolist() == [2.5, 1.0]
+
+
+def test_heads_that_differ_are_refused() -> None:
+    federation = federations.federation(["tiny_cnn", "tiny_cnn_w2"])
+    with pytest.raises(ConfigError, match=r"client 1 \(tiny_cnn_w2\) has a head 4→2"):
+        FedGen(federations.config("fedgen").method, federation).check()
+
+
+def test_what_travels() -> None:
+    """Head 8·4 + 4 numbers; counts of two classes once; generator: 3 + 4 inputs, 5 hidden with BatchNorm, 8 out."""
+    head, counts, asked, shares = 4 * (8 * 4 + 4), 4 * 2, 4, 4 * 4
+    generator = 4 * ((3 + 4 + 1) * 5 + 4 * 5 + (5 + 1) * 8)
+    config = federations.config(
+        "fedgen",
+        federation={"participation": 1.0},
+        method={"server_steps": 1, "noise_width": 3, "hidden": 5},
+    )
+    engine = federations.built(config).engine
+    for rounds, up, down in ((1, head + counts, head + asked), (2, head, head + generator + shares)):
+        record = federations.run(engine, rounds).record
+        assert record is not None
+        assert record["bytes"]["per_client_up"] == [up] * 4
+        assert record["bytes"]["per_client_down"] == [down] * 4
+
+
+def test_the_steps_of_the_generator_are_counted_and_its_loss_recorded() -> None:
+    one, three = (
+        federations.run(
+            federations.built(federations.config("fedgen", method={"server_steps": n})).engine, 1
+        ).record
+        for n in (1, 3)
+    )
+    assert one is not None and three is not None
+    assert three["flops"]["server"] == 3 * one["flops"]["server"] > 0
+    assert three["method_metrics"]["generator_loss"] > 0
+
+
+def cnn(w: Tensors, x: Tensor) -> Tensor:
+    """TinyCNN's logits."""
+    h = F.conv2d(x, w["conv1.weight"], w["conv1.bias"]).relu()
+    h = F.max_pool2d(h, 3).flatten(1)
+    for layer in ("fc1", "fc2"):
+        h = (h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]).relu()
+    return h @ w["head.weight"].T + w["head.bias"]
+
+
+def ce(logits: Tensor, y: Tensor) -> Tensor:
+    """Of every sample."""
+    return torch.logsumexp(logits, 1) - logits[range(len(y)), y]
+
+
+def made(g: Tensors, noise: Tensor, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    """What the generator makes, normalised with these statistics."""
+    h = hidden(g, noise, y)
+    h = (h - mean) / (variance + 1e-5).sqrt() * g["layers.1.weight"] + g["layers.1.bias"]
+    return h.relu() @ g["layers.3.weight"].T + g["layers.3.bias"]
+
+
+def hidden(g: Tensors, noise: Tensor, y: Tensor) -> Tensor:
+    one_hot = torch.eye(4, dtype=torch.float64)[y]
+    return torch.cat([noise, one_hot], 1) @ g["layers.0.weight"].T + g["layers.0.bias"]
+
+
+def drawn(p: Tensor, count: int, draws: torch.Generator) -> Tensor:
+    times = -torch.rand(count, 4, generator=draws, dtype=torch.float64).log()
+    return torch.stack([(p / row).argmax() for row in times])
+
+
+def normal(count: int, draws: torch.Generator) -> Tensor:
+    return torch.randn(count, 3, generator=draws, dtype=torch.float64)
+
+
+class Adam:
+    """β = (.9, .999), ε = 1e-8, its moments kept as long as it is."""
+
+    def __init__(self, weights: Tensors, lr: float) -> None:
+        self.weights, self.lr, self.steps = weights, lr, 0
+        self.m = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+        self.v = {name: torch.zeros_like(weight) for name, weight in weights.items()}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        self.steps += 1
+        for name, weight in self.weights.items():
+            assert weight.grad is not None
+            self.m[name] = 0.9 * self.m[name] + 0.1 * weight.grad
+            self.v[name] = 0.999 * self.v[name] + 0.001 * weight.grad**2
+            m, v = self.m[name] / (1 - 0.9**self.steps), self.v[name] / (1 - 0.999**self.steps)
+            weight -= self.lr * m / (v.sqrt() + 1e-8)
+            weight.grad = None
+
+
+def test_three_whole_rounds_equal_the_reference() -> None:
+    """Three clients of two classes each; in the first round there is no generator yet."""
+    lr, server_lr, alpha, beta, decay, eta = 0.1, 0.01, 2.0, 0.5, 0.5, 0.3
+    options = {"alpha": alpha, "beta": beta, "decay": decay, "diversity": eta, "noise_width": 3, "hidden": 5}
+    config = federations.config(
+        "fedgen",
+        method=options | {"server_steps": 4, "server_batch": 6, "server_lr": server_lr},
+        federation={"clients": 3, "participation": 1.0, "group": "tiny_cnn"},
+        training={"epochs": 2, "lr": lr},
+    )
+    with reference.double_precision():
+        parts = federations.built(config)
+        start = end = parts.engine.initial_state()
+        for _ in range(3):
+            end = parts.engine.round(end, lambda event: None)
+
+    models = [reference.leaves(part(tensors, "model")) for tensors in start.clients]
+    data = [reference.samples(parts, client) for client in range(3)]
+    counts = torch.stack([torch.bincount(y, minlength=4).double() for _, y in data])
+    p, shares = counts.sum(0) / counts.sum(), counts / counts.sum(0).clamp(min=1)
+    head = part(start.server, "head")
+    initial = part(start.server, "generator")
+    g = reference.leaves({name: each for name, each in initial.items() if name.endswith(("weight", "bias"))})
+    mean, variance = initial["layers.1.running_mean"].clone(), initial["layers.1.running_var"].clone()
+    adam = Adam(g, server_lr)
+    for t in (1, 2, 3):
+        name = "model" if t == 1 else "guided"
+        for client, (w, (x, y)) in enumerate(zip(models, data, strict=True)):
+            w |= reference.leaves({f"head.{key}": each for key, each in head.items()})
+            draws = reference.stream(f"draws/{name}", t, client)
+            for rows in reference.orders(len(y), 16, 2, reference.stream(f"batches/{name}", t, client)):
+                logits = cnn(w, x[rows])
+                loss = ce(logits, y[rows]).mean()
+                if t > 1:
+                    labels = drawn(p, len(rows), draws)
+                    z = made(g, normal(len(rows), draws), labels, mean, variance).detach()
+                    of_own = made(g, normal(len(rows), draws), y[rows], mean, variance).detach()
+                    said = z @ w["head.weight"].T + w["head.bias"]
+                    loss = loss + alpha * decay ** (t - 1) * ce(said, labels).mean()
+                    q = (of_own @ w["head.weight"].T + w["head.bias"]).detach().softmax(1)
+                    kl = (q * (q.log() - logits.log_softmax(1))).sum(1).mean()
+                    loss = loss + beta * decay ** (t - 1) * kl
+                loss.backward()
+                reference.step(list(w.values()), lr)
+
+        labels = drawn(p, 24, reference.stream("labels", t))
+        draws = reference.stream("draws/generator", t)
+        for y in labels.split(6):
+            noise = normal(6, draws)
+            h = hidden(g, noise, y)
+            z = made(g, noise, y, h.mean(0), h.var(0, unbiased=False))
+            mean = 0.9 * mean + 0.1 * h.mean(0).detach()
+            variance = 0.9 * variance + 0.1 * h.var(0).detach()
+            loss = torch.zeros((), dtype=torch.float64)
+            for k, w in enumerate(models):
+                said = z @ w["head.weight"].detach().T + w["head.bias"].detach()
+                loss = loss + (shares[k][y] * ce(said, y)).mean()
+            pairs = [
+                ((noise[i] - noise[j]) ** 2).mean() * (z[i] - z[j]).abs().mean()
+                for i in range(6)
+                for j in range(6)
+            ]
+            (loss + eta * torch.exp(-torch.stack(pairs).mean())).backward()
+            adam.step()
+        head = {
+            key: sum(
+                (len(y) * w[f"head.{key}"].detach() for w, (_, y) in zip(models, data, strict=True)),
+                torch.zeros(()),
+            )
+            / counts.sum()
+            for key in ("weight", "bias")
+        }
+
+    found = part(end.server, "generator")
+    assert found.pop("layers.1.num_batches_tracked") == 12
+    reference.assert_equal(found, g | {"layers.1.running_mean": mean, "layers.1.running_var": variance})
+    reference.assert_equal(part(end.server, "head"), head)
+    for tensors, w in zip(end.clients, models, strict=True):
+        reference.assert_equal(part(tensors, "model"), w)

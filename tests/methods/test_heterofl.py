@@ -1,0 +1,299 @@
+"""HeteroFL: parts of a wide model by hand; masks, scaler and static BatchNorm; a whole round against a reference."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from simulator import methods, models
+from simulator.errors import ConfigError
+from simulator.methods import Uplink, needs
+from simulator.methods.heterofl import HeteroFL, masked
+from simulator.models import ImageShape, Network, slices
+from simulator.tensors import part
+from tests import federations
+from tests.methods import reference
+
+WIDE, HALF, QUARTER = "tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"
+GREY = ImageShape(1, 8, 8)
+
+
+class Rows(Network):
+    """One layer of so many rows that read one input, and a head of two classes."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = torch.nn.Linear(1, rows)
+        self.head = torch.nn.Linear(rows, 2)
+
+    def flattened(self) -> dict[str, int]:
+        return {}
+
+
+def method(
+    architectures: list[str], classes: list[tuple[int, ...]] | None = None, **options: object
+) -> HeteroFL:
+    federation = federations.federation(architectures, classes=classes)
+    return HeteroFL(federations.config("heterofl", method=options).method, federation)
+
+
+def sent(heterofl: HeteroFL, client: int, value: float) -> Uplink:
+    """An uplink in which every number is the same."""
+    info = heterofl.federation.clients[client]
+    weights = heterofl.federation.architecture_of(info).named_parameters()
+    return Uplink(info, {f"model/{name}": torch.full(each.shape, value) for name, each in weights})
+
+
+def filled(heterofl: HeteroFL, value: float) -> dict[str, Tensor]:
+    return {key: torch.full(each.shape, value) for key, each in heterofl.init_server().items()}
+
+
+def test_half_of_five_units_are_the_first_three() -> None:
+    """⌈5 · ½⌉ = 3."""
+    place = slices.places(Rows(5), Rows(3), lambda units: 0)
+    assert place["rows.bias"][0].tolist() == [0, 1, 2]
+    assert place["rows.weight"][0].flatten().tolist() == [0, 1, 2]
+    assert place["rows.weight"][1].tolist() == [0]
+    assert place["head.weight"][1].tolist() == [0, 1, 2]
+    assert place["head.bias"][0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("resnet18_w2", 2_797_610), ("resnet18_w16", 44_622), ("cnn1_w4", 165_497), ("cnn1_w16", 10_865)],
+)
+def test_widths_are_rounded_up(name: str, parameters: int) -> None:
+    """CNN-1 at a sixteenth, 16, 32, 2000, 500 → 1, 2, 125, 32: 76 + 52 + (2·25 + 1)·125 + 126·32 + 33·10 = 10,865."""
+    network = federations.federation([name], num_classes=10, shape=ImageShape(3, 32, 32)).architectures[name]
+    assert sum(weight.numel() for weight in network.parameters()) == parameters
+
+
+def test_every_element_is_the_mean_of_those_that_hold_it() -> None:
+    """The wide client sends 1, the half one 3: where both are (1 + 3)/2 = 2, where the wide one is alone 1."""
+    heterofl = method([WIDE, HALF])
+    merged = part(
+        heterofl.aggregate(1, filled(heterofl, 7.0), [sent(heterofl, 0, 1.0), sent(heterofl, 1, 3.0)]).server,
+        WIDE,
+    )
+    weight = merged["layer1.0.conv1.weight"]
+    assert weight[:2, :2].eq(2.0).all() and weight[2:].eq(1.0).all() and weight[:, 2:].eq(1.0).all()
+    assert merged["bn1.weight"].tolist() == [2.0, 2.0, 1.0, 1.0]
+    assert merged["conv1.weight"].flatten(1)[:, 0].tolist() == [2.0, 2.0, 1.0, 1.0]
+
+
+def test_what_nobody_holds_keeps_its_value() -> None:
+    heterofl = method([WIDE, HALF, HALF])
+    merged = part(
+        heterofl.aggregate(1, filled(heterofl, 7.0), [sent(heterofl, 1, 3.0), sent(heterofl, 2, 5.0)]).server,
+        WIDE,
+    )
+    assert merged["bn1.bias"].tolist() == [4.0, 4.0, 7.0, 7.0]
+
+
+def test_of_the_heads_rows_a_clients_own_classes_count_alone() -> None:
+    """Client 0 (wide) has class 0, client 1 (half, 4 of 8 columns) has both: row 0 is 2 | 1, row 1 is 3 | 7."""
+    heterofl = method([WIDE, HALF], classes=[(0,), (0, 1)])
+    merged = part(
+        heterofl.aggregate(1, filled(heterofl, 7.0), [sent(heterofl, 0, 1.0), sent(heterofl, 1, 3.0)]).server,
+        WIDE,
+    )
+    assert merged["head.weight"].tolist() == [[2.0] * 4 + [1.0] * 4, [3.0] * 4 + [7.0] * 4]
+    assert merged["head.bias"].tolist() == [2.0, 3.0]
+
+
+def test_the_columns_of_a_flattened_map_go_with_their_channel() -> None:
+    """TinyCNN pools to 2×2: of 4 channels the half one has two, and so the first eight of fc1's sixteen columns."""
+    place = method(["tiny_cnn", "tiny_cnn_w2"])
+    columns = place.places(1, place.federation.clients[1])["fc1.weight"][1]
+    assert columns.tolist() == list(range(8))
+
+
+def test_a_client_receives_its_part_of_the_servers_weights() -> None:
+    heterofl = method([WIDE, QUARTER])
+    server = heterofl.init_server()
+    payload = part(heterofl.downlink(1, server, heterofl.federation.clients[1]), "model")
+    whole = part(server, WIDE)
+    assert torch.equal(payload["layer2.1.conv2.weight"], whole["layer2.1.conv2.weight"][:2, :2])
+    assert not any("running" in name for name in payload)
+
+
+def test_the_masked_cross_entropy_by_hand() -> None:
+    """Logits (2, 1, 3), own classes 0 and 1: (2, 1, 0), and −log(e²/(e² + e + 1)) = 0.4076060; unmasked 1.4076060."""
+    logits, y = torch.tensor([[2.0, 1.0, 3.0]]), torch.tensor([0])
+    own = torch.tensor([1.0, 1.0, 0.0])
+    assert F.cross_entropy(masked(logits, own), y).item() == pytest.approx(0.4076060, abs=1e-6)
+    assert F.cross_entropy(logits, y).item() == pytest.approx(1.4076060, abs=1e-6)
+
+
+@pytest.mark.parametrize(("mask_answers", "answer"), [(True, 0), (False, 1)])
+def test_answers_are_masked_unless_it_is_said_otherwise(mask_answers: bool, answer: int) -> None:
+    heterofl = method([WIDE], classes=[(0,)], mask_answers=mask_answers)
+    nets = type("Nets", (), {"model": staticmethod(lambda x: torch.tensor([[0.5, 2.0]]))})()
+    state = heterofl.init_client(heterofl.federation.clients[0])
+    assert heterofl.predict(nets, state, torch.zeros(1)).argmax(1).tolist() == [answer]
+
+
+def test_the_scaler_is_a_smaller_epsilon() -> None:
+    """x/r, normalised with its batch's mean and variance and ε, is x with r²·ε: here r = ½, and ε is 1 to be seen."""
+    x = torch.randn(16, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    divided = F.batch_norm(x / 0.5, None, None, training=True, eps=1.0)
+    torch.testing.assert_close(F.batch_norm(x, None, None, training=True, eps=0.25), divided)
+
+
+@pytest.mark.parametrize(("scaler", "epsilon"), [(True, 1e-5 / 16), (False, 1e-5)])
+def test_in_training_the_epsilon_of_a_quarter_is_a_sixteenth(scaler: bool, epsilon: float) -> None:
+    config = federations.config("heterofl", method={"scaler": scaler}, federation={"group": [WIDE, QUARTER]})
+    parts = federations.built(config)
+    local = federations.local(parts, 1, parts.engine.initial_state().clients[1])
+    parts.method.phases(local)
+    assert local.nets.model.get_submodule("bn1").eps == pytest.approx(epsilon)
+
+
+def test_before_it_answers_a_client_takes_statistics_of_its_own_images() -> None:
+    """bn1's mean is that over the batches of what conv1 makes of the training images, whatever was tracked before."""
+    parts = federations.built(federations.config("heterofl"))
+    state = parts.engine.initial_state().clients[0]
+    local = federations.local(parts, 0, state | {"model/bn1.running_mean": torch.full((4,), 9.0)})
+    parts.method.before_answering(local)
+    model = local.nets.model
+    means = []
+    for indices in local.train.split(16):
+        x, _ = parts.data.batch(indices)
+        means.append(model.get_submodule("conv1")(x).mean((0, 2, 3)))
+    torch.testing.assert_close(model.get_buffer("bn1.running_mean"), torch.stack(means).mean(0))
+    assert not model.training
+
+
+@pytest.mark.parametrize(
+    ("architectures", "reason"),
+    [
+        (["tiny_cnn", "tiny_mlp"], r"client 0 \(tiny_cnn\) (has|lacks) "),
+        ([WIDE, "tiny_resnet6"], r"client 1 \(tiny_resnet6\) lacks 'layer1.1.conv1.weight'"),
+        (["tiny_vit1", "tiny_vit2"], r"client 0 \(tiny_vit1\) lacks 'vit.blocks.1"),
+        (["resnet50", "resnet101"], r"client 0 \(resnet50\) lacks"),
+        (["resnet18", "resnet4"], r"client 1 \(resnet4\) lacks"),
+    ],
+)
+def test_models_that_do_not_nest_are_refused_by_client_and_reason(
+    architectures: list[str], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"needs widths that nest: {reason}"):
+        method(architectures).check()
+
+
+def test_the_refusal_says_which_groups_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"such widths are heterofl_resnet, heterofl_cnn, htm5\. Choose"):
+        method(["tiny_cnn", "tiny_mlp"]).check()
+
+
+def test_layers_whose_rows_cannot_be_cut_are_refused() -> None:
+    """The rows of a transformer's qkv are those of q, k and v: a part of the first of them is no narrower layer."""
+    why = slices.misfit(_Plain(6), _Plain(3))
+    assert why is not None and "a part of the rows is no narrower layer" in why
+
+
+class _Plain(Rows):
+    def flattened(self) -> None:  # type: ignore[override]
+        return None
+
+
+@pytest.mark.parametrize("group", [[WIDE, HALF, QUARTER], [QUARTER, WIDE], ["tiny_vit1", "tiny_vit1"]])
+def test_widths_of_one_architecture_are_accepted_in_any_order(group: list[str]) -> None:
+    method(group).check()
+
+
+@pytest.mark.parametrize("group", needs.NESTED_WIDTHS)
+def test_the_groups_that_are_offered_nest(group: str) -> None:
+    """In HtM5 too CNN-2 … CNN-5 have fewer filters or rows than CNN-1 and are otherwise its equals."""
+    federation = federations.federation(models.members(group), shape=ImageShape(3, 32, 32))
+    HeteroFL(federations.config("heterofl").method, federation).check()
+
+
+def test_parts_travel_and_nothing_else() -> None:
+    """The parameters of three widths, for grey images of four classes, four bytes each: the same up as down."""
+    config = federations.config("heterofl", federation={"clients": 3, "participation": 1.0})
+    record = federations.run(federations.built(config).engine, 1).record
+    assert record is not None
+
+    def parameters(a: int, b: int) -> int:
+        """Stages of a and b channels, two blocks each: stem, four and four convolutions, shortcut, norms, head."""
+        convolutions = 9 * a + 4 * 9 * a * a + 9 * a * b + 3 * 9 * b * b + a * b
+        norms = 2 * (5 * a + 5 * b)
+        return convolutions + norms + 4 * (b + 1)
+
+    expected = [4 * parameters(4, 8), 4 * parameters(2, 4), 4 * parameters(1, 2)]
+    assert record["bytes"]["per_client_up"] == record["bytes"]["per_client_down"] == expected
+    assert record["bytes"]["by_tensor"] == {"down/model": sum(expected), "up/model": sum(expected)}
+
+
+def test_it_goes_on_from_the_widest_model_of_fedavg() -> None:
+    """Its weights are taken over at a switch; FedAvg's averaged statistics have no place here."""
+    heterofl = method([WIDE, HALF])
+    fedavg = federations.federation([WIDE, HALF])
+    before = methods.get("fedavg")(federations.config("fedavg").method, fedavg).init_server()
+    assert heterofl.adopt(before).keys() == heterofl.init_server().keys()
+    assert f"{WIDE}/bn1.running_mean" in before
+
+
+def resnet(w: dict[str, Tensor], x: Tensor, rate: float) -> Tensor:
+    """tiny_resnet10 with batch statistics, what enters a norm divided by the rate."""
+
+    def norm(h: Tensor, name: str) -> Tensor:
+        h = h / rate
+        mean, variance = h.mean((0, 2, 3), keepdim=True), h.var((0, 2, 3), correction=0, keepdim=True)
+        scale, shift = (w[f"{name}.{key}"][:, None, None] for key in ("weight", "bias"))
+        return (h - mean) / (variance + 1e-5).sqrt() * scale + shift
+
+    h = F.conv2d(x, w["conv1.weight"], padding=1)
+    h = norm(h, "bn1").relu()
+    for block in ("layer1.0", "layer1.1", "layer2.0", "layer2.1"):
+        stride = 2 if block == "layer2.0" else 1
+        inner = F.conv2d(h, w[f"{block}.conv1.weight"], stride=stride, padding=1)
+        inner = F.conv2d(norm(inner, f"{block}.bn1").relu(), w[f"{block}.conv2.weight"], padding=1)
+        if stride == 2:
+            h = norm(F.conv2d(h, w[f"{block}.downsample.0.weight"], stride=2), f"{block}.downsample.1")
+        h = (norm(inner, f"{block}.bn2") + h).relu()
+    return h.mean((2, 3)) @ w["head.weight"].T + w["head.bias"]
+
+
+def test_a_whole_round_equals_the_reference() -> None:
+    """Two epochs of batches of 16 at three widths, two classes a client; W cut by plain slices and joined again."""
+    rates = {0: 1.0, 1: 0.5, 2: 0.25}
+    everybody = {"clients": 3, "participation": 1.0}
+    config = federations.config("heterofl", federation=everybody, training={"epochs": 2, "lr": 0.05})
+    with reference.double_precision():
+        parts = federations.built(config)
+        start = parts.engine.initial_state()
+        end = parts.engine.round(start, lambda event: None)
+
+    whole = part(start.server, WIDE)
+    sums = {name: torch.zeros_like(weight) for name, weight in whole.items()}
+    holders = {name: torch.zeros_like(weight) for name, weight in whole.items()}
+    for client, rate in rates.items():
+        x, y = reference.samples(parts, client)
+        sizes = [max(1, int(4 * rate)), max(1, int(8 * rate))]
+        cut = {4: sizes[0], 8: sizes[1]}
+        spans = {
+            name: tuple(
+                slice(cut[n])
+                if n in cut and not (name.startswith("head") and dimension == 0)
+                else slice(None)
+                for dimension, n in enumerate(weight.shape[:2])
+            )
+            for name, weight in whole.items()
+        }
+        w = reference.leaves({name: whole[name][span] for name, span in spans.items()})
+        absent = torch.tensor([label not in y for label in range(4)])
+        for rows in reference.orders(len(y), 16, 2, reference.stream("batches/model", 1, client)):
+            logits = torch.where(absent, 0.0, resnet(w, x[rows], rate))
+            (torch.logsumexp(logits, 1) - logits[range(len(rows)), y[rows]]).mean().backward()
+            reference.step(list(w.values()), 0.05)
+        for name, span in spans.items():
+            counted = torch.ones_like(w[name])
+            if name.startswith("head"):
+                counted[absent] = 0
+            sums[name][span] += (w[name] * counted).detach()
+            holders[name][span] += counted
+    expected = {name: torch.where(n > 0, sums[name] / n, whole[name]) for name, n in holders.items()}
+    reference.assert_equal(part(end.server, WIDE), expected)
+    assert any((n == 0).any() for n in holders.values())
