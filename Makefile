@@ -4,11 +4,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills lint format bench bench-methods bench-storage bench-app results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -22,8 +23,14 @@ test: $(READY)  ## Run the tests
 test-slow: $(READY)  ## Run every test, also those that take minutes
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ''
 
-test-kills: $(READY)  ## Kill a long run a hundred times, and a steered one twenty times: minutes
+test-kills: $(READY)  ## Kill a long run a hundred times, on one machine and on two, and a steered one twenty times: minutes
 	$(BIN)/python -m pytest -m slow -k 'hundred or twenty' --durations=0 tests/reliability
+
+test-oldest:  ## Run the tests on the lowest versions that are declared, in an environment of their own
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python .ci/lowest > $(OLDEST)/lowest.txt
+	$(OLDEST)/bin/python -m pip install --disable-pip-version-check --constraint $(OLDEST)/lowest.txt --editable '.[dev]'
+	$(OLDEST)/bin/python -m pytest $(SIDE_BY_SIDE)
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .
@@ -57,7 +64,7 @@ docs: $(VENV)/.docs-installed  ## Build the site into build/site; a link that le
 	@echo 'To read it: python3 -m http.server --directory build/site'
 
 clean:  ## Remove the environment and every cache; sessions and data stay
-	rm -rf $(VENV) build dist *.egg-info .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp comes last, so that an installation that was interrupted starts again.

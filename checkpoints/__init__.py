@@ -17,6 +17,7 @@ from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
 from checkpoints.retention import Pruned, Retention
+from checkpoints.schema import Keys, Shape, check_shape, natural, positive, printable, shown
 from checkpoints.seal import canonical
 from checkpoints.store import Store
 from checkpoints.tensors import TensorSpec
@@ -31,6 +32,7 @@ __all__ = [
     "Displaced",
     "Finding",
     "Growth",
+    "Keys",
     "Locked",
     "Manifest",
     "ObjectRef",
@@ -40,6 +42,7 @@ __all__ = [
     "SessionFollower",
     "SessionReader",
     "SessionUnreadable",
+    "Shape",
     "Stamp",
     "Store",
     "TensorSpec",
@@ -48,18 +51,23 @@ __all__ = [
     "answer",
     "canonical",
     "changed_stamp",
+    "check_shape",
     "in_private",
     "is_free",
     "is_session",
     "last_record",
     "ledger_text",
+    "natural",
     "now",
     "pending",
+    "positive",
     "post",
+    "printable",
     "prune",
     "refuse_remains",
     "session_folders",
     "sessions",
+    "shown",
     "size_on_disk",
     "verify",
 ]

@@ -13,7 +13,7 @@ from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import EVENT_CAP, EVENTS, EVENTS_CAP
 from checkpoints.lines import LineWriter, split_lines
 from checkpoints.lock import now
-from checkpoints.schema import check, printable
+from checkpoints.schema import check_shape, printable
 from checkpoints.seal import Json, seal, unseal
 
 
@@ -49,7 +49,7 @@ def parse(line: bytes, number: int) -> Json:
     where = f"{EVENTS} line {number}"
     event = unseal(line, where)
     try:
-        check(event, {"at": printable, "event": printable})
+        check_shape(event, {"at": printable, "event": printable})
     except ValueError as fault:
         raise Damaged(f"{where} is not an event: {fault}.") from fault
     return event

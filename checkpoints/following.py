@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from checkpoints import files
-from checkpoints.layout import EVENTS, INBOX, LEDGER, LEDGER_CAP, MANIFESTS, OWNER, SESSION
+from checkpoints.layout import EVENTS, INBOX, LEDGER, LEDGER_CAP, MANIFESTS, OWNER, SESSION, TAIL_CAP
 from checkpoints.reader import SessionReader
 from checkpoints.seal import Json, parse
 
@@ -38,12 +38,12 @@ class Growth:
 class SessionFollower:
     """A session as it grows. It takes no lock; one thread asks it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
-        self.session = SessionReader(folder)
+    def __init__(self, session: SessionReader) -> None:
+        self.session = session
         self._stamps: dict[Part, Stamp] = {}
         self._ledger: Stamp = None
         self._offset = 0
+        self._rounds = 0
 
     def changes(self) -> Iterator[Part]:
         """The parts written since they were last told of; at first all. A file that is not there is a part too.
@@ -63,8 +63,13 @@ class SessionFollower:
         folder, before = self.session.folder, self._ledger
         self._ledger = now = _stamp(folder / LEDGER)
         if before and now and now[0] == before[0] and now[1] >= self._offset:
-            return Growth(self._new_lines(), anew=False)
+            records = self._new_lines()
+            for number, record in enumerate(records, start=self._rounds + 1):
+                self.session.check_record(record, number)
+            self._rounds += len(records)
+            return Growth(records, anew=False)
         records = self.session.records()
+        self._rounds = len(records)
         end = _end_of_line(folder, len(records))
         if end is None:  # a line that only its checkpoint has yet: when it comes, it must not count twice
             self._ledger = None
@@ -73,9 +78,9 @@ class SessionFollower:
 
     def _new_lines(self) -> list[Json]:
         folder = self.session.folder
-        with files.open_regular(folder, LEDGER) as fd, os.fdopen(os.dup(fd), "rb") as file:
-            file.seek(self._offset)
-            whole, newline, _ = file.read().rpartition(b"\n")
+        with files.open_regular(folder, LEDGER) as fd, files.storage(folder):
+            new = b"".join(files.chunks(fd, TAIL_CAP, self._offset))
+        whole, newline, _ = new.rpartition(b"\n")
         self._offset += len(whole) + len(newline)
         return [parse(line, f"{folder}: {LEDGER}") for line in whole.splitlines()]
 

@@ -5,10 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpoints import files
-from checkpoints.errors import Damaged
-from checkpoints.layout import LEDGER, MANIFESTS, SESSION
+from checkpoints.errors import Damaged, DiskError
+from checkpoints.layout import LEDGER, MANIFESTS, RECORD_CAP, SESSION, is_private
 from checkpoints.manifests import Manifest
-from checkpoints.reader import sessions
+from checkpoints.reader import SessionReader, sessions
 from checkpoints.seal import Json, parse
 
 TAIL = 1 << 16
@@ -17,7 +17,10 @@ TAIL = 1 << 16
 
 def is_session(folder: Path) -> bool:
     """Whether a folder has been made a session; not whether it is whole."""
-    return (folder / SESSION).is_file()
+    try:
+        return files.look(folder, SESSION) is not None
+    except (Damaged, DiskError):
+        return False
 
 
 def session_folders(folder: Path) -> list[Path]:
@@ -25,23 +28,24 @@ def session_folders(folder: Path) -> list[Path]:
 
     Raises DiskError when the folder is there and cannot be read.
     """
-    if not folder.is_dir():
-        return []
     with files.storage(folder):
-        orphans = {path for path in folder.iterdir() if (path / MANIFESTS).is_dir()}
+        found = list(folder.iterdir()) if folder.is_dir() else []
+    orphans = {path for path in found if not is_private(path.name) and _has_checkpoints(path)}
     return sorted(orphans | set(sessions(folder)))
 
 
-def last_record(folder: Path, newest: Manifest | None) -> Json | None:
+def last_record(session: SessionReader, newest: Manifest | None) -> Json | None:
     """The last round's record, without reading the rest of the ledger; None before the first round.
 
     It is the ledger's last whole line, unless that is damaged or behind `newest`, the newest checkpoint.
     """
     kept = newest.record if newest else None
-    line = None
     with suppress(Damaged, FileNotFoundError):
-        line = parse(_last_line(folder), LEDGER)
-    return kept if line is None or (kept and line.get("round", 0) < kept["round"]) else line
+        line = parse(_last_line(session.folder), LEDGER)
+        session.check_record(line)
+        if kept is None or line["round"] >= kept["round"]:
+            return line
+    return kept
 
 
 def size_on_disk(folder: Path) -> int:
@@ -57,6 +61,13 @@ def size_on_disk(folder: Path) -> int:
     return total
 
 
+def _has_checkpoints(folder: Path) -> bool:
+    try:
+        return files.is_folder(files.look(folder, MANIFESTS))
+    except (Damaged, DiskError):
+        return False
+
+
 def _last_line(folder: Path) -> bytes:
     """The last whole line of the ledger, without its end; empty when there is none."""
     with files.open_regular(folder, LEDGER) as fd:
@@ -64,6 +75,6 @@ def _last_line(folder: Path) -> bytes:
         while True:
             text = os.pread(fd, wanted, max(0, size - wanted))
             before, _, _ = text.rpartition(b"\n")
-            if b"\n" in before or wanted >= size:
+            if b"\n" in before or wanted >= size or wanted > RECORD_CAP:
                 return before.rpartition(b"\n")[2]
             wanted *= 4

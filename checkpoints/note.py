@@ -6,7 +6,7 @@ from pathlib import Path
 from checkpoints import files, machine
 from checkpoints.errors import Damaged
 from checkpoints.layout import OWNER, OWNER_CAP, SHA256
-from checkpoints.schema import Shape, check, natural, printable
+from checkpoints.schema import Shape, check_shape, natural, printable
 from checkpoints.seal import Json, unseal
 
 _PREFIX: Shape = {"bytes": natural, "sha256": SHA256}
@@ -56,7 +56,7 @@ def parse(raw: bytes) -> Json:
     """The note in these bytes; raises Damaged. All that it says can be shown in a terminal."""
     note = unseal(raw, OWNER)
     try:
-        check(note, _SHAPE)
+        check_shape(note, _SHAPE)
     except ValueError as fault:
         raise Damaged(f"{OWNER} is not an owner's note: {fault}.") from fault
     return note

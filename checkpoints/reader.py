@@ -10,7 +10,7 @@ from checkpoints.errors import Damaged, DiskError, SessionUnreadable, Unsupporte
 from checkpoints.layout import FORMAT, SESSION, SESSION_CAP, is_private
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
-from checkpoints.schema import Shape, check, printable
+from checkpoints.schema import Shape, check_shape, printable
 from checkpoints.seal import Json, unseal
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
@@ -107,11 +107,25 @@ class SessionReader:
             try:
                 raw = ledger.read(self.folder, covering[-1] if covering else None)
                 text, tail = ledger.recover(raw, covering)
-                return ledger.records(text) + ledger.whole_records(tail)
+                covered, later = ledger.records(text), ledger.whole_records(tail)
+                break
             except Damaged as error:
                 if attempt == 2:
                     raise Damaged(f"{self.folder}: {error}") from error
-        raise AssertionError("unreachable")
+        for number, record in enumerate(covered, start=1):
+            self.check_record(record, number)
+        # What no checkpoint vouches for counts as far as it goes on: another program may have got a line in.
+        with suppress(Damaged):
+            for record in later:
+                self.check_record(record, len(covered) + 1)
+                covered.append(record)
+        return covered
+
+    def check_record(self, record: Json, round: int | None = None) -> None:
+        """Raise Damaged unless a record is a round's, and the given one's; a subclass may ask for more."""
+        stated = record.get("round")
+        if type(stated) is not int or stated < 1 or round not in (None, stated):
+            raise Damaged(f"{self.folder}: line {round or 'unknown'} of the ledger is of round {stated!r}.")
 
     def events(self) -> list[Json]:
         """The operator events that can be read, oldest first; `event_faults` says what is wrong with the others."""
@@ -175,7 +189,7 @@ def read_document(folder: Path) -> Json:
             f"Use a version of htfl-sim that reads format {version}."
         )
     try:
-        check(document, _DOCUMENT)
+        check_shape(document, _DOCUMENT)
     except ValueError as fault:
         raise Damaged(f"{folder}: {SESSION} is not one that htfl-sim wrote: {fault}.") from fault
     return document

@@ -30,7 +30,7 @@ class Keys:
     values: Shape
 
 
-def check(value: Any, shape: Shape, where: str = "") -> None:
+def check_shape(value: Any, shape: Shape, where: str = "") -> None:
     """Raise ValueError, as 'progress.round is not a whole number', unless the value has the shape."""
     fault = _fault(value, shape)
     if fault is not None:

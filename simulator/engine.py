@@ -20,14 +20,15 @@ from simulator.data.federated import FederatedData
 from simulator.federation import Federation
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import similarity
+from simulator.metrics import evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
 from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
-from simulator.runners.evaluation import Counts, answering, evaluate
+from simulator.runners.evaluation import Answers, answering, evaluate
 from simulator.tensors import Tensors, named, of_module
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.schedule import rate
 from simulator.wire import Wire
 
 
@@ -52,6 +53,9 @@ class Engine:
         self._hooks = Hooks(method, federation)
         self._data = data
         self._test_sizes = [len(client.test) for client in data.clients]
+        measured = evaluation.measured_parts(config.evaluation, data)
+        self._sizes = {name: [len(client.part(name)) for client in data.clients] for name in measured}
+        self._measures = own.measures(config.evaluation.metrics, federation.num_classes)
         self._answers = config.evaluation.model or method.answers
         self._compares = config.cka.model or self._answers
         wanted = None if config.cka.layers == "all" else config.cka.layers
@@ -129,7 +133,7 @@ class Engine:
             clients[update.client.id] = update.tensors
         trained = time.perf_counter()
 
-        counts = self._evaluate(t, state, server, clients, participants, observe)
+        answers = self._evaluate(t, state, server, clients, participants, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
         after = State(t, server, tuple(clients), None, state.trained | {update.client.id for update in sound})
         cka = self.cka(after) if due or measure() else None
@@ -141,7 +145,7 @@ class Engine:
             "method": self._hooks.name,
             "participants": list(participants),
             "diverged": [update.client.id for update in updates if update.diverged],
-            "accuracy": accuracy(counts, self._test_sizes, before and before["accuracy"]),
+            "accuracy": accuracy(_counts(answers), self._test_sizes, before and before["accuracy"]),
             "loss": _losses(updates, len(clients)),
             "bytes": wire.traffic(before and before["bytes"]),
             "params": wire.params(),
@@ -156,8 +160,14 @@ class Engine:
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
         }
+        if self._sizes:
+            record["evaluation"] = evaluation.figures(
+                answers, self._sizes, before and before.get("evaluation")
+            )
         if self._config.wire.drop:
             record["dropped"] = dropped
+        if self._config.training.schedule != "constant":
+            record["lr"] = rate(self._config.training, t, self._config.rounds)
         return replace(after, record=record)
 
     def participants(self, round: int) -> tuple[int, ...]:
@@ -251,8 +261,8 @@ class Engine:
         clients: list[Tensors],
         participants: tuple[int, ...],
         observe: Observer,
-    ) -> dict[int, Counts]:
-        """Correct answers of every client whose model changed since it was last evaluated, or as configured."""
+    ) -> dict[int, dict[str, Answers]]:
+        """The answers of every client whose model changed since it was last evaluated, or as configured."""
         settings = self._config.evaluation
         aggregated = self._answers == "aggregated"
         if isinstance(settings.clients, int):
@@ -260,7 +270,7 @@ class Engine:
                 len(clients), settings.clients, replace=False
             )
             chosen = sorted(int(client) for client in draw)
-        elif settings.clients == "all" and (before.record is None or aggregated):
+        elif settings.clients == "all" and (self._unmeasured(before.record) or aggregated):
             chosen = list(range(len(clients)))
         else:  # of the others, no model has changed since it was last evaluated
             chosen = list(participants)
@@ -271,7 +281,18 @@ class Engine:
             for k in chosen
         }
         # What depends on the round goes with the payload: it is the next one's.
-        return evaluate(self._runner, self._hooks, t + aggregated, jobs, settings.batch_size)
+        parts = ("test", *(name for name in self._sizes if name != "test"))
+        return evaluate(
+            self._runner, self._hooks, t + aggregated, jobs, settings.batch_size, parts, self._measures
+        )
+
+    def _unmeasured(self, before: Mapping[str, Any] | None) -> bool:
+        """Whether the last record, if there is one, lacks what is measured now."""
+        known = {} if before is None else before.get("evaluation", {})
+        return before is None or any(
+            name not in known or not self._measures.keys() <= known[name].get("metrics", {}).keys()
+            for name in self._sizes
+        )
 
     def _set_threads(self) -> None:
         """The server computes with as many threads as a client, or a resumed process could add up differently."""
@@ -298,6 +319,11 @@ def _adoption(server: Tensors, adopted: Tensors) -> str:
         fresh
     )
     return " and ".join(said) or "has nothing to take over"
+
+
+def _counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int, int]]:
+    """Correct answers and samples of the test part, by client."""
+    return {client: (parts["test"].correct, parts["test"].samples) for client, parts in answers.items()}
 
 
 def _losses(updates: list[LocalUpdate], clients: int) -> dict[str, Any]:

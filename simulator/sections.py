@@ -22,9 +22,13 @@ class DataConfig(Section):
         "digits",
         description="a name from `htfl-sim datasets`, a folder of class folders or of domains' folders, or an .npz",
     )
-    partition: Literal["pathological", "dirichlet", "iid"] = Field(
+    partition: Literal["pathological", "dirichlet", "iid", "indices"] = Field(
         "pathological",
-        description="who holds what: few classes each, Dirichlet shares of each class, or anything",
+        description="who holds what: few classes each, Dirichlet shares of each class, anything, or as a file says",
+    )
+    indices: str | None = Field(
+        None,
+        description="indices: a JSON file with every client's train, eval and test images (docs/your-own.md)",
     )
     classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
     domains_per_client: int | None = Field(
@@ -55,6 +59,18 @@ class DataConfig(Section):
     def _pfllibs_rule_deals_classes(self) -> "DataConfig":
         if self.quantity == "pfllib" and self.partition != "pathological":
             raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        return self
+
+    @model_validator(mode="after")
+    def _indices_say_it_all(self) -> "DataConfig":
+        if (self.partition == "indices") != (self.indices is not None):
+            raise ValueError(
+                "partition 'indices' and the file data.indices belong together; give both, or --partition"
+            )
+        if self.indices is not None and self.limit is not None:
+            raise ValueError("limit would give other images the indices' numbers; leave it out")
+        if self.indices is not None and self.domains_per_client is not None:
+            raise ValueError("domains_per_client says nothing beside indices; leave it out")
         return self
 
     @model_validator(mode="after")
@@ -115,11 +131,22 @@ class TrainingConfig(Section):
 
     epochs: int = Field(1, ge=1, description="local epochs E")
     batch_size: int = Field(64, ge=1, description="images in a training step")
-    optimizer: Literal["sgd", "adam"] = Field("sgd", description="the optimiser of local training")
+    optimizer: Literal["sgd", "adam", "adamw"] = Field(
+        "sgd", description="sgd, adam, or adamw, whose weight decay is apart from the gradient"
+    )
     lr: float = Field(0.01, gt=0, description="learning rate η")
+    schedule: Literal["constant", "cosine", "step"] = Field(
+        "constant",
+        description="how η changes from round to round; a method's phases with a rate of their own keep it",
+    )
+    lr_min: float | None = Field(
+        None, ge=0, description="cosine: the rate towards which it falls until the last round; default: 0"
+    )
+    lr_step: int | None = Field(None, ge=1, description="step: rounds after which the rate is multiplied")
+    lr_decay: float = Field(0.1, gt=0, lt=1, description="step: by how much")
     momentum: float = Field(0.0, ge=0, lt=1, description="sgd: momentum factor")
     weight_decay: float = Field(
-        0.0, ge=0, description="L2 penalty: this times the weights is added to their gradient"
+        0.0, ge=0, description="this times the weights is added to their gradient; of adamw to the step"
     )
     augment: tuple[Literal["flip", "crop", "cutout", "erase"], ...] = Field(
         (), description="random changes to training images, in this order: flip, crop, cutout, erase"
@@ -133,8 +160,19 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _momentum_is_sgds(self) -> "TrainingConfig":
-        if self.optimizer == "adam" and self.momentum:
+        if self.optimizer != "sgd" and self.momentum:
             raise ValueError("momentum belongs to optimizer 'sgd'; remove it or change the optimizer")
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_have_what_they_need(self) -> "TrainingConfig":
+        if self.schedule == "step" and self.lr_step is None:
+            raise ValueError("schedule 'step' needs lr_step, the rounds between two steps")
+        for key, schedule in (("lr_min", "cosine"), ("lr_step", "step")):
+            if getattr(self, key) is not None and self.schedule != schedule:
+                raise ValueError(f"{key} belongs to schedule '{schedule}'; set that, or remove it")
+        if self.lr_min is not None and self.lr_min > self.lr:
+            raise ValueError(f"lr_min = {self.lr_min:g} is above lr = {self.lr:g}")
         return self
 
 
@@ -148,7 +186,31 @@ class EvaluationConfig(Section):
         None,
         description="the model local training left, or the one the client would receive next; default: the method's",
     )
+    parts: tuple[Literal["test", "eval"], ...] | None = Field(
+        None,
+        description="parts of a split whose accuracy, loss and F1 are recorded; default: those that the split has",
+    )
+    metrics: tuple[str, ...] = Field(
+        (), description="figures of your own, by the names of their files (--metric, docs/your-own.md)"
+    )
     batch_size: int = Field(1024, ge=1, description="images answered at a time")
+
+    @model_validator(mode="after")
+    def _metrics_are_of_some_part(self) -> "EvaluationConfig":
+        if self.metrics and self.parts == ():
+            raise ValueError(
+                "metrics are of the parts that are recorded; name some, or leave the metrics out"
+            )
+        if len(set(self.metrics)) < len(self.metrics):
+            raise ValueError(f"metrics {list(self.metrics)} names one twice")
+        return self
+
+    @field_validator("parts")
+    @classmethod
+    def _parts_are_different(cls, parts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if parts and len(set(parts)) < len(parts):
+            raise ValueError(f"{list(parts)} names a part twice")
+        return parts
 
 
 class WireConfig(Section):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import checkpoints
+import simulator
 from checkpoints import Command
 from simulator.config import Config
 from simulator.progress import (
@@ -440,3 +441,104 @@ def test_a_note_of_an_unfinished_round_that_says_something_else_costs_its_client
         each["message"] for each in checkpoints.SessionReader(folder).events() if each["event"] == "warning"
     ]
     assert any("trained again" in message for message in warnings)
+
+
+# A switch for a later round
+
+
+def later(at_round: object, method: str = "fedssa", *settings: str) -> dict[str, Any]:
+    return {"method": method, "set": list(settings), "at_round": at_round}
+
+
+def switches(folder: Path) -> list[tuple[int, str]]:
+    history = checkpoints.SessionReader(folder).manifest().history
+    return [(entry["from_round"], entry["method"]["name"]) for entry in history]
+
+
+@pytest.fixture
+def switched_after_2(tmp_path: Path) -> Any:
+    """What a switch to FedSSA that arrives in round 2 leaves."""
+    folder = tmp_path / "in round 2"
+    operator = Operator(folder, (trained(2, 1), "switch", {"method": "fedssa", "set": []}))
+    Session.create(config(), folder, tmp_path).run(operator)
+    return federations.committed(folder)
+
+
+def test_a_switch_for_a_later_round_takes_hold_after_it(tmp_path: Path, switched_after_2: Any) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(1, 1), "switch", later(2)))
+    Session.create(config(), folder, tmp_path).run(operator)
+    assert switches(folder) == [(1, "lg_fedavg"), (3, "fedssa")]
+    assert operator.answers() == [("switch", "applied", 3)]
+    assert federations.committed(folder) == switched_after_2
+    (event,) = [e for e in checkpoints.SessionReader(folder).events() if e["event"] == "scheduled"]
+    assert (event["at_round"], event["command"]) == (2, operator.posted[0].id)
+
+
+def test_it_is_pending_until_its_round_also_through_a_stop(tmp_path: Path, switched_after_2: Any) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(1, 1), "switch", later(2)), (trained(1, 2), "stop", {}))
+    Session.create(config(), folder, tmp_path).run(operator)
+    assert [command.arguments["at_round"] for command in checkpoints.pending(folder)] == [2]
+    Session.resume(folder, tmp_path).run()
+    assert checkpoints.pending(folder) == []
+    assert federations.committed(folder) == switched_after_2
+
+
+def test_a_fork_after_it_replays_it_to_the_same_bits(tmp_path: Path) -> None:
+    folder, child = tmp_path / "s", tmp_path / "child"
+    settings = config(checkpoint={"every": 4, "keep_last": 1})
+    Session.create(settings, folder, tmp_path).run(Operator(folder, (trained(1, 1), "switch", later(2))))
+    for kept in (folder / "manifests").glob("00000[23].json"):
+        kept.unlink()
+    simulator.fork(folder, child, tmp_path, 3)
+    Session.resume(child, tmp_path).run()
+    assert switches(child) == [(1, "lg_fedavg"), (3, "fedssa")]
+    (records, states), (now, then) = federations.committed(folder), federations.committed(child)
+    assert (now, then) == (records, states)
+
+
+def test_an_earlier_switch_that_comes_later_does_not_get_lost(tmp_path: Path) -> None:
+    """One for round 3 was asked for first; the one that arrives in round 1 stays in force beside it."""
+    folder = tmp_path / "s"
+    now = {"method": "lg_fedavg", "set": ["training.lr=0.02"]}
+    operator = Operator(folder, (trained(1, 1), "switch", later(3)), (trained(1, 2), "switch", now))
+    Session.create(config(), folder, tmp_path).run(operator)
+    assert switches(folder) == [(1, "lg_fedavg"), (2, "lg_fedavg"), (4, "fedssa")]
+    last = checkpoints.SessionReader(folder).manifest().history[-1]
+    assert last["settings"]["training"]["lr"] == 0.02
+
+
+def test_a_switch_that_an_earlier_one_makes_impossible_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    shorter = {"method": None, "set": ["rounds=2"]}
+    operator = Operator(folder, (trained(1, 1), "switch", later(3)), (trained(1, 2), "switch", shorter))
+    assert Session.create(config(), folder, tmp_path).run(operator) == RunOutcome("finished", 2)
+    answer = checkpoints.answer(folder, operator.posted[0].id)
+    assert answer is not None and answer.message == "the run ends with round 2, before round 3."
+
+
+@pytest.mark.parametrize(
+    ("at_round", "why"),
+    [
+        (1, "round 1 is over: round 2 is done, or under way"),
+        (4, "no round is left for it: round 4"),
+        (9, "the run ends with round 4, before round 9"),
+        (-1, "takes hold at the end of a round"),
+        ("2", "takes hold at the end of a round"),
+        (True, "takes hold at the end of a round"),
+    ],
+)
+def test_a_round_that_cannot_be_is_refused(tmp_path: Path, at_round: object, why: str) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(2, 1), "switch", later(at_round)))
+    Session.create(config(), folder, tmp_path).run(operator)
+    answer = checkpoints.answer(folder, operator.posted[0].id)
+    assert answer is not None and answer.outcome == "refused" and why in answer.message
+
+
+def test_an_extension_may_be_asked_for_at_the_last_round(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    operator = Operator(folder, (trained(1, 1), "switch", later(4, "fedssa", "rounds=6")))
+    assert Session.create(config(), folder, tmp_path).run(operator) == RunOutcome("finished", 6)
+    assert switches(folder) == [(1, "lg_fedavg"), (5, "fedssa")]

@@ -27,6 +27,7 @@ RECORD = {
     "participants": None,
     "diverged": None,
     "accuracy": {"mean", "std", "weighted", "min", "max", "best_mean", "best_weighted", "per_client"},
+    "evaluation": {"test", "eval"},
     "loss": {"mean", "per_client"},
     "bytes": {
         "up",

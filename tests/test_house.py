@@ -9,9 +9,11 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = [
     "checkpoints", "presets",
-    "simulator.errors", "simulator.sections", "simulator.nested", "simulator.rng", "simulator.tensors",
+    "simulator.errors", "simulator.sections", "simulator.nested", "simulator.own_files", "simulator.rng",
+    "simulator.tensors",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
+    "simulator.own",
     "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
     "simulator.inspection", "simulator.analysis",
     "tui.common", "tui.app", "tui.cli",

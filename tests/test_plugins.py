@@ -11,11 +11,13 @@ import pytest
 import torch
 
 import checkpoints
+import simulator
 from simulator import methods
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import Uplink, plugins, registry
 from simulator.methods.base import cross_entropy
+from simulator.models import registry as models
 from simulator.sessions.session import Session
 from tests import federations
 
@@ -28,6 +30,23 @@ from simulator.methods import Card, Method, register
 class Own(Method):
     card = Card("Own", "none", "no sharing", "nothing", "–", "–")
 """
+MODEL = """
+from torch import nn
+from simulator.models import Network, register
+
+class Own(Network):
+    layers = ("features",)
+
+    def __init__(self, shape, num_classes):
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(shape.channels * shape.height * shape.width, 8), nn.{bend}())
+        self.head = nn.Linear(8, num_classes)
+
+    def represent(self, x):
+        return {{"features": self.body(x)}}
+
+register("own_model", "one layer of 8", 1)(Own)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +54,8 @@ def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is gone after it."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(registry, "_ORIGINS", {})
+    monkeypatch.setattr(registry, "_MODEL_ORIGINS", {})
+    monkeypatch.setattr(models, "_MODELS", dict(models._MODELS))
     with federations.on_images(federations.generated()):
         yield
 
@@ -44,6 +65,9 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {name: method for name, method in registry._METHODS.items() if name not in registry._ORIGINS}
     monkeypatch.setattr(registry, "_METHODS", kept)
     monkeypatch.setattr(registry, "_ORIGINS", {})
+    built_in = {name: model for name, model in models._MODELS.items() if name not in registry._MODEL_ORIGINS}
+    monkeypatch.setattr(models, "_MODELS", built_in)
+    monkeypatch.setattr(registry, "_MODEL_ORIGINS", {})
 
 
 def written(path: Path, source: str) -> Path:
@@ -153,7 +177,7 @@ def test_loading_a_plugin_again_does_nothing(tmp_path: Path) -> None:
             "import no_such_module\n",
             r"failed, line 1: ModuleNotFoundError: No module named 'no_such_module'\.$",
         ),
-        ("x = 1\n", r"mine\.py registers no method; put @register"),
+        ("x = 1\n", r"mine\.py registers no method and no model; put @register"),
         (
             SMALLEST.format(name="fedavg"),
             r"failed, line 4: ValueError: a method named 'fedavg' exists already\.$",
@@ -258,3 +282,57 @@ def test_a_broken_package_is_named_and_breaks_nothing_else(
     with pytest.raises(ConfigError, match=message):
         methods.get("own")
     assert methods.get("fedavg").name == "fedavg"
+
+
+# Models of a plugin
+
+
+def of_own_model(folder: Path, bend: str = "ReLU") -> Config:
+    plugins.load(written(folder / "model.py", MODEL.format(bend=bend)))
+    return federations.config("fedavg", rounds=1, federation={"group": ["own_model"]})
+
+
+def test_a_plugin_may_register_a_model_alone_and_a_session_keeps_its_hash(tmp_path: Path) -> None:
+    config = of_own_model(tmp_path)
+    with Session.create(config, tmp_path / "s", tmp_path) as session:
+        session.run()
+    kept = checkpoints.SessionReader(tmp_path / "s").document["model_plugins"]
+    sha256 = hashlib.sha256((tmp_path / "model.py").read_bytes()).hexdigest()
+    assert kept == {"own_model": {"name": "model.py", "sha256": sha256}}
+
+
+@pytest.mark.parametrize("bend", ["ReLU", "Tanh"])
+def test_a_session_goes_on_with_the_model_file_it_was_made_with_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bend: str
+) -> None:
+    with Session.create(of_own_model(tmp_path), tmp_path / "s", tmp_path) as session:
+        session.run()
+    forget(monkeypatch)
+    of_own_model(tmp_path, bend)
+    if bend == "ReLU":
+        Session.resume(tmp_path / "s", tmp_path).close()
+        return
+    with pytest.raises(SessionError, match=r"the plugin model\.py is not the one this session was made with"):
+        Session.resume(tmp_path / "s", tmp_path)
+    with pytest.raises(SessionError, match=r"is not the one"):
+        simulator.fork(tmp_path / "s", tmp_path / "fork", tmp_path, 1, assignments=["rounds=2"])
+    assert not (tmp_path / "fork").exists()
+
+
+def test_a_session_says_which_plugin_its_model_comes_from_where_none_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session.create(of_own_model(tmp_path), tmp_path / "s", tmp_path) as session:
+        session.run()
+    forget(monkeypatch)
+    with pytest.raises(
+        SessionError, match=r"its model 'own_model' comes from the plugin model\.py.*--plugin"
+    ):
+        Session.resume(tmp_path / "s", tmp_path)
+
+
+def test_of_a_plugin_that_fails_no_model_stays(tmp_path: Path) -> None:
+    source = MODEL.format(bend="ReLU") + "1 / 0\n"
+    with pytest.raises(ConfigError, match="ZeroDivisionError"):
+        plugins.load(written(tmp_path / "model.py", source))
+    assert "own_model" not in models.names()

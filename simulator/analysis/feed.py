@@ -1,15 +1,18 @@
 """One session, read as it grows: whether its run is this process's, another's, or long finished."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import DiskError, SessionFollower, SessionReader, SessionUnreadable
+from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, shown
 from simulator.analysis.ledger import Ledger, LedgerBuilder
 from simulator.analysis.run import Run
 from simulator.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.schema import legible
 
 _QUIET = {"heartbeat", "ledger"}
 """Entries of the owner's note that move while nothing else does."""
@@ -36,8 +39,9 @@ class Feed:
         try:
             self.refresh()
         except (SessionUnreadable, DiskError, OSError) as error:
-            if before.error != str(error):
-                self.run = replace(before, error=str(error))
+            said = shown(str(error))
+            if before.error != said:
+                self.run = replace(before, error=said)
         return self.run is not before
 
     def refresh(self) -> None:
@@ -45,8 +49,10 @@ class Feed:
         follower, self._follower = self._follower, None  # after a fault all is read afresh
         with well_formed(self.run.folder):
             if follower is None:
-                follower = SessionFollower(self.run.folder)
-                self.run = self._changes(follower, replace(self.run, document=follower.session.document))
+                follower = SessionFollower(SessionReader(self.run.folder))
+                self.run = self._changes(
+                    follower, replace(self.run, document=legible(follower.session.document))
+                )
             else:
                 self.run = self._changes(follower, self.run)
         self._follower = follower
@@ -61,11 +67,15 @@ class Feed:
                 case "ledger":
                     run = replace(run, ledger=self._ledger(follower))
                 case "events":
-                    run = replace(run, events=tuple(session.events()))
+                    run = replace(
+                        run,
+                        events=tuple(legible(session.events())),
+                        event_faults=tuple(legible(session.event_faults())),
+                    )
                 case "owner":
-                    run = _with_owner(run, session.owner() or {})
+                    run = _with_owner(run, _owner(session))
                 case "inbox":
-                    run = replace(run, pending=tuple(checkpoints.pending(session.folder)))
+                    run = replace(run, pending=tuple(_pending(session.folder)))
                 case "checkpoints":
                     run = _with_checkpoints(run, session)
         # Without a file that says so: an owner that died leaves its note as it was.
@@ -76,8 +86,16 @@ class Feed:
         growth = follower.new_records()
         if growth.anew:
             self._builder = LedgerBuilder()
-        self._builder.extend(growth.records)
+        self._builder.extend(legible(growth.records))
         return self._builder.ledger()
+
+
+def _owner(session: checkpoints.SessionReader) -> dict[str, Any]:
+    """The owner's note; it is not flushed to disk, and one that a power cut tore is as good as none."""
+    try:
+        return session.owner() or {}
+    except Damaged:
+        return {}
 
 
 def _with_owner(run: Run, owner: dict[str, Any]) -> Run:
@@ -86,8 +104,12 @@ def _with_owner(run: Run, owner: dict[str, Any]) -> Run:
     return replace(run, owner=owner, progress=owner.get("progress", {}))
 
 
-def _with_checkpoints(run: Run, session: SessionReader) -> Run:
+def _with_checkpoints(run: Run, session: checkpoints.SessionReader) -> Run:
     kept = tuple(session.rounds())
-    history = session.manifest().history if kept else []
-    config = settings_in_force(session.document, history)
+    history = legible(session.manifest().history) if kept else []
+    config = settings_in_force(run.document, history)
     return replace(run, checkpoints=kept, history=tuple(history), config=config)
+
+
+def _pending(folder: Path) -> Iterator[Command]:
+    return (replace(each, arguments=legible(each.arguments)) for each in checkpoints.pending(folder))

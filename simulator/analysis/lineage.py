@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import DiskError, SessionUnreadable
+from checkpoints import DiskError, SessionUnreadable, shown
 from simulator.analysis.summary import Summary
+from simulator.sessions.reader import SessionReader
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,14 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
 
 def forks_of(folder: Path) -> list[dict[str, Any]]:
     """The sessions beside a session that were forked from it: each's name, and the round. Damaged ones are left out."""
-    id, found = checkpoints.SessionReader(folder).document.get("id"), []
-    for path in checkpoints.sessions(folder.resolve().parent):
-        with suppress(SessionUnreadable, DiskError):
-            parent = checkpoints.SessionReader(path).parent
-            if isinstance(parent, dict) and parent.get("id") == id:
-                found.append({"name": path.name, "round": parent.get("round")})
+    id, beside, found = SessionReader(folder).document["id"], [], []
+    with suppress(DiskError):  # a folder that may be entered and not listed
+        beside = checkpoints.sessions(folder.resolve().parent)
+    for path in beside:
+        with suppress(SessionUnreadable, DiskError, OSError):
+            parent = SessionReader(path).parent
+            if parent and parent["id"] == id:
+                found.append({"name": shown(path.name), "round": parent["round"]})
     return found
 
 

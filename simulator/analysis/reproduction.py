@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-import checkpoints
 import presets
 from simulator.nested import Raw, flattened, toml_value, with_method
+from simulator.sessions.reader import SessionReader
 
 
 def command_lines(folder: Path) -> list[str]:
@@ -15,7 +15,7 @@ def command_lines(folder: Path) -> list[str]:
     Forks, because a switch takes hold whenever it arrives, and a fork at the round that is named. Loads
     the methods, and with them torch. Raises SessionUnreadable, DiskError or ConfigError.
     """
-    session = checkpoints.SessionReader(folder)
+    session = SessionReader(folder)
     config, parent = session.document["config"], session.parent
     history = session.manifest().history if session.rounds() else []
     name = f"{folder.name}-again"
@@ -25,7 +25,7 @@ def command_lines(folder: Path) -> list[str]:
     else:
         common, later = _split(history, parent["round"], config)
         origin = folder.parent / parent["name"]
-        before = checkpoints.SessionReader(origin).document["config"] if origin.is_dir() else config
+        before = SessionReader(origin).document["config"] if origin.is_dir() else config
         start = before | ({"method": common["method"], **common["settings"]} if common else {})
         lines = [_fork(parent["name"], parent["round"], name, start, config)]
     present = config

@@ -27,6 +27,8 @@ class Run:
     """The settings in force after the last checkpoint."""
     ledger: Ledger = NOTHING
     events: tuple[dict[str, Any], ...] = ()
+    event_faults: tuple[str, ...] = ()
+    """What of the events cannot be read, as sentences."""
     checkpoints: tuple[int, ...] = ()
     """The rounds kept."""
     state: str = "running"

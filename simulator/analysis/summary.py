@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import DiskError, SessionUnreadable
+from checkpoints import DiskError, SessionUnreadable, shown
 from simulator.analysis.well_formed import well_formed
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.schema import legible
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class Summary:
         here = cls(folder.name, str(folder), "damaged", bytes=size)
         try:
             return _summary(here, folder)
-        except (SessionUnreadable, DiskError) as error:
-            return cls(**asdict(here) | {"error": str(error)})
+        except (SessionUnreadable, DiskError, OSError) as error:
+            return cls(**asdict(here) | {"error": shown(str(error))})
 
     @property
     def methods(self) -> tuple[tuple[int, str], ...]:
@@ -56,9 +58,9 @@ class Summary:
 
 
 def _summary(here: Summary, folder: Path) -> Summary:
-    session = checkpoints.SessionReader(folder)
+    session = SessionReader(folder)
     manifest = session.manifest() if session.rounds() else None
-    last = checkpoints.last_record(folder, manifest)
+    last = checkpoints.last_record(session, manifest)
     with well_formed(folder):
         document = session.document
         config = document["config"]
@@ -78,7 +80,7 @@ def _summary(here: Summary, folder: Path) -> Summary:
             "best": last["accuracy"]["best_mean"] if last else None,
             "created": document["created"],
         }
-    return Summary(**asdict(here) | facts)
+    return Summary(**asdict(here) | legible(facts))
 
 
 def _methods(history: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

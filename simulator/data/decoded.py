@@ -23,6 +23,7 @@ from PIL import Image
 from simulator.data.datasets import Dataset, Progress, silent
 from simulator.data.download import Published, bring
 from simulator.data.images import Images, ImageSet, Labels, measured
+from simulator.data.pictures import opened
 from simulator.errors import DataError
 
 VERSION = 1
@@ -185,7 +186,7 @@ def contents(archive: Path, wanted: dict[str, int]) -> Iterator[tuple[str, bytes
 
 def pixels(content: bytes, side: int) -> Images:
     """An encoded image as RGB, scaled to a square of that side where it is not one: uint8 [side, side, 3]."""
-    with Image.open(io.BytesIO(content)) as image:
+    with opened(io.BytesIO(content)) as image:
         colour = image.convert("RGB")
     if colour.size != (side, side):
         colour = colour.resize((side, side), Image.Resampling.BILINEAR)

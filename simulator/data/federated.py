@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import rng
-from simulator.data import partition
+from simulator.data import indices, partition
 from simulator.data.images import ImageSet, Indices, Labels
 from simulator.data.shares import apportion
 from simulator.data.split import stratified
@@ -33,6 +34,10 @@ class ClientData:
     classes: tuple[int, ...]
     class_counts: tuple[int, ...]
     domains: tuple[int, ...] = ()
+
+    def part(self, name: str) -> Tensor:
+        """The indices of 'train', 'eval' or 'test'."""
+        return {"train": self.train, "eval": self.eval, "test": self.test}[name]
 
     @property
     def num_train(self) -> int:
@@ -159,6 +164,8 @@ def limited(images: ImageSet, limit: int, stream: np.random.Generator) -> ImageS
 
 def divided(config: DataConfig, clients: int, seed: int, images: ImageSet) -> list[Parts]:
     """Every client's train, eval and test indices, as configured."""
+    if config.indices is not None:
+        return indices.read(Path(config.indices), clients, len(images))
     none = np.empty(0, dtype=np.int64)
     if config.split == "global":
         if not images.has_test_set:

@@ -1,5 +1,6 @@
 """A user's own images: a folder of class folders, one of such folders by domain, or an `.npz` of arrays."""
 
+import math
 import zipfile
 import zlib
 from collections import Counter
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from simulator.data.images import Images, ImageSet, Labels, joined
+from simulator.data.pictures import PIXELS, check_memory, opened
 from simulator.errors import DataError
 
 GREY_MODES = ("1", "L", "LA")
@@ -143,10 +145,12 @@ def _decoded(files: list[Path], grey: bool) -> Images:
                 f"{file} is {own_size[0]}×{own_size[1]} pixels where most images are {size[0]}×{size[1]}; "
                 f"bring all images to one size."
             )
-    images = np.empty((len(files), size[1], size[0], 1 if grey else 3), dtype=np.uint8)
+    channels = 1 if grey else 3
+    check_memory(files[0].parent.parent, len(files) * size[0] * size[1] * channels)
+    images = np.empty((len(files), size[1], size[0], channels), dtype=np.uint8)
     for row, file in zip(images, files, strict=True):
         try:
-            with Image.open(file) as image:
+            with opened(file) as image:
                 row[:] = np.asarray(image.convert("L" if grey else "RGB")).reshape(row.shape)
         except UNREADABLE as unreadable:
             raise _damaged(file, unreadable) from unreadable
@@ -156,7 +160,7 @@ def _decoded(files: list[Path], grey: bool) -> Images:
 def _header(file: Path) -> tuple[bool, tuple[int, int]]:
     """Whether the image is grey, and its width and height, without decoding it."""
     try:
-        with Image.open(file) as image:
+        with opened(file) as image:
             mode, size = image.mode, image.size
     except UNREADABLE as unreadable:
         raise _damaged(file, unreadable) from unreadable
@@ -190,15 +194,29 @@ def _load_npz(file: Path) -> ImageSet:
 
 
 def _read_npz(file: Path) -> dict[str, NDArray[np.generic]]:
+    """The arrays of the names wanted here; how large they are is known before any is read."""
+    wanted = {"images", "labels", "test_images", "test_labels"}
     try:
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise DataError(f"{file} is a single array; save 'images' and 'labels' with numpy.savez.")
         with archive:
-            wanted = {"images", "labels", "test_images", "test_labels"}
-            return {name: archive[name] for name in archive.files if name in wanted}
+            names = [name for name in archive.files if name in wanted]
+            check_memory(file, sum(_declared_bytes(file, name) for name in names))
+            return {name: archive[name] for name in names}
     except UNREADABLE_NPZ as unreadable:
         raise _damaged(file, unreadable) from unreadable
+
+
+def _declared_bytes(file: Path, name: str) -> int:
+    """How many bytes an array of an `.npz` says it has."""
+    with zipfile.ZipFile(file) as archive, archive.open(f"{name}.npy") as member:
+        version = np.lib.format.read_magic(member)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(member)
+    return math.prod(shape) * dtype.itemsize
 
 
 def _checked_pair(file: Path, arrays: dict[str, NDArray[np.generic]], prefix: str) -> tuple[Images, Labels]:
@@ -208,6 +226,10 @@ def _checked_pair(file: Path, arrays: dict[str, NDArray[np.generic]], prefix: st
         raise DataError(
             f"{file}: '{prefix}images' must be uint8 [n, h, w] or [n, h, w, c], "
             f"not {images.dtype} {list(images.shape)}."
+        )
+    if math.prod(images.shape[1:3]) > PIXELS:
+        raise DataError(
+            f"{file}: '{prefix}images' has more than {PIXELS:,} pixels an image; make them smaller."
         )
     if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
         raise DataError(

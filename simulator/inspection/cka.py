@@ -15,7 +15,7 @@ from simulator.nested import Raw, merged, with_method
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
 from simulator.sessions.history import settings_in_force
-from simulator.sessions.metadata import check_data, read_config
+from simulator.sessions.metadata import check_data, check_models, read_config
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.states import specs, trained
 from simulator.tensors import Tensors, named, of_module, part
@@ -49,6 +49,7 @@ def of_checkpoint(
     manifest = session.manifest(round)
     raw = settings_in_force(session.document, manifest.history)
     compared = model or _compared(folder, raw, manifest.history)
+    check_models(session)
     config = _config(session, raw, compared, {"device": device, "workers": workers})
     built = build(config, data_dir)
     check_data(session, config, built)
@@ -77,12 +78,12 @@ def _compared(folder: Path, raw: Raw, history: Sequence[Raw]) -> Model:
 
 
 def _config(session: SessionReader, raw: Raw, compared: Model, runtime: Raw) -> Config:
-    """The session's settings, without the weights that its clients began with.
+    """The session's settings, without the weights that its clients began with and the user's own figures.
 
     Where only trained models are read, the method, perhaps a plugin's, need not be at hand.
     """
     given = {key: value for key, value in runtime.items() if value is not None}
-    raw = merged(raw, {"runtime": given, "federation": {"pretrained": False}})
+    raw = merged(raw, {"runtime": given, "federation": {"pretrained": False}, "evaluation": {"metrics": []}})
     return read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
 
 

@@ -175,7 +175,7 @@ class FedL2G(Method):
         network = Guided(local.nets.model.train(), self.shown)
         theta = {name: weight.detach() for name, weight in network.named_parameters()}
         statistics = dict(network.named_buffers())
-        eta_c = self.federation.training.lr
+        eta_c = local.lr
 
         def at(theta: Tensors, batch: Batch, draws: str) -> tuple[Tensor, Tensor]:
             thrown_away = {name: buffer.clone() for name, buffer in statistics.items()}

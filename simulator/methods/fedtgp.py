@@ -149,14 +149,14 @@ class FedTGP(Method):
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """−log(e^{−(d_y + δ)} / (e^{−(d_y + δ)} + Σ_{c≠y} e^{−d_c})), d_c = ‖mean − P_c‖, mean over the batch."""
-        distance = torch.linalg.vector_norm(batch.x[:, None] - nets["prototypes"](), dim=2)
+        distance = distances(batch.x, nets["prototypes"]())
         own = F.one_hot(batch.y, self.federation.num_classes)
         return F.cross_entropy(-(distance + own * state["margin"]), batch.y)
 
     def margin(self, means: Tensor, labels: Tensor) -> Tensor:
         """δ = min(the largest distance, τ) over the averaged means Q_c of the classes sent; 0 of one alone."""
         averaged = torch.stack([means[labels == label].mean(0) for label in labels.unique()])
-        distance = torch.linalg.vector_norm(averaged[:, None] - averaged, dim=2)
+        distance = distances(averaged, averaged)
         if self.config.margin == "nearest" and len(averaged) > 1:
             itself = torch.eye(len(averaged), dtype=torch.bool, device=distance.device)
             distance = distance.masked_fill(itself, torch.inf).min(1).values
@@ -175,6 +175,17 @@ class FedTGP(Method):
 
     def _means(self, local: LocalClient) -> Tensors:
         return dict(zip(("means", "labels"), local.class_means(), strict=True))
+
+
+def distances(means: Tensor, others: Tensor) -> Tensor:
+    """‖mean_i − other_c‖ [n, C]; the gradient is 0 where they meet.
+
+    Squares are taken of shares of the largest difference: a deep network whose BatchNorm has seen few batches can make
+    features whose squares are too large for a float32.
+    """
+    apart = means[:, None] - others
+    largest = apart.detach().abs().amax(2, keepdim=True).clamp(min=torch.finfo(apart.dtype).tiny)
+    return torch.linalg.vector_norm(apart / largest, dim=2) * largest.squeeze(2)
 
 
 def received(uplinks: Sequence[Uplink]) -> tuple[Tensor, Tensor]:

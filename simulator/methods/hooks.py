@@ -20,7 +20,7 @@ from simulator.errors import HtflError, MethodError
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import checks
 from simulator.methods.base import Aggregated, Method, Uplink
-from simulator.methods.registry import is_users
+from simulator.own_files import is_users
 from simulator.rng import drawing_from
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient

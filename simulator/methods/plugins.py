@@ -1,33 +1,28 @@
-"""A user's own methods from a file that the user names, and what a session keeps about them.
+"""A user's own methods and models from a file that the user names, and what a session keeps about them.
 
-The file registers its methods with `simulator.methods.register`, as the built-in ones do.
+The file registers them with `simulator.methods.register` and `simulator.models.register`, as the built-in ones are.
 """
 
-import hashlib
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from simulator.errors import ConfigError, SessionError
-from simulator.methods.registry import Plugin, origin, plugins, run_plugin
+from simulator import own_files
+from simulator.errors import SessionError
+from simulator.methods.registry import Plugin, model_origin, origin, plugins, run_plugin
 
 
 def load(path: Path) -> Plugin:
-    """Run a plugin file, so that its methods stand beside the built-in ones. A second time does nothing.
+    """Run a plugin file, so that its methods and models stand beside the built-in ones. A second time does nothing.
 
     Raises ConfigError for a file that cannot be read, fails (with the line), registers nothing, or takes a name.
     """
     path = path.expanduser()
-    try:
-        source = path.read_bytes()
-    except OSError as unreadable:
-        raise ConfigError(f"cannot read the plugin {path}: {unreadable.strerror}.") from unreadable
-    plugin = Plugin(path.name, hashlib.sha256(source).hexdigest())
+    file, source = own_files.read("plugin", path)
+    plugin = Plugin(file.name, file.sha256)
     if plugin not in plugins():
-        run_plugin(plugin, path, lambda: _run(source, path, plugin))
+        run_plugin(plugin, path, lambda: own_files.run(file, source, path))
     return plugin
 
 
@@ -37,15 +32,28 @@ def recorded(method: str) -> dict[str, str] | None:
     return asdict(plugin) if plugin else None
 
 
+def recorded_models(models: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The same of every model that comes from a plugin, by the model's name."""
+    return {name: asdict(plugin) for name in models if (plugin := model_origin(name))}
+
+
 def check(folder: Path, method: str, made_with: Mapping[str, Any] | None) -> None:
     """Raise SessionError unless the plugin a session had the method from, if any, is loaded and the same bytes."""
-    if not made_with:
-        return
-    present = origin(method)
+    if made_with:
+        _check(folder, "its method", origin(method), made_with)
+
+
+def check_models(folder: Path, made_with: Mapping[str, Mapping[str, Any]]) -> None:
+    """The same of the models that a session had from plugins."""
+    for model, plugin in made_with.items():
+        _check(folder, f"its model '{model}'", model_origin(model), plugin)
+
+
+def _check(folder: Path, what: str, present: Plugin | None, made_with: Mapping[str, Any]) -> None:
     name, sha256 = str(made_with["name"]), str(made_with["sha256"])
     if present is None:
         raise SessionError(
-            f"{folder}: its method comes from the plugin {name}, which is not loaded; add --plugin {name}, "
+            f"{folder}: {what} comes from the plugin {name}, which is not loaded; add --plugin {name}, "
             "or install the package it came with."
         )
     if present.sha256 != sha256:
@@ -53,11 +61,3 @@ def check(folder: Path, method: str, made_with: Mapping[str, Any] | None) -> Non
             f"{folder}: the plugin {present.name} is not the one this session was made with (sha256 "
             f"{sha256[:12]}…, not {present.sha256[:12]}…); give the original {name}, or start a new session."
         )
-
-
-def _run(source: bytes, path: Path, plugin: Plugin) -> None:
-    """Run the very bytes that were hashed, as a module of its own under a name no other module has."""
-    module = ModuleType(f"htfl_sim_plugin_{plugin.sha256[:12]}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # where pydantic looks up a configuration's annotations
-    exec(compile(source, str(path), "exec"), module.__dict__)

@@ -1,11 +1,12 @@
 """The methods by name: the built-in ones, those of the user's plugin files, and those that installed packages offer.
 
+A plugin may register models too; which file each of them comes from is kept here as well.
+
 A package names each of its methods as an entry point of the group `htfl_sim.methods`: the method's name, and the module
 that registers it. The module is imported when the method is first asked for.
 """
 
 import hashlib
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -15,13 +16,15 @@ from typing import TypeVar
 
 from simulator.errors import ConfigError, nearest
 from simulator.methods.base import Method
+from simulator.models import registry as models
+from simulator.own_files import failed, mark
 
 GROUP = "htfl_sim.methods"
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A file that registers methods: its name, without a folder, and the SHA-256 (hex) of its bytes."""
+    """A file that registers methods or models: its name, without a folder, and the SHA-256 (hex) of its bytes."""
 
     name: str
     sha256: str
@@ -30,8 +33,7 @@ class Plugin:
 _METHODS: dict[str, type[Method]] = {}
 _ORIGINS: dict[str, Plugin] = {}
 """Where each method comes from that is not built in."""
-_FILES: set[str] = set()
-"""The plugins' files, as tracebacks name them."""
+_MODEL_ORIGINS: dict[str, Plugin] = {}
 M = TypeVar("M", bound=type[Method])
 
 
@@ -69,36 +71,38 @@ def origin(name: str) -> Plugin | None:
     return _ORIGINS.get(name)
 
 
+def model_origin(name: str) -> Plugin | None:
+    """The plugin that a model comes from; None for any other, and for one that is not there."""
+    return _MODEL_ORIGINS.get(name)
+
+
 def plugins() -> set[Plugin]:
     """The plugins whose code has been run."""
-    return set(_ORIGINS.values())
-
-
-def is_users(file: str) -> bool:
-    """Whether a file, as a traceback names it, is a user's plugin and not htfl-sim's."""
-    return file in _FILES
+    return {*_ORIGINS.values(), *_MODEL_ORIGINS.values()}
 
 
 def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
-    """Run the code of a plugin and note which methods came of it; of one that fails, none stays.
+    """Run the code of a plugin and note which methods and models came of it; of one that fails, none stays.
 
     Raises ConfigError for one that fails, with the line, or registers nothing.
     """
-    before = set(_METHODS)
-    _FILES.add(str(path))
+    before, models_before = set(_METHODS), set(models.names())
+    mark(path)
     try:
         run()
     except Exception as error:
         for name in set(_METHODS) - before:
             del _METHODS[name]
-        fault = str(error).rstrip(".")
+        for name in set(models.names()) - models_before:
+            models.forget(name)
+        raise failed(f"the plugin {path}", error) from error
+    registered, added = set(_METHODS) - before, set(models.names()) - models_before
+    if not registered and not added:
         raise ConfigError(
-            f"the plugin {path} failed{_where(error, path)}: {type(error).__name__}: {fault}."
-        ) from error
-    registered = set(_METHODS) - before
-    if not registered:
-        raise ConfigError(f'the plugin {path} registers no method; put @register("name") before its class.')
+            f'the plugin {path} registers no method and no model; put @register("name") before its class.'
+        )
     _ORIGINS.update(dict.fromkeys(registered, plugin))
+    _MODEL_ORIGINS.update(dict.fromkeys(added, plugin))
 
 
 def _load_installed(name: str) -> None:
@@ -127,13 +131,3 @@ def _file(point: EntryPoint) -> Path:
             "reinstall its package, or remove it."
         )
     return Path(spec.origin)
-
-
-def _where(error: Exception, path: Path) -> str:
-    """', line N': the line of the plugin at which it went wrong."""
-    if isinstance(error, SyntaxError):
-        return f", line {error.lineno}"
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
-    ]
-    return f", line {lines[-1]}" if lines else ""

@@ -69,7 +69,7 @@ class Scaffold(FedAvg):
 
     def uplink(self, local: LocalClient) -> Tensors:
         steps = sum(local.steps(phase) for phase in self.phases(local))  # τ_k
-        eta = local.federation.training.lr
+        eta = local.lr
         weights = dict(local.nets.model.named_parameters())
         sent: Tensors = {}
         for name, tensor in floating(of_module(local.nets.model)).items():

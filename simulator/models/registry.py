@@ -79,9 +79,19 @@ def register(
     return add
 
 
+def forget(name: str) -> None:
+    """Take back a registration; what registered it has failed."""
+    del _MODELS[name]
+
+
 def register_library(prefix: str, library: Library) -> None:
     """Let `prefix:name` stand for what the library calls `name`."""
     _LIBRARIES[prefix] = library
+
+
+def libraries() -> list[str]:
+    """The prefixes that stand for a library."""
+    return list(_LIBRARIES)
 
 
 def names() -> list[str]:
@@ -94,6 +104,12 @@ def get(name: str) -> RegisteredModel:
     prefix, colon, name_there = name.partition(":")
     if colon and prefix in _LIBRARIES:
         return _LIBRARIES[prefix](name_there)
+    if colon:
+        known = ", ".join(_LIBRARIES)
+        raise ConfigError(
+            f"unknown model '{name}': '{prefix}' is none of {known}, nor a model file that is loaded; "
+            f"give that with --model {prefix}.py:{name_there}."
+        )
     if name not in _MODELS:
         raise ConfigError(f"unknown model '{name}'.{nearest(name, _MODELS)} See `htfl-sim models`.")
     return _MODELS[name]

@@ -1,16 +1,19 @@
-"""How clients' models answer on their test splits, each question asked once.
+"""How clients' models answer on the held-out parts of their data, each question asked once.
 
-Clients answer alike if they have the same test images and whatever their answers are made of is equal bit by bit:
+Clients answer alike if they have the same images and whatever their answers are made of is equal bit by bit:
 InCo's hundred clients, say, are five models on one test set. That is found by looking, not promised by the method.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
@@ -20,26 +23,57 @@ from simulator.runners.base import Job, Runner
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 
-Counts = tuple[int, int]
-"""Correct answers, test samples."""
+Measure = Callable[[Tensor, Tensor], float | None]
+"""A figure from a part's scores [n, C] and labels [n], int64, both on the device."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How a client answered on one part of its data: counts by class, each C long, and the loss."""
+
+    hits: tuple[int, ...]
+    """Samples of the class that were answered with it."""
+    answered: tuple[int, ...]
+    """Samples of any class that were answered with it."""
+    support: tuple[int, ...]
+    """Samples of the class."""
+    loss: float
+    """Cross-entropy of the scores, summed over the samples."""
+    measured: Mapping[str, float | None] = field(default_factory=dict)
+    """What the user's own measures say; None: no finite number."""
+
+    @property
+    def samples(self) -> int:
+        return sum(self.support)
+
+    @property
+    def correct(self) -> int:
+        return sum(self.hits)
+
 
 _GLIMPSE = 2
 """Images of which a client's answers are asked to see what they are made of."""
 
 
 def evaluate(
-    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], batch_size: int
-) -> dict[int, Counts]:
-    """Correct answers and test samples of the clients in `jobs`, each after it has received its payload, if any."""
+    runner: Runner,
+    hooks: Hooks,
+    round: int,
+    jobs: Mapping[int, Job],
+    batch_size: int,
+    parts: Sequence[str] = ("test",),
+    measures: Mapping[str, Measure] = MappingProxyType({}),
+) -> dict[int, dict[str, Answers]]:
+    """The answers on these parts of the clients in `jobs`, each after it has received its payload, if any."""
     context = runner.context
 
     def made_of(client: int) -> bytes:
         return _made_of(hooks, context, runner.info(client), round, jobs[client])
 
-    def count(client: int) -> Counts:
-        return _count(hooks, context, runner.info(client), round, jobs[client], batch_size)
+    def count(client: int) -> dict[str, Answers]:
+        return _count(hooks, context, runner.info(client), round, jobs[client], batch_size, parts, measures)
 
-    asked = {client: _asked(context, runner.info(client)) for client in jobs}
+    asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
     # Models that clients have trained differ: only what was received may be the same.
     several = Counter(asked[client] for client, job in jobs.items() if job.payload is not None)
     perhaps = [client for client in jobs if several[asked[client]] > 1]
@@ -50,10 +84,10 @@ def evaluate(
     return {client: counts[first[kinds[client]]] for client in jobs}
 
 
-def _asked(context: TrainingContext, info: ClientInfo) -> tuple[str, int, int]:
-    """What clients must share to answer alike: the architecture, and the very same test images."""
-    test = context.data.clients[info.id].test
-    return info.architecture, test.data_ptr(), len(test)
+def _asked(context: TrainingContext, info: ClientInfo, parts: Sequence[str]) -> tuple[Any, ...]:
+    """What clients must share to answer alike: the architecture, and the very same images."""
+    held = [context.data.clients[info.id].part(name) for name in parts]
+    return info.architecture, *((indices.data_ptr(), len(indices)) for indices in held)
 
 
 def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
@@ -68,15 +102,58 @@ def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: i
 
 @torch.no_grad()
 def _count(
-    hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job, batch_size: int
-) -> Counts:
+    hooks: Hooks,
+    context: TrainingContext,
+    info: ClientInfo,
+    round: int,
+    job: Job,
+    batch_size: int,
+    parts: Sequence[str],
+    measures: Mapping[str, Measure],
+) -> dict[str, Answers]:
     local = answering(hooks, context, info, round, job)
-    test = context.data.clients[info.id].test
-    correct = torch.zeros((), dtype=torch.int64, device=test.device)
-    for indices in test.split(batch_size):
-        x, y = context.data.batch(indices)
-        correct += (hooks.predict(local, x).argmax(1) == y).sum()
-    return int(correct), len(test)
+    classes = torch.arange(context.federation.num_classes, device=context.federation.device)
+    figures, measured = [], []
+    for name in parts:
+        shown: list[tuple[Tensor, Tensor]] = []
+        counts = torch.zeros(3, len(classes), dtype=torch.int64, device=classes.device)
+        loss = torch.zeros(1, dtype=torch.float64, device=classes.device)
+        for indices in context.data.clients[info.id].part(name).split(batch_size):
+            x, y = context.data.batch(indices)
+            scores = hooks.predict(local, x)
+            # Comparisons with every class, not bincount: that waits for a device, and here the host looks at nothing.
+            is_answer, is_label = (each[:, None] == classes for each in (scores.argmax(1), y))
+            counts += torch.stack([(is_answer & is_label).sum(0), is_answer.sum(0), is_label.sum(0)])
+            loss += F.cross_entropy(scores, y, reduction="none").double().sum()
+            if measures:
+                shown.append((scores, y))
+        figures.append(torch.cat([counts.double().flatten(), loss]))
+        measured.append(_measured(measures, shown))
+    # One look at the device for all parts; whole numbers are exact in float64.
+    return {
+        name: replace(_of_figures(values), measured=own)
+        for name, values, own in zip(parts, torch.stack(figures).tolist(), measured, strict=True)
+    }
+
+
+def _measured(
+    measures: Mapping[str, Measure], shown: Sequence[tuple[Tensor, Tensor]]
+) -> dict[str, float | None]:
+    """What the user's own measures say of a part; nothing of one without samples."""
+    if not shown:
+        return {}
+    scores, labels = (torch.cat(each) for each in zip(*shown, strict=True))
+    return {name: measure(scores, labels) for name, measure in measures.items()}
+
+
+def _of_figures(values: list[float]) -> Answers:
+    """From hits, answered and support of every class, one after another, and the loss."""
+    *counts, loss = values
+    classes = len(counts) // 3
+    hits, answered, support = (
+        tuple(map(int, counts[start : start + classes])) for start in range(0, len(counts), classes)
+    )
+    return Answers(hits, answered, support, loss)
 
 
 @torch.no_grad()

@@ -6,37 +6,53 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
+from checkpoints import Command
 from simulator.builder import build, rebuild
 from simulator.config import Config
 from simulator.errors import ConfigError
-from simulator.sessions.history import asked_for, differences
+from simulator.sessions.goal import mean_accuracy
+from simulator.sessions.history import asked_for, boundary, differences
 from simulator.sessions.metadata import check_data, current
 
 
-def planned(session: checkpoints.SessionReader) -> Config:
+def planned(session: checkpoints.SessionReader, upto: int = 0) -> Config:
     """The configuration of the next resume: the last checkpoint's, and what the switches in the mailbox make of it.
 
-    Raises SessionError when the plugin of its method is not loaded.
+    Of those that wait for the end of a certain round, only up to the round `upto`. Raises SessionError when the plugin
+    of its method is not loaded.
     """
     # Whether the recorded device is here as well is the resume's concern.
     config, _ = current(session, {"device": "cpu"})
+    waiting: list[tuple[int, Command]] = []
     for command in checkpoints.pending(session.folder):
         if command.kind == "switch":
             with suppress(ConfigError):  # the resume will refuse it, and say so
+                waiting.append((boundary(command.arguments), command))
+    for at_round, command in sorted(waiting, key=lambda each: each[0]):
+        if at_round <= max(upto, _done(session)):
+            with suppress(ConfigError):
                 config = asked_for(config, command.arguments)
     return config
 
 
 def proposed(session: checkpoints.SessionReader, arguments: Mapping[str, Any]) -> tuple[Config, Config]:
     """The planned configuration without and with what a switch's arguments ask for; raises ConfigError."""
+    before = planned(session, boundary(arguments))
+    record = session.manifest().record if session.rounds() else None
+    return before, asked_for(before, arguments, _done(session), mean_accuracy(record))
+
+
+def extend(session: checkpoints.SessionReader, rounds: int | None, until: float | None = None) -> None:
+    """Leave a switch to so many rounds, or another goal, in the mailbox, unless that is so; raises ConfigError."""
     before = planned(session)
-    return before, asked_for(before, arguments, _done(session))
-
-
-def extend(session: checkpoints.SessionReader, rounds: int) -> None:
-    """Leave a switch to so many rounds in the mailbox, unless that is their number already; raises ConfigError."""
-    arguments = {"method": None, "set": [f"rounds={rounds}"]}
-    if planned(session).rounds != rounds:
+    wanted = {"rounds": rounds, "until": until}
+    new = [
+        f"{key}={value}"
+        for key, value in wanted.items()
+        if value is not None and value != getattr(before, key)
+    ]
+    if new:
+        arguments = {"method": None, "set": new}
         proposed(session, arguments)
         checkpoints.post(session.folder, "switch", arguments)
 

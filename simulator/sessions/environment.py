@@ -1,10 +1,25 @@
-"""What a result's bits depend on besides configuration and data: versions, device, threads."""
+"""What a result's bits depend on besides configuration and data: versions, machine, libraries' modes, threads."""
 
+import os
 import platform
+import re
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import torch
+
+COMPARED = ("htfl-sim", "torch", "numpy", "libraries", "modes", "device", "cpu", "threads_per_client")
+"""The facts that can change results; the others are recorded for whoever looks for a cause."""
+MODES = (
+    *(f"{name}_MAX_CPU_ISA" for name in ("ONEDNN", "DNNL")),
+    *(f"{name}_CPU_ISA_HINTS" for name in ("ONEDNN", "DNNL")),
+    *(f"{name}_DEFAULT_FPMATH_MODE" for name in ("ONEDNN", "DNNL")),
+    *("MKL_CBWR", "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS", "MKL_DYNAMIC", "OPENBLAS_CORETYPE"),
+    *("ATEN_CPU_CAPABILITY", "TORCH_MKLDNN_MATMUL_MIN_DIM", "CUBLAS_WORKSPACE_CONFIG"),
+    *("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"),
+)
+"""Variables by which oneDNN, MKL, OpenBLAS, torch and CUDA choose other kernels: they do other sums."""
 
 
 def environment(device: torch.device, threads_per_client: int) -> dict[str, Any]:
@@ -13,19 +28,50 @@ def environment(device: torch.device, threads_per_client: int) -> dict[str, Any]
         "htfl-sim": version("htfl-sim"),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "numpy": np.__version__,
         "safetensors": version("safetensors"),
+        "libraries": _libraries(),
+        "modes": " ".join(f"{name}={os.environ[name]}" for name in MODES if os.environ.get(name)) or "none",
         "device": _device_name(device),
+        "cpu": _cpu_model(),
         "threads_per_client": threads_per_client,
     }
 
 
 def inexact(recorded: dict[str, Any], present: dict[str, Any]) -> list[str]:
-    """The differences after which results are no longer bit-identical, each as 'torch 2.6 → 2.7'."""
+    """The differences after which results are no longer bit-identical, each as 'torch 2.6 → 2.7'.
+
+    What an earlier version did not record cannot differ; on a GPU the CPU does no sums.
+    """
+    on_cpu = str(present["device"]).startswith("cpu")
     return [
-        f"{fact} {recorded.get(fact)} → {present[fact]}"
-        for fact in ("torch", "device", "threads_per_client")
-        if recorded.get(fact) != present[fact]
+        f"{fact} {recorded[fact]} → {present[fact]}"
+        for fact in COMPARED
+        if fact in recorded and recorded[fact] != present[fact] and (fact != "cpu" or on_cpu)
     ]
+
+
+def _libraries() -> str:
+    """What torch reports of the libraries that do its sums, as 'MKL 2024.2, oneDNN 3.5.3 (66f0cb9)'."""
+    built = torch.__config__.show()
+    mkl = re.search(r"Math Kernel Library Version (\S+)", built)
+    onednn = re.search(r"(?:MKL-DNN|oneDNN) v(\S+)(?: \(Git Hash ([0-9a-f]{7}))?", built)
+    blas = re.search(r"\bBLAS_INFO=(\w+)", built)
+    found = [
+        f"MKL {mkl[1]}" if mkl else f"BLAS {blas[1]}" if blas else "",
+        f"oneDNN {onednn[1]}" + (f" ({onednn[2]})" if onednn[2] else "") if onednn else "",
+        "" if torch.backends.mkldnn.is_available() else "oneDNN off",
+    ]
+    return ", ".join(filter(None, found)) or "none"
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+            return next(names, "") or platform.machine()
+    except OSError:  # no Linux
+        return platform.processor() or platform.machine()
 
 
 def _device_name(device: torch.device) -> str:

@@ -15,6 +15,7 @@ from simulator.nested import Raw
 from simulator.progress import Observer, unobserved
 from simulator.sessions import metadata, states
 from simulator.sessions.environment import environment, inexact
+from simulator.sessions.goal import reached
 from simulator.sessions.history import (
     SETTINGS,
     begun_after,
@@ -73,6 +74,11 @@ def fork(
     if config.rounds <= at_round:
         raise ConfigError(
             f"round {at_round} would be the fork's last; ask for more, as --rounds {at_round + 10}."
+        )
+    if at_round and reached(config, source.records[at_round - 1]["accuracy"]["mean"]):
+        raise ConfigError(
+            f"the fork would end at once: round {at_round} has reached until = {config.until:g}; "
+            "add --set until=0, which runs all rounds."
         )
     changes = tuple(differences(before, config))
     built = rebuild(source.built, before, source.begun_after(at_round))
@@ -209,7 +215,12 @@ def _write(
             return
         history = source.history_to(round)
         if changes:
-            extra = {"changes": list(changes), "adopted": adopted, "plugin": facts["plugin"]}
+            extra = {
+                "changes": list(changes),
+                "adopted": adopted,
+                "plugin": facts["plugin"],
+                "files": facts["files"],
+            }
             history.append(history_entry(config, round + 1, before=history[-1]["method"]["name"], **extra))
         store.commit(round, _refs(store, parent, round, state), source.records[round - 1], history, [])
 

@@ -6,9 +6,10 @@ from typing import Any
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.nested import Raw, flattened, merged, with_method, with_overrides
+from simulator.sessions.goal import reached
 from simulator.sessions.legacy import completed
 
-SETTINGS = ("rounds", "training", "evaluation", "wire", "cka", "checkpoint")
+SETTINGS = ("rounds", "until", "training", "evaluation", "wire", "cka", "checkpoint")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""
 
 
@@ -34,15 +35,30 @@ def changed_settings(
     return new
 
 
-def asked_for(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Config:
-    """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …]}.
+def boundary(arguments: Mapping[str, Any]) -> int:
+    """The round at whose end a switch is to take hold; 0: of the one under way. Raises ConfigError for no round."""
+    at_round = arguments.get("at_round", 0)
+    if type(at_round) is not int or at_round < 0:
+        raise ConfigError("a switch takes hold at the end of a round, counted from 0: use --at-round 10.")
+    return at_round
+
+
+def asked_for(
+    config: Config, arguments: Mapping[str, Any], done: int = 0, accuracy: float | None = None
+) -> Config:
+    """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …], 'at_round'?: R}.
 
     Raises ConfigError for arguments that are none, settings that are not valid, a switch that changes nothing, and one
-    after which no round is left: `done` are finished, or will be before it can take hold.
+    after which no round is left: `done` are finished, or will be before it can take hold; `accuracy` is their mean.
     """
     method, assignments = arguments.get("method"), arguments.get("set", [])
     if not isinstance(method, str | None) or not _are_texts(assignments):
         raise ConfigError("a switch names a method, or settings as key=value, or both.")
+    if (at_round := boundary(arguments)) > config.rounds:
+        raise ConfigError(f"the run ends with round {config.rounds}, before round {at_round}.")
+    if "at_round" in arguments and at_round < done:
+        raise ConfigError(f"round {at_round} is over: round {done} is done, or under way.")
+    done = max(done, at_round)
     new = changed_settings(config, method, assignments)
     if new == config:
         raise ConfigError(f"nothing would change: '{config.method.name}' runs with these settings already.")
@@ -50,6 +66,11 @@ def asked_for(config: Config, arguments: Mapping[str, Any], done: int = 0) -> Co
         raise ConfigError(
             f"no round is left for it: round {done} is done, or under way, and would be the last. "
             f"Ask for more with it, as --set rounds={done + 10}."
+        )
+    if reached(new, accuracy):
+        raise ConfigError(
+            f"no round is left for it: a mean accuracy of {accuracy:.1%} has reached until = {new.until:g}. "
+            "Ask for more with it, as --set until=0, which runs all rounds."
         )
     return new
 

@@ -6,7 +6,9 @@ from simulator.builder import Built
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
+from simulator.models import members
 from simulator.nested import Raw, merged
+from simulator.sessions import brought
 from simulator.sessions.environment import environment
 from simulator.sessions.history import history_entry, settings_in_force
 
@@ -14,12 +16,17 @@ from simulator.sessions.history import history_entry, settings_in_force
 def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:
     """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
 
-    Raises SessionError when the plugin of its method is not loaded or not the same, Damaged when these are no settings.
+    Raises SessionError when a plugin of its method or models, or another file of the user's, is not loaded or not the
+    same, Damaged when these are no settings.
     """
     history = session.manifest().history if session.rounds() else []
     plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
     raw = settings_in_force(session.document, history)
     plugins.check(session.folder, str(raw["method"]["name"]), plugin)
+    said_last = history[-1] if history and "files" in history[-1] else session.document
+    files: list[Raw] = said_last.get("files", [])  # early sessions have none
+    brought.check(session.folder, raw["data"].get("indices"), files)
+    check_models(session)
     config = read_config(session, merged(raw, {"runtime": runtime}))
     return config, history or [history_entry(config, 1)]
 
@@ -27,9 +34,16 @@ def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, l
 def read_config(session: checkpoints.SessionReader, raw: Raw) -> Config:
     """Settings that the session's files say, which must be valid; raises Damaged."""
     try:
-        return Config.read(raw)
+        config = Config.read(raw)
+        members(config.federation.group)
     except ConfigError as error:
         raise Damaged(f"{session.folder}: its settings are not valid here: {error}") from error
+    return config
+
+
+def check_models(session: checkpoints.SessionReader) -> None:
+    """Raise SessionError unless the plugins that its models come from are loaded, and the same bytes."""
+    plugins.check_models(session.folder, session.document.get("model_plugins", {}))
 
 
 def check_data(session: checkpoints.SessionReader, config: Config, built: Built) -> None:
@@ -49,6 +63,8 @@ def of_new(config: Config, built: Built, parent: Raw | None) -> Raw:
         "environment": environment(built.federation.device, config.runtime.threads_per_client),
         "data_fingerprint": built.data.fingerprint,
         "plugin": plugins.recorded(config.method.name),
+        "files": brought.recorded(config),
+        "model_plugins": plugins.recorded_models(members(config.federation.group)),
     }
 
 

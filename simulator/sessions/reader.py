@@ -27,14 +27,9 @@ class SessionReader(checkpoints.SessionReader):
             self._sound(where, schema.check_record, manifest.record, self.clients)
         return manifest
 
-    def records(self) -> list[Raw]:
-        records = super().records()
-        for number, record in enumerate(records, start=1):
-            where = f"line {number} of the ledger"
-            self._sound(where, schema.check_record, record, self.clients)
-            if record["round"] != number:
-                raise Damaged(f"{self.folder}: {where} is of round {record['round']}.")
-        return records
+    def check_record(self, record: Raw, round: int | None = None) -> None:
+        super().check_record(record, round)
+        self._sound(f"the record of round {record['round']}", schema.check_record, record, self.clients)
 
     def record(self, round: int) -> Raw:
         """The record of a round; raises Damaged when the ledger has none."""
@@ -64,7 +59,7 @@ class SessionReader(checkpoints.SessionReader):
             check(*what)
         except ValueError as fault:
             raise Damaged(
-                f"{self.folder}: {where} is not what htfl-sim writes: {fault}. Restore it from a backup."
+                f"{self.folder} is no session that htfl-sim wrote: {where} is none of its own ({fault})."
             ) from fault
 
 
@@ -72,5 +67,5 @@ def _fault_of(event: Raw) -> str | None:
     try:
         schema.check_event(event)
     except ValueError as fault:
-        return f"the event '{event['event']}' at {event['at']} is not one that htfl-sim writes: {fault}."
+        return f"the event '{event['event']}' at {event['at']} is none that htfl-sim wrote: {fault}."
     return None

@@ -6,12 +6,12 @@ Configurations are looked at here as far as listings need; whoever resumes a ses
 import re
 from typing import Any
 
-from checkpoints.layout import SHA256
-from checkpoints.schema import Keys, Shape, check, natural, positive, printable
+from checkpoints import Keys, Shape, check_shape, natural, positive, printable, shown
 
 MAX_CLIENTS = 1_000_000
 MAX_ROUNDS = 999_999_999
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _ANY = re.compile(r"(?s).*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -19,6 +19,10 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 def _share(value: Any) -> bool:
     """A fraction of one, such as an accuracy; null where nothing was measured."""
     return value is None or (type(value) in (int, float) and 0 <= value <= 1)
+
+
+def _amount(value: Any) -> bool:
+    return type(value) in (int, float) and value >= 0
 
 
 def _clients(value: Any) -> bool:
@@ -32,9 +36,11 @@ def _rounds(value: Any) -> bool:
 _SCALAR: Shape = (None, bool, int, float, str)
 _SECTION = Keys(_ANY, (*_SCALAR, [_SCALAR]))
 _METHOD: Shape = {"name": printable}
-_PLUGIN: Shape = (None, {"name": printable, "sha256": SHA256})
+_PLUGIN: Shape = (None, {"name": str, "sha256": _SHA256})
+_FILES: Shape = [{"kind": str, "name": str, "sha256": _SHA256}]
 _SETTINGS: Shape = {
     "rounds": _rounds,
+    "until?": _share,
     "training?": _SECTION,
     "evaluation?": _SECTION,
     "wire?": _SECTION,
@@ -44,29 +50,32 @@ _SETTINGS: Shape = {
 DOCUMENT: Shape = {
     "config": {
         **_SETTINGS,
-        "preset?": (None, printable),
+        "preset?": (None, str),
         "seed": int,
         "method": _METHOD,
-        "data": {"dataset": printable},
-        "federation": {"clients": _clients, "group": (printable, [printable])},
+        "data": {"dataset": str},
+        "federation": {"clients": _clients, "group": (str, [str])},
         "training": {},
         "evaluation": {},
-        "checkpoint": {"keep_last": positive, "keep_every": (None, positive), "keep_best": bool},
+        "checkpoint": {"keep_last?": positive, "keep_every?": (None, positive), "keep_best?": bool},
     },
-    "parent": (None, {"id": printable, "name": printable, "round": natural}),
+    "parent": (None, {"id": str, "name": str, "round": natural}),
     "environment": Keys(_ANY, _SCALAR),
-    "data_fingerprint": printable,
+    "data_fingerprint": str,
     "plugin": _PLUGIN,
+    "files?": _FILES,
+    "model_plugins?": Keys(_ANY, {"name": str, "sha256": _SHA256}),
 }
 _ENTRY: Shape = {
     "from_round": positive,
     "method": _METHOD,
     "settings?": _SETTINGS,
-    "before?": printable,
+    "before?": str,
     "changes?": [str],
     "adopted?": (None, str),
-    "command?": printable,
+    "command?": str,
     "plugin?": _PLUGIN,
+    "files?": _FILES,
 }
 _BYTES: Shape = {
     **dict.fromkeys(("up", "down", "up_total", "down_total"), natural),
@@ -77,8 +86,13 @@ _BYTES: Shape = {
 _CKA: Shape = {
     "layers": Keys(_ANY, (None, float)),
     "matrix": Keys(_ANY, [[(None, float)]]),
-    "order?": [printable],
+    "order?": [str],
 }
+_FIGURE: Shape = {"mean": (None, float), "weighted": (None, float), "per_client": [(None, float)]}
+_EVALUATION = Keys(
+    re.compile("test|eval"),
+    {"accuracy": _FIGURE, "loss": _FIGURE, "f1": _FIGURE, "metrics?": Keys(_ANY, _FIGURE)},
+)
 _RECORD: Shape = {
     "round": positive,
     "method": printable,
@@ -90,9 +104,11 @@ _RECORD: Shape = {
         "per_client": [_share],
     },
     "loss": {"mean": (None, float), "per_client": [(None, float)]},
+    "evaluation?": _EVALUATION,
+    "lr?": float,
     "bytes": _BYTES,
     "params": {"up": natural, "down": natural},
-    "flops": {"clients": natural, "server": natural, "total": natural},
+    "flops": {"clients": _amount, "server": _amount, "total": _amount},
     "cka?": (None, _CKA),
     "method_metrics": dict,
     "timing": {"seconds": float, "train": float, "evaluate": float, "checkpoint": float, "at": printable},
@@ -100,11 +116,11 @@ _RECORD: Shape = {
 _EVENTS: dict[str, Shape] = {
     "switched": {
         "round": natural,
-        "method": printable,
-        "before": printable,
+        "method?": str,
+        "before?": str,
         "changes": [str],
         "adopted": str,
-        "command?": printable,
+        "command?": str,
     },
     "warning": {"message": str},
 }
@@ -116,7 +132,7 @@ _UNFINISHED: Shape = {
 
 def check_document(document: dict[str, Any]) -> None:
     """session.json; raises ValueError, saying what is wrong and where."""
-    check(document, DOCUMENT)
+    check_shape(document, DOCUMENT)
     for name in (
         "method",
         "data",
@@ -129,17 +145,17 @@ def check_document(document: dict[str, Any]) -> None:
         "cka",
     ):
         if name in document["config"]:
-            check(document["config"][name], _SECTION, f"config.{name}")
+            check_shape(document["config"][name], _SECTION, f"config.{name}")
 
 
 def check_history(history: list[dict[str, Any]]) -> None:
     """A checkpoint's history: what was in force from which round on; raises ValueError."""
-    check(history, [_ENTRY], "history")
+    check_shape(history, [_ENTRY], "history")
     for number, entry in enumerate(history):
         where = f"history[{number}]"
-        check(entry["method"], _SECTION, f"{where}.method")
+        check_shape(entry["method"], _SECTION, f"{where}.method")
         if "before" in entry:
-            check(entry, {"changes": [str], "adopted": (None, str)}, where)
+            check_shape(entry, {"changes": [str], "adopted": (None, str)}, where)
     rounds = [entry["from_round"] for entry in history]
     if rounds != sorted(rounds) or rounds[:1] not in ([], [1]):
         raise ValueError("history does not go on from round 1")
@@ -147,13 +163,17 @@ def check_history(history: list[dict[str, Any]]) -> None:
 
 def check_record(record: dict[str, Any], clients: int) -> None:
     """A ledger record of a session of so many clients; raises ValueError."""
-    check(record, _RECORD)
+    check_shape(record, _RECORD)
     lists = {
         "accuracy.per_client": record["accuracy"]["per_client"],
         "loss.per_client": record["loss"]["per_client"],
         "bytes.per_client_up": record["bytes"]["per_client_up"],
         "bytes.per_client_down": record["bytes"]["per_client_down"],
     }
+    for part, figures in record.get("evaluation", {}).items():
+        own = {f"metrics.{name}": figure for name, figure in figures.get("metrics", {}).items()}
+        for name, figure in ({key: figures[key] for key in ("accuracy", "loss", "f1")} | own).items():
+            lists[f"evaluation.{part}.{name}.per_client"] = figure["per_client"]
     for where, values in lists.items():
         if len(values) != clients:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
@@ -164,10 +184,22 @@ def check_record(record: dict[str, Any], clients: int) -> None:
 
 def check_event(event: dict[str, Any]) -> None:
     """An operator event; raises ValueError."""
-    check(event, {"round?": natural})
-    check(event, _EVENTS.get(event["event"], {}))
+    check_shape(event, {"round?": natural})
+    check_shape(event, _EVENTS.get(event["event"], {}))
 
 
 def check_unfinished(note: dict[str, Any]) -> None:
     """What is noted of an unfinished round's clients; raises ValueError."""
-    check(note, _UNFINISHED)
+    check_shape(note, _UNFINISHED)
+
+
+def legible(value: Any) -> Any:
+    """The same JSON with a mark in the place of every control character: whatever shows it, no terminal is steered."""
+    match value:
+        case str():
+            return shown(value)
+        case dict():
+            return {shown(key): legible(each) for key, each in value.items()}
+        case list() | tuple():
+            return type(value)(legible(each) for each in value)
+    return value

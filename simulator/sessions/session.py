@@ -24,7 +24,7 @@ from simulator.progress import (
     unobserved,
 )
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
-from simulator.sessions import metadata, states, unfinished_round
+from simulator.sessions import brought, goal, metadata, states, unfinished_round
 from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.reader import SessionReader
@@ -35,7 +35,7 @@ from simulator.sessions.watching import Watching
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a call of `run` ended, after which round, and what asked for a stop."""
+    """How a call of `run` ended, after which round, and what asked for a stop, or made it finish early."""
 
     state: Literal["finished", "stopped"]
     round: int
@@ -142,8 +142,12 @@ class Session:
     @property
     def finished(self) -> bool:
         """Whether all rounds have been run, as far as is asked for now."""
-        changes = self._steering.changes
-        return self.round >= (changes[-1][1] if changes else self.config).rounds
+        return goal.finished(self._steering.planned(self.round) or self.config, self.round, self.record)
+
+    @property
+    def goal_reached(self) -> str | None:
+        """Why the run is finished before its last round, in words."""
+        return goal.said(self.config, self.round, self.record)
 
     @property
     def record(self) -> dict[str, Any] | None:
@@ -168,7 +172,7 @@ class Session:
         while True:
             self._between_rounds()
             if self.finished:
-                return self._end("finished", "finished")
+                return self._end("finished", self.goal_reached)
             # A resume goes on all the same: whoever asked for the stop has seen it.
             reason = self._steering.stop_reason or (None if opened else self._divergence())
             if reason is not None:
@@ -241,7 +245,7 @@ class Session:
         """Heed what is asked for, and wait here while the run is paused."""
         while True:
             self._heed(())
-            for command, config in () if self.finished else self._steering.take_changes():
+            for command, config in () if self.finished else self._steering.take_changes(self.round):
                 self._switch(command, config)
             held = self._steering.paused and not self.finished and self._steering.stop_reason is None
             self._enter("paused" if held else "running")
@@ -293,14 +297,13 @@ class Session:
             self._store.event("continued", round=self.round)
         self._watching(StateChanged(phase, self.round))
 
-    def _checked(self, command: Command, may_wait: bool) -> Config:
+    def _checked(self, command: Command, before: Config | None, may_wait: bool) -> Config:
         """What a switch asks for, checked against the models; raises ConfigError, also if it cannot take hold any more.
 
         One that `may_wait` stays in the mailbox until the run is extended.
         """
-        changes = self._steering.changes
-        before = changes[-1][1] if changes else self.config
-        config = asked_for(before, command.arguments, 0 if may_wait else self._begun)
+        far = (0, None) if may_wait else (self._begun, goal.mean_accuracy(self.record))
+        config = asked_for(before or self.config, command.arguments, *far)
         rebuild(self._built, config).engine.close()
         return config
 
@@ -319,8 +322,8 @@ class Session:
             "adopted": adopted,
             "command": command.id,
         }
-        plugin = plugins.recorded(config.method.name)
-        self._history.append(history_entry(config, self.round + 1, plugin=plugin, **about))
+        files = {"plugin": plugins.recorded(config.method.name), "files": brought.recorded(config)}
+        self._history.append(history_entry(config, self.round + 1, **files, **about))
         self._applied.append(command)
         self._store.event("switched", round=self.round, method=config.method.name, **about)
         self._watching(
@@ -362,13 +365,13 @@ class Session:
         if updates:
             unfinished_round.save(self._store, self.round + 1, self._history, updates)
 
-    def _end(self, how: Literal["finished", "stopped"], reason: str) -> RunOutcome:
+    def _end(self, how: Literal["finished", "stopped"], reason: str | None) -> RunOutcome:
         self._checkpoint()
         self._steering.end(f"the run has {how}", self.round)
-        self._store.event("stopped", round=self.round, reason=reason)
+        self._store.event("stopped", round=self.round, reason=reason or how)
         self._built.engine.close()
         self._store.close(how)
-        return RunOutcome(how, self.round, reason if how == "stopped" else None)
+        return RunOutcome(how, self.round, reason)
 
 
 @contextmanager

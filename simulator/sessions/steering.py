@@ -5,8 +5,10 @@ from collections.abc import Callable
 from checkpoints import Command, Store
 from simulator.config import Config
 from simulator.errors import ConfigError
+from simulator.sessions.history import boundary
 
 Change = tuple[Command, Config]
+"""A switch, and the settings that it and those before it come to."""
 
 
 class Steering:
@@ -16,17 +18,18 @@ class Steering:
     noted; the rest waits here for the session, at a client or a round boundary, and is answered when it has taken hold.
     """
 
-    def __init__(self, store: Store, check: Callable[[Command, bool], Config]) -> None:
+    def __init__(self, store: Store, check: Callable[[Command, Config | None, bool], Config]) -> None:
         """`check` turns a switch into the configuration it asks for, or raises ConfigError.
 
-        Its second argument says whether the switch may wait until the run is extended, if no round is left for it.
+        It starts from the settings of the switch before it, from those in force for None. Its third argument says
+        whether the switch may wait until the run is extended, if no round is left for it.
         """
         self._store = store
         self._check = check
         self._stop: Callable[[], str | None] = lambda: None
         self._checkpoint: Callable[[], bool] = lambda: False
         self.changes: list[Change] = []
-        """Switches that wait for the end of the round, in order."""
+        """Switches that wait for the end of a round, in the order in which they will take hold."""
         self.paused = False
         """Whether no further client is to start."""
         self.pausing: list[Command] = []
@@ -60,10 +63,16 @@ class Steering:
             self._receive(command)
         self.save = self._checkpoint() or self.save
 
-    def take_changes(self) -> list[Change]:
-        """The switches that wait, to be carried out now."""
-        changes, self.changes = self.changes, []
-        return changes
+    def planned(self, round: int) -> Config | None:
+        """The settings after the switches that take hold at the end of this round; None: there are none."""
+        due = [config for command, config in self.changes if boundary(command.arguments) <= round]
+        return due[-1] if due else None
+
+    def take_changes(self, round: int) -> list[Change]:
+        """The switches that wait for the end of this round, to be carried out now."""
+        due = [change for change in self.changes if boundary(change[0].arguments) <= round]
+        self.changes = self.changes[len(due) :]
+        return due
 
     def answer(self, commands: list[Command], message: str, round: int) -> None:
         """Answer commands that have taken hold, and forget them."""
@@ -100,12 +109,26 @@ class Steering:
             case "stop":
                 self.stopping.append(command)
             case "switch":
-                try:
-                    self.changes.append((command, self._check(command, may_wait)))
-                except ConfigError as error:
-                    self._refuse(command, str(error))
+                self._line_up(command, may_wait)
             case _:
                 self._refuse(command, f"there is no command '{command.kind}'")
+
+    def _line_up(self, command: Command, may_wait: bool) -> None:
+        """Let a switch wait its turn; those that follow are looked at again, and refused if they no longer can be."""
+        try:
+            at_round = boundary(command.arguments)
+            place = sum(boundary(other.arguments) <= at_round for other, _ in self.changes)
+            before = self.changes[place - 1][1] if place else None
+            config = self._check(command, before, may_wait)
+        except ConfigError as error:
+            self._refuse(command, str(error))
+            return
+        later = self.changes[place:]
+        self.changes = [*self.changes[:place], (command, config)]
+        if "at_round" in command.arguments and not may_wait:
+            self._store.event("scheduled", at_round=at_round, command=command.id)
+        for other, _ in later:
+            self._line_up(other, may_wait=True)
 
     def _refuse(self, command: Command, why: str) -> None:
         self._store.answer(command, "refused", why)

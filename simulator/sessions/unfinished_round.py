@@ -1,17 +1,20 @@
 """The finished clients of an unfinished round, as they are kept in the session and taken up again."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
 from simulator.builder import Built
 from simulator.engine import State
-from simulator.runners.base import LocalUpdate
+from simulator.methods.hooks import Hooks
+from simulator.runners.base import Job, LocalUpdate
+from simulator.runners.local import prepare
 from simulator.sessions.schema import check_unfinished
 from simulator.sessions.states import specs
-from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.loop import steps
 
 
 def save(
@@ -64,8 +67,11 @@ def _update(
     built: Built,
 ) -> LocalUpdate:
     tensors = store.load_unfinished(unfinished, f"client/{client}/state", specs(state.clients[client]))
-    expected = _uplink_specs(client, state, built)
+    expected = uplink_specs(client, state, built)
     uplink = store.load_unfinished(unfinished, f"client/{client}/uplink", expected)
+    # Whoever diverged is not kept.
+    if not all(tensor.isfinite().all() for tensor in (*tensors.values(), *uplink.values())):
+        raise ValueError(f"what client {client} left holds numbers that are not finite.")
     device = built.federation.device
     return LocalUpdate(
         client=built.federation.clients[client],
@@ -77,17 +83,21 @@ def _update(
     )
 
 
-def _uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSpec] | None:
-    """What the client's uplink of the next round looks like: that of a client which received, and did not train.
+def uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSpec] | None:
+    """What the client's uplink of the next round looks like: that of a client which took one step of each phase.
 
-    None where a method's hooks do not bear that.
+    None where a plugin's hooks do not bear that; what was kept is then taken as it is.
     """
     info, round = built.federation.clients[client], state.round + 1
+    hooks = Hooks(built.method, built.federation)
     context = TrainingContext(built.federation, built.data, FlopCache())
-    local = LocalClient(context, info, round, state.clients[client])
     try:
-        built.method.receive(local, built.method.downlink(round, state.server, info))
-        built.method.phases(local)
-        return specs(built.method.uplink(local))
+        payload = {name: tensor.clone() for name, tensor in hooks.downlink(round, state.server, info).items()}
+        prepared = prepare(hooks, context, info, round, Job(state.clients[client], payload))
+        for phase in prepared.phases:
+            with hooks.training(phase, round, info):
+                next(steps(prepared.local, replace(phase, collect_after=0)), None)
+        uplink, _ = hooks.uplink(prepared.local, state.clients[client])
     except Exception:
         return None
+    return specs(uplink)

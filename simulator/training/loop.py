@@ -40,7 +40,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
     _freeze_all_but(trainer.nets, phase.trains)
     parameters = list(chain.from_iterable(_named_parameters(trainer.nets, name) for name in phase.trains))
     settings = trainer.federation.training
-    lr = phase.lr or settings.lr
+    lr = phase.lr or trainer.lr
     clip = settings.clip if phase.optimizer is None else None
     optimiser = optimizer.make(phase.optimizer, parameters, settings, lr)
     if phase.keeps is not None:

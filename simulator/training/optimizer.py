@@ -46,6 +46,8 @@ def make(
         case None, "sgd":
             momentum, decay = settings.momentum, settings.weight_decay
             return torch.optim.SGD(weights, lr, momentum=momentum, weight_decay=decay, fused=fused)
+        case None, "adamw":
+            return torch.optim.AdamW(weights, lr, weight_decay=settings.weight_decay, fused=fused)
     decay = settings.weight_decay if kind is None else 0.0
     return torch.optim.Adam(weights, lr, weight_decay=decay, fused=fused)
 

@@ -9,6 +9,7 @@ from simulator import rng
 from simulator.tensors import Tensors
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.schedule import rate
 
 
 class Trainer:
@@ -32,6 +33,11 @@ class Trainer:
         self._flop_cache = context.flops
         self._kind = kind
         self._client = client
+
+    @property
+    def lr(self) -> float:
+        """The learning rate in force in this round, η_t."""
+        return rate(self.federation.training, self.round, self.federation.rounds)
 
     def batches(self, phase: Phase) -> Iterator[Batch]:
         """What the phase trains on, batch by batch."""

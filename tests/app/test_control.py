@@ -133,6 +133,16 @@ def test_a_session_that_is_damaged_or_vanishes_while_shown_is_said_and_the_app_g
     drive(app, script)
 
 
+def test_a_switch_for_a_later_round_waits_with_its_round(home: Path) -> None:
+    app = opened(home)
+    checkpoints.post(home / "main", "switch", {"method": "fedssa", "set": [], "at_round": 30})
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.waiting == ["switch after round 30"])
+
+    drive(app, script)
+
+
 def fill(app: HtflApp, **values: str) -> None:
     for name, value in values.items():
         app.screen.query_one(f"#field-{name}", Input).value = value

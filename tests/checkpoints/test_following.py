@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from checkpoints import Damaged, Growth, SessionFollower, SessionUnreadable, Store, canonical, changed_stamp
+from checkpoints import (
+    Damaged,
+    Growth,
+    SessionFollower,
+    SessionReader,
+    SessionUnreadable,
+    Store,
+    canonical,
+    changed_stamp,
+)
 from tests.checkpoints.helpers import KEEP_ALL, commit, make, record
 
 
@@ -15,14 +24,14 @@ def append(folder: Path, *rounds: int, end: bytes = b"\n") -> None:
 
 
 def test_at_first_every_part_is_new_and_then_nothing_is(tmp_path: Path) -> None:
-    follower = SessionFollower(make(tmp_path / "s", rounds=1))
+    follower = SessionFollower(SessionReader(make(tmp_path / "s", rounds=1)))
     assert list(follower.changes()) == ["document", "ledger", "events", "owner", "inbox", "checkpoints"]
     assert list(follower.changes()) == []
 
 
 def test_a_part_that_is_written_is_told_once(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
-    follower = SessionFollower(folder)
+    follower = SessionFollower(SessionReader(folder))
     list(follower.changes())
     checkpoints.post(folder, "pause")
     assert list(follower.changes()) == ["inbox"]
@@ -35,7 +44,7 @@ def test_a_part_that_is_written_is_told_once(tmp_path: Path) -> None:
 
 def test_a_part_written_while_it_is_looked_at_is_told_again(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
-    follower = SessionFollower(folder)
+    follower = SessionFollower(SessionReader(folder))
     for part in follower.changes():
         if part == "ledger":
             append(folder, 2)
@@ -44,7 +53,7 @@ def test_a_part_written_while_it_is_looked_at_is_told_again(tmp_path: Path) -> N
 
 def test_lines_are_read_once_and_a_torn_one_when_it_is_whole(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=2)
-    follower = SessionFollower(folder)
+    follower = SessionFollower(SessionReader(folder))
     assert follower.new_records() == Growth([record(1), record(2)], anew=True)
     assert follower.new_records() == Growth([], anew=False)
     append(folder, 3, end=b'\n{"accuracy":')
@@ -57,7 +66,7 @@ def test_lines_are_read_once_and_a_torn_one_when_it_is_whole(tmp_path: Path) -> 
 
 def test_lines_after_the_first_look_are_not_skipped_however_it_began(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=0)
-    follower = SessionFollower(folder)
+    follower = SessionFollower(SessionReader(folder))
     assert follower.new_records() == Growth([], anew=True)
     append(folder, 1, 2)
     assert follower.new_records() == Growth([record(1), record(2)], anew=False)
@@ -68,7 +77,7 @@ def test_a_ledger_in_place_of_the_one_before_is_read_from_its_beginning(
     shorter: bool, tmp_path: Path
 ) -> None:
     folder = make(tmp_path / "s", rounds=2)
-    follower = SessionFollower(folder)
+    follower = SessionFollower(SessionReader(folder))
     follower.new_records()
     ledger, scratch = folder / "ledger.jsonl", folder / "new"
     lines = ledger.read_bytes().splitlines(keepends=True)
@@ -85,7 +94,7 @@ def test_a_line_that_its_checkpoint_had_before_the_ledger_does_not_count_twice(t
     ledger = folder / "ledger.jsonl"
     whole = ledger.read_bytes()
     ledger.write_bytes(whole.splitlines(keepends=True)[0])
-    follower = SessionFollower(folder)
+    follower = SessionFollower(SessionReader(folder))
     assert follower.new_records() == Growth([record(1), record(2)], anew=True)
     with ledger.open("ab") as file:
         file.write(whole.splitlines(keepends=True)[1])
@@ -95,7 +104,7 @@ def test_a_line_that_its_checkpoint_had_before_the_ledger_does_not_count_twice(t
 
 def test_a_new_line_that_is_not_what_was_written_is_damage_and_names_the_session(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
-    follower = SessionFollower(folder)
+    follower = SessionFollower(SessionReader(folder))
     follower.new_records()
     with (folder / "ledger.jsonl").open("ab") as ledger:
         ledger.write(b'{ "round": 2 }\n')
@@ -105,7 +114,7 @@ def test_a_new_line_that_is_not_what_was_written_is_damage_and_names_the_session
 
 def test_what_is_no_session_cannot_be_followed(tmp_path: Path) -> None:
     with pytest.raises(SessionUnreadable, match="is not a session"):
-        SessionFollower(tmp_path)
+        SessionFollower(SessionReader(tmp_path))
 
 
 def test_a_stamp_changes_with_every_command_round_and_beat(tmp_path: Path) -> None:

@@ -26,14 +26,14 @@ def test_the_last_record_is_read_from_the_end_however_long_it_is(
 ) -> None:
     monkeypatch.setattr(module, "TAIL", tail)
     folder = make(tmp_path / "s", rounds=3)
-    assert last_record(folder, None) == record(3)
+    assert last_record(SessionReader(folder), None) == record(3)
 
 
 def test_a_round_without_a_checkpoint_is_the_last_one_all_the_same(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}, KEEP_ALL) as store:
         commit(store, 1)
         store.append(record(2))
-        assert last_record(tmp_path / "s", store.session.manifest()) == record(2)
+        assert last_record(SessionReader(tmp_path / "s"), store.session.manifest()) == record(2)
 
 
 @pytest.mark.parametrize("harm", [b"", b"torn", b"\xff\n"])
@@ -42,13 +42,13 @@ def test_the_newest_checkpoint_makes_up_for_a_ledger_that_is_gone_torn_or_damage
 ) -> None:
     folder = make(tmp_path / "s", rounds=2)
     (folder / "ledger.jsonl").write_bytes(harm)
-    assert last_record(folder, SessionReader(folder).manifest()) == record(2)
+    assert last_record(SessionReader(folder), SessionReader(folder).manifest()) == record(2)
     (folder / "ledger.jsonl").unlink()
-    assert last_record(folder, SessionReader(folder).manifest()) == record(2)
+    assert last_record(SessionReader(folder), SessionReader(folder).manifest()) == record(2)
 
 
 def test_before_the_first_round_there_is_no_record(tmp_path: Path) -> None:
-    assert last_record(make(tmp_path / "s", rounds=0), None) is None
+    assert last_record(SessionReader(make(tmp_path / "s", rounds=0)), None) is None
 
 
 def test_size_on_disk_counts_files_and_follows_no_link(tmp_path: Path) -> None:

@@ -274,3 +274,31 @@ def test_a_refused_fork_makes_nothing(
 ) -> None:
     assert_refused(cli("fork", "done", *line), code, *said)
     assert [path.name for path in sessions.iterdir()] == ["done"]
+
+
+# For a later round
+
+
+def test_a_switch_for_a_later_round_is_waited_for_until_it_is_accepted(cli: Cli, done: Path) -> None:
+    def accept(store: Store, command: Command) -> None:
+        store.event("scheduled", at_round=command.arguments["at_round"], command=command.id)
+
+    with owned(done, act=accept):
+        result = cli("switch", "done", "fedssa", "--at-round=7")
+    assert result.code == 0
+    assert "switch asked for; takes hold after round 7" in result.err
+    shown = cli("show", "done").out
+    assert "fedssa after round 7" in shown
+
+
+def test_a_switch_of_a_stopped_session_for_a_later_round_waits_in_the_mailbox(cli: Cli, done: Path) -> None:
+    assert cli("switch", "done", "fedlora", "--set=rounds=9").code == 0
+    result = cli("switch", "done", "fedssa", "--at-round=5")
+    assert result.code == 0 and "takes hold at the next `htfl-sim resume done`, after round 5" in result.err
+    assert "waits for its round: fedssa after round 5" in cli("resume", "done").err
+    history = SessionReader(done).manifest().history
+    assert [(entry["from_round"], entry["method"]["name"]) for entry in history][-1] == (6, "fedssa")
+
+
+def test_a_round_that_is_over_is_refused(cli: Cli, done: Path) -> None:
+    assert_refused(cli("switch", "done", "fedssa", "--at-round=1", "--set=rounds=9"), 2, "round 1 is over")

@@ -1,6 +1,8 @@
 """A user's own images."""
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,11 @@ def draw(file: Path, value: int, mode: str = "RGB", size: tuple[int, int] = (6, 
     """A picture of one value, `size` wide and high."""
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size, value if mode in ("L", "I;16") else (value,) * len(mode)).save(file)
+
+
+def free(monkeypatch: pytest.MonkeyPatch, bytes: int) -> None:
+    """So much memory is free."""
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=bytes))
 
 
 @pytest.fixture
@@ -80,6 +87,44 @@ class TestFolder:
         file.write_bytes(file.read_bytes()[:kept])
         with pytest.raises(DataError, match=r"dog/2\.png cannot be read"):
             load(pets)
+
+    def test_what_only_is_named_as_a_picture_starts_no_other_program(
+        self, pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of PostScript in a .png Pillow would have Ghostscript make the pixels."""
+        started = tmp_path / "started"
+        ghostscript = tmp_path / "bin" / "gs"
+        ghostscript.parent.mkdir()
+        ghostscript.write_text(f"#!/bin/sh\ntouch {started}\n")
+        ghostscript.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{ghostscript.parent}:{os.environ['PATH']}")
+        monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # looked for once a process
+        drawing = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 6 4\n%%EndComments\nshowpage\n%%EOF\n"
+        (pets / "cat" / "1.png").write_text(drawing)
+        with pytest.raises(DataError, match=r"cat/1\.png cannot be read"):
+            load(pets)
+        assert not started.exists()
+
+    def test_a_pipe_that_is_named_as_a_picture_is_not_waited_for(self, pets: Path) -> None:
+        os.mkfifo(pets / "cat" / "3.png")
+        with pytest.raises(DataError, match=r"cat/3\.png is not a plain file"):
+            load(pets)
+
+    def test_a_small_file_that_asks_for_many_pixels_is_not_decoded(self, pets: Path) -> None:
+        Image.new("1", (30_000, 30_000)).save(pets / "cat" / "1.png")
+        assert (pets / "cat" / "1.png").stat().st_size < 200_000
+        with pytest.raises(DataError, match=r"cat/1\.png .*(30000×30000 pixels; at most|bomb)"):
+            load(pets)
+
+    def test_pictures_that_do_not_fit_into_memory_are_refused_before_any_is_decoded(
+        self, pets: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Six of 6×4 pixels in three colours: 432 bytes."""
+        free(monkeypatch, 431)
+        with pytest.raises(DataError, match=r"pets asks for .* GiB of memory"):
+            load(pets)
+        free(monkeypatch, 432)
+        load(pets)
 
     def test_a_picture_of_sixteen_bits_is_refused(self, pets: Path) -> None:
         draw(pets / "dog" / "deep.png", 1000, mode="I;16")
@@ -168,6 +213,24 @@ class TestNpz:
         file.write_bytes(content[: int(position * len(content))])
         with pytest.raises(DataError, match=r"mine\.npz cannot be read"):
             load(file)
+
+    def test_arrays_that_do_not_fit_into_memory_are_refused_before_any_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """60 MB of nothing in a file of 60 KB."""
+        images = {"images": np.zeros((6, 1000, 10_000), np.uint8), "labels": np.arange(6) % 2}
+        np.savez_compressed(tmp_path / "mine.npz", **images)
+        assert (tmp_path / "mine.npz").stat().st_size < 100_000
+        free(monkeypatch, 60_000_000)
+        with pytest.raises(DataError, match=r"mine\.npz asks for 0\.1 GiB of memory, and 0\.1 GiB are free"):
+            load(tmp_path / "mine.npz")
+        free(monkeypatch, 60_000_000 + 6 * 8)
+        assert len(load(tmp_path / "mine.npz")) == 6
+
+    def test_arrays_of_more_pixels_than_a_picture_may_have_are_refused(self, tmp_path: Path) -> None:
+        images = {"images": np.zeros((1, 4097, 4096), np.uint8), "labels": np.zeros(1, int)}
+        with pytest.raises(DataError, match="more than 16,777,216 pixels an image"):
+            load(saved(tmp_path, images))
 
     def test_a_single_array_under_that_name_is_refused(self, tmp_path: Path) -> None:
         file = tmp_path / "mine.npz"

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from simulator import own_files
+from simulator.metrics import own
 from simulator.nested import flattened
 from simulator.sessions.forking import fork
 from simulator.sessions.session import Session
@@ -16,7 +18,12 @@ from tests import federations
 from tests.docs.pages import DOCS, ROOT
 
 PAGE = (DOCS / "ledger.md").read_text(encoding="utf-8")
-WITH_EVERYTHING = {"wire": {"drop": 0.4}, "cka": {"every": 2, "probe": 8}}
+WITH_EVERYTHING = {
+    "wire": {"drop": 0.4},
+    "cka": {"every": 2, "probe": 8},
+    "training": {"schedule": "cosine"},
+    "evaluation": {"parts": ["test", "eval"], "metrics": ["top2"]},
+}
 """Settings under which a record has every key that needs one."""
 
 Shape = Callable[[Any], bool]
@@ -77,7 +84,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Sessions: one plain, one with everything that was stopped and resumed on the way, and a fork of that."""
     folder = tmp_path_factory.mktemp("sessions")
     config = federations.config("lg_fedavg", rounds=2, **WITH_EVERYTHING)
-    with federations.on_images(federations.generated()):
+    (folder / "top2.py").write_text(
+        "def metric(scores, labels):\n    return scores.max()\n", encoding="utf-8"
+    )
+    with federations.on_images(federations.generated()), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_files, "_LOADED", {})
+        patch.setattr(own, "_FUNCTIONS", {})
+        own.load(folder / "top2.py")
         with Session.create(federations.config("lg_fedavg", rounds=1), folder / "plain", folder) as session:
             session.run()
         with Session.create(config, folder / "all", folder) as session:

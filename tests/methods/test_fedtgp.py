@@ -13,7 +13,7 @@ from simulator.federation import ClientInfo
 from simulator.methods import Uplink
 from simulator.methods.fedtgp import FedTGP
 from simulator.tensors import Tensors, part
-from simulator.training.phase import Nets
+from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference
 from tests.networks import Plain, batch
@@ -96,6 +96,24 @@ def test_a_mean_that_is_its_prototype_does_not_spoil_the_gradient() -> None:
     fedtgp.server_loss(nets, {"margin": torch.tensor(1.0)}, received, {}).backward()
     gradient = nets["prototypes"].get_parameter("made").grad
     assert gradient is not None and gradient.isfinite().all()
+
+
+def test_a_mean_far_away_draws_like_any_other() -> None:
+    """(1e30, 0), whose square no float32 holds, of class 0: both distances are 1e30 and p = ½, so that the directions
+    from it give P_0 −½ and P_1 ½ in the first coordinate."""
+    fedtgp = FedTGP(federations.config("fedtgp").method, federations.federation(["tiny_cnn"], num_classes=2))
+    nets = Nets(prototypes=_Fixed())
+    far = Batch(torch.tensor([[1e30, 0.0]]), torch.tensor([0]))
+    loss = fedtgp.server_loss(nets, {"margin": torch.tensor(2.0)}, far, {})
+    loss.backward()
+    gradient = nets["prototypes"].get_parameter("made").grad
+    assert loss.item() == pytest.approx(math.log(2))
+    assert gradient is not None
+    torch.testing.assert_close(gradient, torch.tensor([[-0.5, 0.0], [0.5, 0.0]]))
+
+
+def test_the_margin_of_means_far_away_is_tau() -> None:
+    assert method(margin="nearest").margin(means((1e30, 0), (0, 1e30)), CLASSES[:2]).item() == 100.0
 
 
 @pytest.mark.parametrize(("known", "distance"), [(0.0, 0.0), (1.0, 10 * (4 + 0 + 1 + 1) / 4)])

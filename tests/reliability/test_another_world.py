@@ -1,4 +1,4 @@
-"""Newer format; other torch, device or threads; dataset or partition changed: found at once, by real differences."""
+"""Newer format; other torch, device, library mode or threads; data changed: found at once, by real differences."""
 
 import subprocess
 from pathlib import Path
@@ -9,6 +9,7 @@ import pytest
 import checkpoints
 from simulator import rng
 from simulator.data import partition
+from simulator.sessions.environment import COMPARED, inexact
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND, contents
@@ -66,6 +67,42 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
     assert cli("resume", "x", "--allow-inexact").code == 0
     (event,) = [e for e in checkpoints.SessionReader(sessions / "x").events() if e["event"] == "resumed"]
     assert [change.split(" ")[0] for change in event["inexact"]] == ["device"]
+
+
+@pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA=SSE41", "MKL_CBWR=COMPATIBLE"])
+def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_allowed_and_then_recorded(
+    cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    assert cli("run", *TINY, "--rounds=1", "--session=x").code == 0
+    assert cli("switch", "x", "fedlora", "--set=rounds=2").code == 0
+    monkeypatch.setenv(*variable.split("="))
+    assert_refused(cli("resume", "x"), 4, "no longer be bit-identical", f"modes none → {variable}")
+    assert cli("resume", "x", "--allow-inexact").code == 0
+    (event,) = [e for e in checkpoints.SessionReader(sessions / "x").events() if e["event"] == "resumed"]
+    assert event["inexact"] == [f"modes none → {variable}"]
+
+
+@pytest.mark.parametrize("fact", ["htfl-sim", "numpy", "cpu", "libraries", "modes"])
+def test_a_session_of_another_version_machine_or_library_is_refused(cli: Cli, done: Path, fact: str) -> None:
+    recorded = checkpoints.SessionReader(done).document["environment"]
+    rewrite(done, environment=recorded | {fact: "of another kind"})
+    assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
+    assert_refused(cli("resume", "done"), 4, f"{fact} of another kind → ", "--allow-inexact")
+
+
+def test_what_an_earlier_version_did_not_record_is_no_difference(cli: Cli, done: Path) -> None:
+    recorded = checkpoints.SessionReader(done).document["environment"]
+    new = ("numpy", "cpu", "libraries", "modes")
+    rewrite(done, environment={fact: value for fact, value in recorded.items() if fact not in new})
+    assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
+    assert cli("resume", "done").code == 0
+
+
+def test_on_a_gpu_another_cpu_changes_nothing() -> None:
+    here = dict.fromkeys(COMPARED, "same")
+    on_gpu, on_cpu = (here | {"device": device} for device in ("cuda (X)", "cpu (AVX2)"))
+    assert inexact(on_gpu | {"cpu": "other"}, on_gpu) == []
+    assert inexact(on_cpu | {"cpu": "other"}, on_cpu) == ["cpu other → same"]
 
 
 @pytest.mark.parametrize("version", [0, 2, 999])

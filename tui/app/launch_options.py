@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import checkpoints
+from simulator.sessions.reader import SessionReader
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch import Opener
 
@@ -41,7 +41,7 @@ class LaunchOptions:
             from simulator.sessions.session import Session
 
             if rounds is not None:
-                extend(checkpoints.SessionReader(folder), rounds)
+                extend(SessionReader(folder), rounds)
             return Session.resume(
                 folder, self.data, workers=self.workers, device=self.device, allow_inexact=allow_inexact
             )

@@ -32,8 +32,8 @@ class RemoteControl:
     @property
     def waiting(self) -> list[str]:
         """What has been asked of the session and is not done yet, as the status row says it."""
-        kinds = [command.kind for command in (*self._host.view.run.pending, *self._asked.values())]
-        return list(dict.fromkeys(WAITING[kind] for kind in kinds if kind in WAITING))
+        asked = (*self._host.view.run.pending, *self._asked.values())
+        return list(dict.fromkeys(_waiting(command) for command in asked if command.kind in WAITING))
 
     def pause(self) -> None:
         """Hold a run, or let one that is held go on."""
@@ -116,3 +116,9 @@ class RemoteControl:
         if why:
             self._host.say(why)
         return why is None
+
+
+def _waiting(command: Command) -> str:
+    """What is said of a command that waits; a switch may be for a round that is far away."""
+    at_round = command.arguments.get("at_round")
+    return WAITING[command.kind] if at_round is None else f"switch after round {at_round}"

@@ -12,6 +12,7 @@ import checkpoints
 from checkpoints import Command, DiskError, SessionUnreadable
 from simulator.analysis.feed import Feed
 from simulator.analysis.run import LIVE
+from simulator.sessions.reader import SessionReader
 from tui.app.messages import Answered, ComparedRead, RunRead
 
 POLL_SECONDS = 0.5
@@ -79,7 +80,7 @@ class Watch(threading.Thread):
         for folder, command in self._asked:
             settled, answer = False, None
             with suppress(SessionUnreadable, DiskError):
-                session = checkpoints.SessionReader(folder)
+                session = SessionReader(folder)
                 # The state is read before the answer: an owner answers before it ends.
                 ended = command.kind != "switch" and session.state() not in LIVE
                 answer = checkpoints.answer(folder, command.id)

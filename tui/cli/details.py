@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from checkpoints import Command, SessionReader, SessionUnreadable, UnfinishedRound
+from checkpoints import Command, SessionUnreadable, UnfinishedRound
 from simulator.analysis.clients import ClientResult, results
 from simulator.analysis.feed import read
 from simulator.analysis.lineage import forks_of
@@ -16,7 +16,8 @@ from simulator.analysis.well_formed import well_formed
 from simulator.nested import toml_value
 from simulator.sessions.history import SETTINGS
 from simulator.sessions.legacy import younger
-from tui.cli import options, output, running
+from simulator.sessions.reader import SessionReader
+from tui.cli import mailbox, options, output, running
 from tui.cli.resume import described
 from tui.common import folders
 from tui.common.formatting import course, number, percent, size
@@ -93,6 +94,7 @@ class Page:
             "clients": [asdict(client) for client in self._clients()],
             "checkpoints": run.checkpoints,
             "events": run.events,
+            "event_faults": run.event_faults,
         }
 
     def parts(self) -> list[Any]:
@@ -111,11 +113,13 @@ class Page:
             parts += [
                 output.heading(f"Clients after round {round}"),
                 output.table(columns, map(_client_row, self._clients())),
+                *_held_out(self.record),
                 output.heading(f"Traffic of round {round}"),
                 output.facts(_traffic(self.record)),
             ]
         events = map(_event, self.run.events[-EVENTS_SHOWN:])
-        return [*parts, output.heading("Events"), output.table(["at", "event", ""], events)]
+        faults = (f"damaged: {fault}" for fault in self.run.event_faults[:EVENTS_SHOWN])
+        return [*parts, output.heading("Events"), output.table(["at", "event", ""], events), *faults]
 
     def _facts(self) -> list[tuple[str, object]]:
         """The session's facts; "as before" are settings younger than it, which it goes on without."""
@@ -132,6 +136,7 @@ class Page:
             ("methods", course(summary.methods) if len(summary.methods) > 1 else None),
             ("method", _settings(config["method"])),
             *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
+            ("until", f"a mean accuracy of {percent(config['until'])}" if config.get("until") else None),
             ("wire", _disturbed(config.get("wire", {}))),
             *self._at_start(),
             ("as before", _settings(younger(run.document["config"]))),
@@ -159,7 +164,8 @@ class Page:
     def _unfinished(self) -> str | None:
         """What is kept of the round under way; a switch that waits changes that round, and it is run from its start."""
         kept = running.unfinished(self.unfinished)
-        if kept and any(command.kind == "switch" for command in self.run.pending):
+        now = [each for each in self.run.pending if (mailbox.at_round(each) or 0) <= self.run.round]
+        if kept and any(command.kind == "switch" for command in now):
             return f"{kept}; but the switch that waits comes first, and has them train again"
         return kept
 
@@ -192,6 +198,26 @@ def _client_row(client: ClientResult) -> list[object]:
         size(client.down),
         _remark(client),
     ]
+
+
+def _held_out(record: dict[str, Any]) -> list[Any]:
+    """The means over clients on each part of their data; nothing where they were not measured."""
+    recorded = record.get("evaluation", {})
+    measured = {part: recorded[part] for part in ("test", "eval") if part in recorded}
+    own = list(dict.fromkeys(name for figures in measured.values() for name in figures.get("metrics", {})))
+    rows = [
+        [
+            part,
+            percent(figures["accuracy"]["mean"]),
+            number(figures["loss"]["mean"], 4),
+            number(figures["f1"]["mean"], 4),
+            *(number(figures.get("metrics", {}).get(name, {}).get("mean"), 4) for name in own),
+        ]
+        for part, figures in measured.items()
+    ]
+    columns = ["part", ">accuracy", ">loss", ">f1", *(f">{name}" for name in own)]
+    title = f"Held-out parts after round {record['round']}, means over clients"
+    return [output.heading(title), output.table(columns, rows)] if rows else []
 
 
 def _traffic(record: dict[str, Any]) -> list[tuple[str, object]]:

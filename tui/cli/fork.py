@@ -42,6 +42,8 @@ def fork(
     ] = None,
     assignments: options.Assignments = None,
     run: Annotated[bool, options.flag("Go on with it at once, as `resume` would.", "--run")] = False,
+    model: options.ModelFiles = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -71,9 +73,10 @@ def fork(
     parent = folders.session_folder(session, into)
     folder = into / folders.checked_name(name)
     options.load_plugins(plugin)
+    options.load_own(model, metric)
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]
-    mention = running.mention(sessions_dir, plugin)
+    mention = running.mention(sessions_dir, plugin, model, metric)
     with ExitStack() as replaying:
         made = branch(
             parent,

@@ -12,6 +12,7 @@ import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.errors import SessionError
 from tui.cli import output
+from tui.common.formatting import printable
 
 POLL_SECONDS = 0.05
 """How often to look for the answer."""
@@ -68,6 +69,12 @@ def holder(note: Note) -> str:
     return f"process {note.get('pid')} on {note.get('host')}, since {note.get('since')}"
 
 
+def at_round(command: Command) -> int | None:
+    """The round for whose end a switch waits; None for one that takes hold at the next."""
+    given = command.arguments.get("at_round")
+    return given if type(given) is int else None
+
+
 def progress(note: Note) -> str:
     """How far the owner has got, as 'round 5, 3 of 10 clients done'."""
     match note.get("progress"):
@@ -122,7 +129,7 @@ class Ticker:
         if time.monotonic() - self._began < LOOK_SECONDS:
             return
         if self._live and text != self._shown:
-            self._live.update(Text(text), refresh=True)
+            self._live.update(Text(printable(text)), refresh=True)
         elif not self._shown:
             output.say(text)
         self._shown = text
@@ -130,7 +137,7 @@ class Ticker:
     def say(self, text: str) -> None:
         """A line that stays."""
         if self._live:
-            self._live.console.print(Text(text))
+            self._live.console.print(Text(printable(text)))
         else:
             output.say(text)
 
@@ -139,7 +146,7 @@ def _give_up(
     session: checkpoints.SessionReader, command: Command, note: Note, waited: float, silent: float
 ) -> NoReturn:
     heartbeat = note.get("heartbeat")
-    if silent > STILL_SECONDS:
+    if silent > min(STILL_SECONDS, SILENT_SECONDS):
         pulse = f"its heartbeat stands still at {heartbeat} for {silent:.0f} s"
         remedy = "If that machine is dead, use `resume --steal`; if the process hangs, end it and resume."
     else:

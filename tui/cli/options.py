@@ -88,16 +88,44 @@ CONFIG = "A configuration in TOML, in place of a preset."
 ConfigFile = Annotated[Path | None, option(CONFIG, metavar="FILE", panel=WHAT)]
 DATASET = "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file."
 Dataset = Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets, panel=WHAT)]
+PARTITION = "Who holds which image: a JSON file with every client's indices (docs/your-own.md)."
+Partition = Annotated[Path | None, option(PARTITION, "--partition", metavar="FILE", panel=WHAT)]
 METHOD = "A method; see `htfl-sim methods`."
 Method = Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)]
 Rounds = Annotated[int | None, option("rounds", metavar="N", panel=SCALE)]
 Clients = Annotated[int | None, option("federation.clients", metavar="N", panel=SCALE)]
 Seed = Annotated[int | None, option("seed", metavar="S", panel=SCALE)]
+UNTIL = "until: end after the round in which mean test accuracy (0…1) reaches this; 0: run all rounds."
+Until = Annotated[float | None, option(UNTIL, metavar="A", least=0, panel=SCALE)]
 SETTINGS = "Any configuration key, dotted, with a TOML value; may be repeated and has the last word."
 Settings = Annotated[
     list[str] | None,
     option(SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=SCALE),
 ]
+
+
+MODELS = "A model, in place of the preset's: a name from `htfl-sim models`, or FILE.py:NAME; repeat it for a group."
+Models = Annotated[
+    list[str] | None, option(MODELS, "--model", metavar="M", complete=completion.models, panel=WHAT)
+]
+METRICS = "A Python file with a figure of your own, per client (docs/your-own.md); may be repeated."
+Metrics = Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=HOW)]
+MODEL_FILES = "The Python file of a model that the session was made with; may be repeated."
+ModelFiles = Annotated[list[Path] | None, option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
+
+
+def load_own(models: Sequence[Path] | None, metrics: Sequence[Path] | None) -> None:
+    """Load a user's own models and metrics. Raises ConfigError."""
+    if models:
+        from simulator.models import own
+
+        for file in models:
+            own.load(file)
+    if metrics:
+        from simulator.metrics import own as figures
+
+        for file in metrics:
+            figures.load(file)
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:

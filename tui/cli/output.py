@@ -46,8 +46,13 @@ def say(message: str, style: str = "") -> None:
 
 def emit(value: Any, *, indent: int | None = 2) -> None:
     """A JSON value on stdout, flushed; with `indent` None on one line."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    if not text.isprintable():  # control characters, which JSON may hold as they are, would steer a terminal
+        text = "".join(
+            char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text
+        )
     try:
-        print(json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False), flush=True)
+        print(text, flush=True)
     except BrokenPipeError:
         raise OutputClosed from None
 
@@ -63,6 +68,7 @@ def tell(*parts: Table | Text | str) -> None:
 
 
 def _print(console: Console, parts: Iterable[Table | Text | str]) -> None:
+    parts = [printable(part) if isinstance(part, str) else part for part in parts]
     if console.is_terminal:
         for part in parts:
             console.print(part)

@@ -5,6 +5,7 @@ from typing import Annotated
 import checkpoints
 from checkpoints import Command, Locked
 from simulator.errors import ConfigError
+from simulator.sessions.reader import SessionReader
 from tui.cli import mailbox, options, output, running, steer
 from tui.cli.options import HOW, SCALE
 from tui.common import folders
@@ -18,6 +19,9 @@ def resume(
             "The number of rounds from now on; extends a finished session.", least=1, metavar="N", panel=SCALE
         ),
     ] = None,
+    until: options.Until = None,
+    model: options.ModelFiles = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -41,14 +45,18 @@ def resume(
       htfl-sim resume quickstart-20260102-101500
       htfl-sim resume mu07 --workers 8
       htfl-sim resume mu07 --rounds 200
+      htfl-sim resume mu07 --until 0.95
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
     """
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
-    reader = checkpoints.SessionReader(folder)
+    reader = SessionReader(folder)
     if reader.alive() and not steal:
         given = {
             "--rounds": rounds,
+            "--until": until,
             "--plugin": plugin,
+            "--model": model,
+            "--metric": metric,
             "--data-dir": data_dir,
             "--device": device,
             "--workers": workers,
@@ -64,8 +72,9 @@ def resume(
     from simulator.sessions.session import Session
 
     options.load_plugins(plugin)
-    if rounds is not None:
-        extend(reader, rounds)
+    options.load_own(model, metric)
+    if rounds is not None or until is not None:
+        extend(reader, rounds, until)
     waiting = _waiting(reader)
     with Session.resume(
         folder,
@@ -80,18 +89,21 @@ def resume(
         for command in waiting:
             output.say(_prospect(reader, command, opened.finished))
         if opened.finished:
-            output.say(
-                f"{folder.name} is finished: round {opened.round} was its last. More rounds: --rounds N."
-            )
+            why, remedy = f"round {opened.round} was its last", "More rounds: --rounds N."
+            if opened.goal_reached:
+                why, remedy = opened.goal_reached, "More rounds: a higher --until, or --until 0 to run all."
+            output.say(f"{folder.name} is finished: {why}. {remedy}")
             return
-        running.carry_out(opened, running.mention(sessions_dir, plugin), progress, as_json)
+        running.carry_out(opened, running.mention(sessions_dir, plugin, model, metric), progress, as_json)
 
 
 def described(command: Command) -> str:
     """What a switch that waits asks for, as 'fedssa training.lr=0.01'."""
     match command.arguments:
         case {"method": str() | None as method, "set": list(assignments)}:
-            return " ".join([method or "", *map(str, assignments)]).strip()
+            at_round = mailbox.at_round(command)
+            when = "" if at_round is None else f"after round {at_round}"
+            return " ".join(filter(None, [method, *map(str, assignments), when]))
     return "nothing that can be read"
 
 
@@ -124,4 +136,6 @@ def _prospect(reader: checkpoints.SessionReader, command: Command, finished: boo
     if answer:
         return f"the switch to {described(command)} had taken hold before the session ended"
     when = "takes hold once there are more rounds" if finished else "takes hold now"
+    if mailbox.at_round(command) is not None and not finished:
+        when = "waits for its round"
     return f"{when}: {described(command)}, asked for by {command.by}"

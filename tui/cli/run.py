@@ -13,8 +13,10 @@ def run(
     profile: options.Profile = None,
     config: options.ConfigFile = None,
     dataset: options.Dataset = None,
+    partition: options.Partition = None,
     method: options.Method = None,
     rounds: options.Rounds = None,
+    until: options.Until = None,
     clients: options.Clients = None,
     seed: options.Seed = None,
     assignments: options.Settings = None,
@@ -22,6 +24,8 @@ def run(
         str | None,
         options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
     ] = None,
+    model: options.Models = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -42,9 +46,11 @@ def run(
       htfl-sim run --preset fedgh_htm5 --dataset fashion_mnist --rounds 10
       htfl-sim run --method fedavg --clients 20 --set training.epochs=2
       htfl-sim run --set method.mu=0.7 --session mu07
+      htfl-sim run --rounds 500 --until 0.9     at most 500, to 90 % accuracy
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
       htfl-sim run --plugin my_method.py --method median_head
+      htfl-sim run --model cnn1 --model mynets.py:MyNet --metric f1.py
     """
     name = folders.checked_name(session) if session is not None else None
 
@@ -55,11 +61,30 @@ def run(
 
     options.load_plugins(plugin)
     settings = Choices(
-        preset, profile, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+        preset,
+        profile,
+        config,
+        dataset,
+        method,
+        rounds,
+        clients,
+        seed,
+        device,
+        workers,
+        assignments or (),
+        until=until,
+        partition=partition,
+        models=model or (),
+        metrics=metric or (),
     ).read()
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     data = data_folder(data_dir)
     fetch_missing(settings.data.dataset, data)
     with Session.create(settings, folder, data) as opened:
-        running.carry_out(opened, running.mention(sessions_dir, plugin), progress, as_json)
+        running.carry_out(
+            opened,
+            running.mention(sessions_dir, plugin, running.model_files(model), metric),
+            progress,
+            as_json,
+        )

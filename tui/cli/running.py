@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from checkpoints import SessionReader as Reader
 from checkpoints import UnfinishedRound
+from simulator.sessions.reader import SessionReader
 from tui.cli import output
 from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
@@ -52,11 +52,23 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
         raise typer.Exit(signals.exit_code or DIVERGED)
 
 
-def mention(sessions_dir: Path | None, plugins: Sequence[Path] | None) -> Mention:
-    """Says a command to type next, with the sessions folder where it was given by option, and a resume's plugins."""
+def mention(
+    sessions_dir: Path | None,
+    plugins: Sequence[Path] | None,
+    models: Sequence[Path] | None = None,
+    metrics: Sequence[Path] | None = None,
+) -> Mention:
+    """Says a command to type next, with the sessions folder where it was given by option, and files for a resume."""
     where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
-    given = "".join(f" --plugin {file}" for file in plugins or ())
+    files = {"plugin": plugins, "model": models, "metric": metrics}
+    given = "".join(f" --{option} {file}" for option, named in files.items() for file in named or ())
     return lambda command: f"htfl-sim {command}{given if command.startswith('resume ') else ''}{where}"
+
+
+def model_files(models: Sequence[str] | None) -> list[Path]:
+    """The files among models as `run` takes them: of mynets.py:MyNet, mynets.py."""
+    files = [name.rpartition(".py:")[0] for name in models or ()]
+    return [Path(f"{file}.py") for file in dict.fromkeys(files) if file]
 
 
 def _opening(session: "Session") -> Any:
@@ -78,7 +90,7 @@ def _opening(session: "Session") -> Any:
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
-    reader = Reader(session.folder)
+    reader = SessionReader(session.folder)
     records = reader.records()
     name = session.folder.name
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
@@ -101,7 +113,7 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
 
 def _why(outcome: "RunOutcome") -> str:
     if outcome.state == "finished":
-        return ""
+        return f": {outcome.reason}" if outcome.reason else ""
     by = "the command stop" if outcome.reason == "stop" else outcome.reason
     return f", by {by}; its checkpoint is written"
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import checkpoints
 from checkpoints import Answer, Command, Damaged
 from simulator.errors import ConfigError
+from simulator.sessions.reader import SessionReader
 from tui.cli import completion, mailbox, options, output, similarity
 from tui.common import folders
 
@@ -82,6 +83,7 @@ def checkpoint(
     ] = None,
     wait: Wait = True,
     timeout: Timeout = None,
+    model: options.ModelFiles = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
@@ -98,10 +100,11 @@ def checkpoint(
       htfl-sim checkpoint mu07 --cka
       htfl-sim checkpoint mu07 --cka --round 40 --json > similarity.json
     """
-    reader = checkpoints.SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
+    reader = SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
     if round is not None and not cka:
         raise ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
     if cka and (round is not None or not reader.alive()):
+        options.load_own(model, None)
         similarity.show(reader.folder, similarity.of_checkpoint(reader, data_dir, round), as_json)
         return
     if not reader.alive():
@@ -125,8 +128,19 @@ def switch(
         ),
     ],
     assignments: options.Assignments = None,
+    at_round: Annotated[
+        int | None,
+        options.option(
+            "Not after the present round but after this one, as `fork` counts.",
+            "--at-round",
+            least=0,
+            metavar="R",
+        ),
+    ] = None,
     wait: Wait = True,
     timeout: Timeout = None,
+    model: options.ModelFiles = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -136,18 +150,23 @@ def switch(
 
     Client models stay. A live session takes it up at the end of its round;
     of a stopped one it is checked here and takes hold at the next resume.
-    What the models cannot run is refused and changes nothing.
+    What the models cannot run is refused and changes nothing. With
+    --at-round it waits in the mailbox, and round R + 1 is the first under it.
 
     \b
     Examples
       htfl-sim switch mu07 fedssa
       htfl-sim switch mu07 fedlora --set method.mu=0.5 --set training.lr=0.005
       htfl-sim switch mu07 fedlora --set rounds=200
+      htfl-sim switch mu07 fedssa --at-round 50
     """
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
     options.load_plugins(plugin)
-    reader = checkpoints.SessionReader(folder)
-    arguments = {"method": method, "set": list(assignments or ())}
+    options.load_own(model, metric)
+    reader = SessionReader(folder)
+    arguments: dict[str, Any] = {"method": method, "set": list(assignments or ())}
+    if at_round is not None:
+        arguments["at_round"] = at_round
     if reader.alive():
         _report(reader, *_ask_switch(reader, arguments, wait, timeout), as_json)
         return
@@ -168,7 +187,7 @@ def ask_to_go_on(reader: checkpoints.SessionReader, timeout: float | None = None
 
 def _live(name: str, folder: Any, what: str) -> checkpoints.SessionReader:
     """The session to steer; raises SessionError when nobody runs it."""
-    reader = checkpoints.SessionReader(folders.session_folder(name, folder))
+    reader = SessionReader(folders.session_folder(name, folder))
     if not reader.alive():
         mailbox.refuse_idle(reader, what)
     return reader
@@ -202,7 +221,10 @@ def _ask(
 def _ask_switch(
     reader: checkpoints.SessionReader, arguments: dict[str, Any], wait: bool, timeout: float | None
 ) -> tuple[Command, Answer | None]:
-    """Post a switch and wait for the checkpoint of its first round, unless the session is paused, or ends before."""
+    """Post a switch and wait for the checkpoint of its first round, unless the session is paused, or ends before.
+
+    One that is for a later round is waited for until the owner has accepted it.
+    """
     command = checkpoints.post(reader.folder, "switch", arguments)
     if not wait:
         return command, None
@@ -211,13 +233,15 @@ def _ask_switch(
 
         def tell() -> None:
             nonlocal switched
-            if not switched and (event := _switched(reader, command)):
+            if not switched and (event := _event(reader, "switched", command)):
                 switched = True
                 changes = "; ".join([*event["changes"], event["adopted"]])
                 ticker.say(f"switched after round {event['round']}: {changes}")
 
         def look(note: mailbox.Note) -> bool:
             tell()
+            if "at_round" in arguments and _event(reader, "scheduled", command):
+                return True
             waits_for = "the checkpoint of its first round" if switched else "the end of the round"
             ticker.show(f"switching: waits for {waits_for} ({mailbox.progress(note)})")
             return note.get("state") == "paused" and time.monotonic() - posted > UNREFUSED_SECONDS
@@ -228,11 +252,11 @@ def _ask_switch(
     return command, answer
 
 
-def _switched(reader: checkpoints.SessionReader, command: Command) -> dict[str, Any] | None:
-    """The event of this very switch, once it has happened."""
+def _event(reader: checkpoints.SessionReader, kind: str, command: Command) -> dict[str, Any] | None:
+    """The event of this kind of this very switch, once it has happened."""
     with suppress(Damaged):
         for event in reversed(reader.events()):
-            if event["event"] == "switched" and event.get("command") == command.id:
+            if event["event"] == kind and event.get("command") == command.id:
                 return event
     return None
 
@@ -275,10 +299,14 @@ def _report(
 
 def _outlook(reader: checkpoints.SessionReader, command: Command) -> str:
     """When a command without an answer takes hold."""
+    at_round = mailbox.at_round(command)
     if not reader.alive():
-        return f"takes hold at the next `htfl-sim resume {reader.folder.name}`"
+        later = "" if at_round is None else f", after round {at_round}"
+        return f"takes hold at the next `htfl-sim resume {reader.folder.name}`{later}"
     if command.kind != "switch":
         return "takes hold between two clients"
+    if at_round is not None:
+        return f"takes hold after round {at_round}"
     if mailbox.owner(reader).get("state") == "paused":
         return "takes hold at the end of the round, once the session is resumed"
     return "takes hold at the end of the round"

@@ -45,6 +45,10 @@ def tui(
             panel=WHERE,
         ),
     ] = None,
+    until: options.Until = None,
+    partition: options.Partition = None,
+    model: options.Models = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -80,7 +84,21 @@ def tui(
         raise ConfigError("The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`.")
     options.load_plugins(plugin)
     choices = Choices(
-        preset, profile, config, dataset, method, rounds, clients, seed, device, workers, assignments or ()
+        preset,
+        profile,
+        config,
+        dataset,
+        method,
+        rounds,
+        clients,
+        seed,
+        device,
+        workers,
+        assignments or (),
+        until=until,
+        partition=partition,
+        models=model or (),
+        metrics=metric or (),
     )
     launch_options = LaunchOptions(
         folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session

@@ -7,6 +7,7 @@ import typer
 
 import checkpoints
 from simulator.analysis.well_formed import well_formed
+from simulator.sessions.reader import SessionReader
 from tui.cli import options, output
 from tui.common import folders
 from tui.common.formatting import size
@@ -67,7 +68,7 @@ def prune(
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
     folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
-    document = checkpoints.SessionReader(folder).document
+    document = SessionReader(folder).document
     with well_formed(folder):
         retention = _retention(document["config"]["checkpoint"], keep_last, keep_every, keep_best)
     pruned = checkpoints.prune(folder, retention, dry_run=dry_run, steal=steal)

@@ -10,6 +10,7 @@ import presets
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
+from simulator.own import loaded
 from tui.common.folders import free_name, plain_name
 
 QUICKSTART = "quickstart"
@@ -30,6 +31,10 @@ class Choices:
     device: str | None = None
     workers: int | None = None
     assignments: Sequence[str] = ()
+    until: float | None = None
+    partition: Path | None = None
+    models: Sequence[str] = ()
+    metrics: Sequence[Path] = ()
 
     def read(self) -> Config:
         """The configuration: preset or file, then the quick settings, then --set; the last word wins.
@@ -38,9 +43,12 @@ class Choices:
         """
         raw = merged(self._base(), self._quick())
         raw = with_overrides(raw, self.assignments)
-        if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get("dataset"), str):
-            data["dataset"] = _absolute(name)
-        return Config.read(raw)
+        if isinstance(data := raw.get("data"), dict):
+            if isinstance(name := data.get("dataset"), str):
+                data["dataset"] = _absolute(name)
+            if isinstance(file := data.get("indices"), str):
+                data["indices"] = str(Path(file).expanduser().absolute())
+        return Config.read(loaded(raw))
 
     def _base(self) -> Raw:
         if self.preset and self.file:
@@ -60,9 +68,11 @@ class Choices:
     def _quick(self) -> Raw:
         said: Raw = {
             "rounds": self.rounds,
+            "until": self.until,
             "seed": self.seed,
-            "data": {"dataset": self.dataset},
-            "federation": {"clients": self.clients},
+            "data": {"dataset": self.dataset, **_indices(self.partition)},
+            "federation": {"clients": self.clients, "group": list(self.models) or None},
+            "evaluation": {"metrics": [str(file) for file in self.metrics] or None},
             "runtime": {"device": self.device, "workers": self.workers},
         }
         return _said(said)
@@ -94,6 +104,11 @@ def _absolute(dataset: str) -> str:
 
     path = Path(dataset).expanduser()
     return str(path.absolute()) if dataset not in datasets.names() and path.exists() else dataset
+
+
+def _indices(file: Path | None) -> Raw:
+    """The partition that a file of indices is."""
+    return {} if file is None else {"partition": "indices", "indices": str(file)}
 
 
 def _said(raw: Raw) -> Raw:

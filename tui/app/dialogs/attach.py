@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import checkpoints
-from checkpoints import DiskError, SessionReader, SessionUnreadable
+from checkpoints import DiskError, SessionUnreadable
+from simulator.sessions.reader import SessionReader
 from tui.app.dialogs.form import Field, Form, Known
 from tui.common.folders import session_folder
 

@@ -1,0 +1,76 @@
+"""A partition that the user brings: for every client the indices of its train, eval and test images, in JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.data.images import Indices
+from simulator.errors import DataError
+
+PARTS = ("train", "eval", "test")
+
+
+def read(path: Path, clients: int, images: int) -> list[tuple[Indices, Indices, Indices]]:
+    """Train, eval and test indices of every client, from a list with an object for each: {"train": [...], ...}.
+
+    An index is an image's place in the data set, from 0, its own test images after those for training; eval may be
+    missing. Equal parts of two clients are one array; clients may have images in common. Raises DataError, naming the
+    client and the part, for a file that cannot be read, too few or too many clients, an index that is none of `images`
+    or stands twice, and an empty train or test part.
+    """
+    described = _parsed(path)
+    if len(described) != clients:
+        raise DataError(
+            f"{path} has the indices of {len(described)} clients, federation.clients is {clients}; "
+            f"use --clients {len(described)}, or complete the file."
+        )
+    known: dict[bytes, Indices] = {}
+    divisions = []
+    for client, parts in enumerate(described):
+        where = f"{path}, client {client}"
+        if not isinstance(parts, dict) or parts.keys() - set(PARTS) or not {"train", "test"} <= parts.keys():
+            raise DataError(
+                f'{where}: must be {{"train": [...], "eval": [...], "test": [...]}}, without or with eval.'
+            )
+        arrays = [_checked(parts.get(name, []), images, f"{where}, {name}") for name in PARTS]
+        for name, array in zip(PARTS, arrays, strict=True):
+            if not len(array) and name != "eval":
+                raise DataError(f"{where}: its {name} part is empty; give it images.")
+        _refuse_overlap(where, arrays)
+        train, evaluation, test = (known.setdefault(array.tobytes(), array) for array in arrays)
+        divisions.append((train, evaluation, test))
+    return divisions
+
+
+def _parsed(path: Path) -> list[Any]:
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as unreadable:
+        raise DataError(f"cannot read the partition {path}: {unreadable.strerror}.") from unreadable
+    except (ValueError, RecursionError) as invalid:
+        raise DataError(f"{path} is not JSON: {invalid}.") from invalid
+    if not isinstance(described, list):
+        raise DataError(f"{path} must be a list with an object of indices for each client.")
+    return described
+
+
+def _checked(given: Any, images: int, where: str) -> Indices:
+    if not isinstance(given, list) or not all(type(index) is int for index in given):
+        raise DataError(f"{where}: must be a list of whole numbers.")
+    if outside := [index for index in given if not 0 <= index < images]:
+        raise DataError(f"{where}: there is no image {outside[0]}; the data set has 0 to {images - 1}.")
+    array = np.array(given, dtype=np.int64)
+    values, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise DataError(f"{where}: image {values[counts > 1][0]} stands there twice.")
+    return array
+
+
+def _refuse_overlap(where: str, arrays: list[Indices]) -> None:
+    for one, other in ((0, 2), (0, 1), (1, 2)):
+        if len(common := np.intersect1d(arrays[one], arrays[other])):
+            raise DataError(
+                f"{where}: image {common[0]} is in both {PARTS[one]} and {PARTS[other]}; it can be in one of them."
+            )

@@ -1,0 +1,38 @@
+"""Opening images that anyone may have made: which formats, how many pixels, and whether there is memory for them."""
+
+import io
+import stat
+from pathlib import Path
+
+import psutil
+from PIL import Image
+
+from simulator.errors import DataError
+
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+"""What is decoded, whatever the file's name says: some of Pillow's other formats start programs."""
+PIXELS = 1 << 24
+"""A picture has 4096×4096 at most; a small file can ask for any number."""
+
+
+def opened(source: Path | io.BytesIO) -> Image.Image:
+    """An image, its pixels not decoded yet. Raises OSError for what is no such image, DataError for a large one."""
+    if isinstance(source, Path) and not stat.S_ISREG(source.stat().st_mode):
+        raise DataError(f"{source} is not a plain file; replace or remove it.")
+    image = Image.open(source, formats=FORMATS)
+    width, height = image.size
+    if width * height > PIXELS:
+        image.close()
+        where = f"{source} has" if isinstance(source, Path) else "an image has"
+        raise DataError(f"{where} {width}×{height} pixels; at most {PIXELS:,} are read. Make it smaller.")
+    return image
+
+
+def check_memory(path: Path, needed: int) -> None:
+    """Raise DataError unless so many bytes of images fit into the memory that is free now."""
+    free = psutil.virtual_memory().available
+    if needed > free:
+        raise DataError(
+            f"{path} asks for {needed / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are free; "
+            "use smaller or fewer images."
+        )

@@ -1,0 +1,112 @@
+"""The ledger's figures of the held-out parts of clients' data: accuracy, loss and macro-F1 of each.
+
+A record's `evaluation` has, for every part that is measured, accuracy, loss and macro-F1, each as mean, mean weighted
+by the part's samples, and per client. Models are selected on `eval`; `test` is for what is then reported.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simulator.data.federated import FederatedData
+from simulator.errors import ConfigError
+from simulator.runners.evaluation import Answers
+from simulator.sections import EvaluationConfig
+
+PARTS = ("test", "eval")
+
+
+def measured_parts(settings: EvaluationConfig, data: FederatedData) -> tuple[str, ...]:
+    """The parts whose figures are recorded: the configured ones, by default all that the split has.
+
+    Raises ConfigError for one that it lacks.
+    """
+    there = tuple(name for name in PARTS if any(len(client.part(name)) for client in data.clients))
+    if settings.parts is None:
+        return there
+    if missing := [name for name in settings.parts if name not in there]:
+        raise ConfigError(
+            f"evaluation.parts names '{missing[0]}', a part that no client has here; "
+            "leave it out, or use a data.split of three parts, as 8:1:1."
+        )
+    return tuple(name for name in PARTS if name in settings.parts)
+
+
+def figures(
+    answers: Mapping[int, Mapping[str, Answers]],
+    sizes: Mapping[str, Sequence[int]],
+    before: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """Of every part in `sizes` (samples by client), what was answered now; other clients stay as they were `before`.
+
+    Null stands for a client that was never evaluated on the part, and for a loss that is not finite.
+    """
+    return {
+        name: _part(
+            {client: parts[name] for client, parts in answers.items() if parts[name].samples},
+            samples,
+            (before or {}).get(name, {}),
+        )
+        for name, samples in sizes.items()
+    }
+
+
+def _part(
+    answers: Mapping[int, Answers], samples: Sequence[int], before: Mapping[str, Any]
+) -> dict[str, Any]:
+    known = {
+        figure: _summary({client: of(each) for client, each in answers.items()}, samples, before.get(figure))
+        for figure, of in _FIGURES.items()
+    }
+    own = before.get("metrics", {})
+    names = dict.fromkeys(name for each in answers.values() for name in each.measured)
+    metrics = {
+        name: _summary(
+            {client: each.measured[name] for client, each in answers.items()}, samples, own.get(name)
+        )
+        for name in names
+    }
+    return known | ({"metrics": metrics} if metrics else {})
+
+
+def accuracy_of(answers: Answers) -> float:
+    """Share of correct answers."""
+    return answers.correct / answers.samples
+
+
+def mean_loss(answers: Answers) -> float | None:
+    """Mean cross-entropy of the scores; None where it is not finite, as for a class that has no score."""
+    loss = answers.loss / answers.samples
+    return loss if math.isfinite(loss) else None
+
+
+def macro_f1(answers: Answers) -> float:
+    """Mean over the classes that the part has of F1 = 2·hits / (answered + support).
+
+    A class the client has no sample of has no recall and is left out, also where it was answered: that counts against
+    the classes that should have been.
+    """
+    scores = [
+        2 * hits / (answered + support)
+        for hits, answered, support in zip(answers.hits, answers.answered, answers.support, strict=True)
+        if support
+    ]
+    return statistics.fmean(scores)
+
+
+_FIGURES = {"accuracy": accuracy_of, "loss": mean_loss, "f1": macro_f1}
+
+
+def _summary(
+    values: Mapping[int, float | None], samples: Sequence[int], before: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    per_client: list[float | None] = list(before["per_client"]) if before else [None] * len(samples)
+    for client, value in values.items():
+        per_client[client] = value
+    known = [(value, samples[client]) for client, value in enumerate(per_client) if value is not None]
+    return {
+        "mean": statistics.fmean(value for value, _ in known) if known else None,
+        "weighted": statistics.fmean(*zip(*known, strict=True)) if known else None,
+        "per_client": per_client,
+    }

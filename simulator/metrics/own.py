@@ -1,0 +1,67 @@
+"""A user's own figure of how a client answers: a file with a function `metric(scores, labels)` → a number."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simulator import own_files
+from simulator.errors import ConfigError
+from simulator.own_files import OwnFile
+from simulator.rng import drawing_from, torch_stream
+from simulator.runners.evaluation import Measure
+
+_FUNCTIONS: dict[str, Any] = {}
+
+
+def load(path: Path) -> OwnFile:
+    """Let `evaluation.metrics` name the figure of a file by its stem. A second time does nothing.
+
+    Raises ConfigError for a file that cannot be read, fails, or has no function `metric`.
+    """
+    file, module = own_files.load("metric", path)
+    function = getattr(module, "metric", None)
+    if not callable(function):
+        raise ConfigError(f"the metric {path} has no function metric(scores, labels); add one.")
+    _FUNCTIONS[path.stem] = function
+    return file
+
+
+def measures(names: Sequence[str], num_classes: int) -> dict[str, Measure]:
+    """The functions of these names, each tried on answers that are all right.
+
+    Raises ConfigError for one whose file is not loaded, that fails, or that returns no number.
+    """
+    found = {}
+    for name in names:
+        if name not in _FUNCTIONS:
+            raise ConfigError(
+                f"evaluation.metrics names '{name}', whose file is not loaded; "
+                f"add --metric {name.removesuffix('.py')}.py."
+            )
+        found[name] = _guarded(name, _FUNCTIONS[name])
+        found[name](torch.eye(num_classes), torch.arange(num_classes))
+    return found
+
+
+def origins(names: Sequence[str]) -> list[OwnFile]:
+    """The files of these figures."""
+    return [file for name in names if (file := own_files.loaded("metric", f"{name}.py")) is not None]
+
+
+def _guarded(name: str, function: Any) -> Measure:
+    def measure(scores: Tensor, labels: Tensor) -> float | None:
+        with drawing_from(torch_stream(0, f"metric/{name}", device=scores.device)):
+            try:
+                value = float(function(scores, labels))
+            except Exception as error:
+                raise own_files.failed(
+                    f"the metric {name}.py, given scores {list(scores.shape)} and labels {list(labels.shape)},",
+                    error,
+                ) from error
+        return value if math.isfinite(value) else None
+
+    return measure

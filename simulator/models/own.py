@@ -1,0 +1,161 @@
+"""Models from a file that the user names: `mynets.py` gives `mynets:MyNet`, to be used like any other.
+
+MyNet is a class or a function that makes an `nn.Module` from those of in_channels, image_size and num_classes that it
+takes. Its head is the linear layer `head`, reading `features(x)`; or, of `mynets:MyNet@layer`, the layer of that name.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from simulator import own_files
+from simulator.errors import ConfigError, nearest
+from simulator.models.libraries import Published
+from simulator.models.network import Network
+from simulator.models.registry import ImageShape, RegisteredModel, libraries, register_library
+from simulator.own_files import OwnFile
+from simulator.rng import drawing_from, torch_stream
+
+_GIVEN = ("in_channels", "image_size", "num_classes")
+_FILES: dict[str, str] = {}
+"""The file behind each prefix."""
+
+
+class Own(Published):
+    """A user's model that says what its features are: `body.features(x)`, flattened, [B, K] → head C."""
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        return {"features": self.body.features(x).flatten(1)}  # type: ignore[operator]
+
+
+def load(path: Path) -> OwnFile:
+    """Let the models of a file be called `stem:Name`. A second time does nothing.
+
+    Raises ConfigError for a file that cannot be read or fails, or whose name is a library's.
+    """
+    prefix = path.stem
+    if not re.fullmatch(r"\w+", prefix) or (prefix in libraries() and prefix not in _FILES):
+        raise ConfigError(
+            f"a model file is called after its name, and '{prefix}:…' cannot be used for {path}; rename it."
+        )
+    file, module = own_files.load("model", path)
+    _FILES[prefix] = file.name
+    register_library(prefix, lambda name: _model(prefix, file.name, module, name))
+    return file
+
+
+def origins(group: tuple[str, ...]) -> list[OwnFile]:
+    """The users' files that these models come from, each once, in order of first use."""
+    names = dict.fromkeys(
+        _FILES[prefix] for prefix in (name.partition(":")[0] for name in group) if prefix in _FILES
+    )
+    return [file for name in names if (file := own_files.loaded("model", name)) is not None]
+
+
+def _model(prefix: str, file: str, module: ModuleType, name: str) -> RegisteredModel:
+    called, at, layer = name.partition("@")
+    maker = getattr(module, called, None)
+    known = [
+        key for key, each in vars(module).items() if inspect.isclass(each) and issubclass(each, nn.Module)
+    ]
+    if not callable(maker):
+        raise ConfigError(f"{file} has no model '{called}'.{nearest(called, known)}")
+    arguments = _wanted(maker, f"{called} in {file}")
+
+    def made(shape: ImageShape, num_classes: int) -> nn.Module:
+        given = dict(zip(_GIVEN, (shape.channels, (shape.height, shape.width), num_classes), strict=True))
+        network = maker(**{key: given[key] for key in arguments})
+        if not isinstance(network, nn.Module):
+            raise ConfigError(
+                f"{called} in {file} makes {type(network).__name__}, where an nn.Module belongs."
+            )
+        return network
+
+    def builder(shape: ImageShape, num_classes: int) -> Network:
+        what = f"{called} in {file}"
+        if torch.get_default_device().type == "meta":
+            _check(what, made, layer if at else None, shape, num_classes)
+        try:
+            return _split(made(shape, num_classes), layer if at else None, num_classes, what)
+        except ConfigError:
+            raise
+        except Exception as error:
+            if torch.get_default_device().type == "meta":  # it reads values: the registry builds it with some
+                raise NotImplementedError(str(error)) from error
+            raise own_files.failed(what, error) from error
+
+    return RegisteredModel(f"{prefix}:{name}", f"{called} of {file}", 1, builder, foreign=True)
+
+
+def _wanted(maker: Callable[..., Any], what: str) -> list[str]:
+    """Which of the arguments there are it takes. Raises ConfigError where it needs another."""
+    parameters = inspect.signature(maker).parameters.values()
+    for each in parameters:
+        needed = each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        if needed and (each.name not in _GIVEN or each.kind is each.POSITIONAL_ONLY):
+            raise ConfigError(
+                f"{what} wants '{each.name}'; it is given {', '.join(_GIVEN)}, by name and as far as it takes them. "
+                "Give the others a default."
+            )
+    return [each.name for each in parameters if each.name in _GIVEN]
+
+
+def _split(network: nn.Module, layer: str | None, num_classes: int, what: str) -> Network:
+    """The user's module as features and head. Raises ConfigError where it has none of the number of classes."""
+    if isinstance(network, Network) and layer is None:
+        return network
+    path = "head" if layer is None else layer
+    linear = [name for name, each in network.named_modules() if isinstance(each, nn.Linear)]
+    head = dict(network.named_modules()).get(path)
+    if not isinstance(head, nn.Linear) or (
+        layer is None and not callable(getattr(network, "features", None))
+    ):
+        wanted = (
+            f"no linear layer '{layer}'" if layer else "no 'features' with a linear layer 'head' after it"
+        )
+        ways = f", as @{linear[-1]}" if linear else ""
+        raise ConfigError(f"{what} has {wanted}; add them, or name the last linear layer after an @{ways}.")
+    if head.out_features != num_classes:
+        raise ConfigError(
+            f"{what}: its head '{path}' has {head.out_features} outputs for {num_classes} classes."
+        )
+    network.set_submodule(path, nn.Identity())
+    return Own(network, head, None) if layer is None else Published(network, head, None)
+
+
+@torch.no_grad()
+def _check(
+    what: str,
+    made: Callable[[ImageShape, int], nn.Module],
+    layer: str | None,
+    shape: ImageShape,
+    num_classes: int,
+) -> None:
+    """Ask the whole module and its two halves about the same images: the answers must be equal.
+
+    Raises ConfigError where they are not, as when something follows the head, and for what fails.
+    """
+    stream = torch_stream(0, "models/own")
+    with torch.device("cpu"), drawing_from(stream):
+        x = torch.rand(2, shape.channels, shape.height, shape.width, generator=stream)
+        try:
+            whole = made(shape, num_classes).eval()
+            answers = whole(x) if type(whole).forward is not nn.Module.forward else None
+            network = _split(whole, layer, num_classes, what).eval()
+            features = network.features(x)
+            said = network.head(features)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise own_files.failed(f"{what}, given images of {shape},", error) from error
+    if answers is not None and not (answers.shape == said.shape and torch.allclose(answers, said, atol=1e-5)):
+        raise ConfigError(
+            f"{what} answers otherwise than its head on its features: nothing may stand between them or come after. "
+            "Put it into features, or leave it out."
+        )

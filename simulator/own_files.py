@@ -1,0 +1,101 @@
+"""Python files that users bring: run by the very bytes that were hashed, once, and known by name and SHA-256.
+
+Only what a user names on the command line, in a configuration or from Python is run, never what a session's files name.
+"""
+
+import hashlib
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from simulator.errors import ConfigError
+
+Kind = Literal["plugin", "model", "metric"]
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A file that was run: what it was given as, its name without a folder, and the SHA-256 (hex) of its bytes."""
+
+    kind: Kind
+    name: str
+    sha256: str
+
+
+_LOADED: dict[tuple[Kind, str], tuple[OwnFile, ModuleType]] = {}
+_PATHS: set[str] = set()
+"""The files that were run, as tracebacks name them."""
+
+
+def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
+    """A user's file and its bytes. Raises ConfigError for one that cannot be read."""
+    try:
+        source = path.read_bytes()
+    except OSError as unreadable:
+        raise ConfigError(f"cannot read the {kind} {path}: {unreadable.strerror}.") from unreadable
+    return OwnFile(kind, path.name, hashlib.sha256(source).hexdigest()), source
+
+
+def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
+    """Run a file; the same bytes a second time do nothing.
+
+    Raises ConfigError for one that cannot be read or fails (with the line), and for another of the same name.
+    """
+    path = path.expanduser()
+    file, source = read(kind, path)
+    known = _LOADED.get((kind, file.name))
+    if known is not None and known[0] != file:
+        raise ConfigError(
+            f"another {kind} {file.name} has been loaded in this process than {path}; rename it, or start afresh."
+        )
+    if known is None:
+        try:
+            known = file, run(file, source, path)
+        except Exception as error:
+            raise failed(f"the {kind} {path}", error) from error
+        _LOADED[kind, file.name] = known
+    return known
+
+
+def loaded(kind: Kind, name: str) -> OwnFile | None:
+    """The file of that name, if it has been loaded."""
+    found = _LOADED.get((kind, name))
+    return found[0] if found else None
+
+
+def run(file: OwnFile, source: bytes, path: Path) -> ModuleType:
+    """Run the bytes as a module of its own, under a name no other module has."""
+    _PATHS.add(str(path))
+    module = ModuleType(f"htfl_sim_{file.kind}_{file.sha256[:12]}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # where pydantic looks up a configuration's annotations
+    exec(compile(source, str(path), "exec"), module.__dict__)
+    return module
+
+
+def mark(path: Path) -> None:
+    """Call a file a user's that is imported in another way."""
+    _PATHS.add(str(path))
+
+
+def is_users(file: str) -> bool:
+    """Whether a file, as a traceback names it, is a user's and not htfl-sim's."""
+    return file in _PATHS
+
+
+def failed(what: str, error: Exception) -> ConfigError:
+    """The error for a user's code that raised one, with the innermost line of theirs that it came through."""
+    reason = str(error).rstrip(".").splitlines()
+    return ConfigError(
+        f"{what} failed{_where(error)}: {type(error).__name__}: {reason[0] if reason else 'no reason given'}."
+    )
+
+
+def _where(error: Exception) -> str:
+    if isinstance(error, SyntaxError) and error.filename is not None and is_users(error.filename):
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    return f", line {lines[-1]}" if lines else ""

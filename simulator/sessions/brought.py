@@ -1,0 +1,55 @@
+"""The files of a user's own that a session was made with: their names and SHA-256, held to when it goes on.
+
+Of model and metric files only the names are kept: whoever goes on names the files again, as with plugins. A partition
+is data, and its path is a setting like that of a data set.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from simulator import own_files
+from simulator.config import Config
+from simulator.errors import SessionError
+from simulator.metrics import own as metrics
+from simulator.models import members
+from simulator.models import own as models
+from simulator.nested import Raw
+
+
+def recorded(config: Config) -> list[Raw]:
+    """What a session keeps about the files that its configuration needs, as plain JSON values."""
+    files = [*models.origins(members(config.federation.group)), *metrics.origins(config.evaluation.metrics)]
+    return [*map(asdict, files), *_partition(config.data.indices)]
+
+
+def check(folder: Path, indices: str | None, made_with: Sequence[Raw]) -> None:
+    """Raise SessionError unless every file a session was made with is there, or loaded, and the same bytes."""
+    for file in made_with:
+        kind, name, sha256 = (str(file[key]) for key in ("kind", "name", "sha256"))
+        if kind == "partition":
+            present = next(iter(_partition(indices)), None)
+            remedy = f"put it back to {indices}"
+        else:
+            loaded = own_files.loaded("model" if kind == "model" else "metric", name)
+            present = asdict(loaded) if loaded else None
+            remedy = f"add --{kind} {name}"
+        if present is None:
+            raise SessionError(f"{folder} was made with the {kind} file {name}, which is not here; {remedy}.")
+        if present["sha256"] != sha256:
+            raise SessionError(
+                f"{folder}: the {kind} file {name} is not the one this session was made with (sha256 "
+                f"{sha256[:12]}…, not {present['sha256'][:12]}…); give the original, or start a new session."
+            )
+
+
+def _partition(indices: str | None) -> list[Raw]:
+    if indices is None:
+        return []
+    path = Path(indices)
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return []
+    return [{"kind": "partition", "name": path.name, "sha256": hashlib.sha256(content).hexdigest()}]

@@ -1,0 +1,173 @@
+"""--partition, --model and --metric on the command line: recorded with their bytes, and held to on a resume."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import SessionReader
+from simulator import own_files
+from simulator.metrics import own as metrics
+from simulator.models import own as models
+from simulator.models import registry
+from tests.cli.conftest import TINY, Cli
+
+MODEL = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.fc = nn.Linear(32 * 32, 5)
+        self.last = nn.Linear(5, num_classes)
+
+    def forward(self, x):
+        return self.last(self.fc(x.flatten(1)))
+"""
+METRIC = "def metric(scores, labels):\n    return (scores.argmax(1) == labels).double().mean()\n"
+RUN = ("run", *TINY, "--rounds=2", "--method=standalone", "--session=mine")
+
+
+@pytest.fixture(autouse=True)
+def another_process(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Each test begins, and leaves, as a process that has loaded no file; called, it makes another one."""
+
+    def forget() -> None:
+        monkeypatch.setattr(own_files, "_LOADED", {})
+        monkeypatch.setattr(models, "_FILES", {})
+        monkeypatch.setattr(metrics, "_FUNCTIONS", {})
+        kept = {prefix: each for prefix, each in registry._LIBRARIES.items() if prefix != "mynets"}
+        monkeypatch.setattr(registry, "_LIBRARIES", kept)
+
+    forget()
+    return forget
+
+
+def written(folder: Path, name: str, content: str) -> Path:
+    path = folder / name
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def recorded(sessions: Path) -> list[tuple[str, str]]:
+    return [(file["kind"], file["name"]) for file in SessionReader(sessions / "mine").document["files"]]
+
+
+def last(sessions: Path) -> dict[str, Any]:
+    return SessionReader(sessions / "mine").records()[-1]
+
+
+def test_a_model_and_a_metric_run_are_recorded_and_go_on_when_they_are_given_again(
+    cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
+) -> None:
+    model, metric = written(tmp_path, "mynets.py", MODEL), written(tmp_path, "right.py", METRIC)
+    run = [each for each in RUN if "group" not in each]
+    result = cli(*run, "--model=tiny_mlp", f"--model={model}:Net@last", f"--metric={metric}")
+    assert result.code == 0, result.err
+    config = SessionReader(sessions / "mine").document["config"]
+    assert config["federation"]["group"] == ["tiny_mlp", "mynets:Net@last"]
+    assert config["evaluation"]["metrics"] == ["right"]
+    assert recorded(sessions) == [("model", "mynets.py"), ("metric", "right.py")]
+    tested = last(sessions)["evaluation"]["test"]
+    assert tested["metrics"]["right"]["per_client"] == pytest.approx(tested["accuracy"]["per_client"])
+    shown = cli("show", "mine").out
+    assert "mynets:Net@last" in shown
+    held_out = shown[shown.index("Held-out parts after round 2") :].splitlines()
+    assert held_out[1].split() == ["part", "accuracy", "loss", "f1", "right"]
+    assert [line.split()[0] for line in held_out[2:4]] == ["test", "eval"]
+
+    another_process()
+    refused = cli("resume", "mine", "--rounds=3")
+    assert refused.code == 4 and "made with the model file mynets.py" in refused.err
+    assert "add --model mynets.py" in refused.err
+    measured = cli("checkpoint", "mine", "--cka", f"--model={model}", "--json")
+    assert measured.code == 0 and measured.json()["order"][-1] == "features", measured.err
+    resumed = cli("resume", "mine", "--rounds=3", f"--model={model}", f"--metric={metric}")
+    assert resumed.code == 0, resumed.err
+    assert last(sessions)["round"] == 3
+
+    another_process()
+    written(tmp_path, "right.py", METRIC + "\n")
+    changed = cli("resume", "mine", "--rounds=4", f"--model={model}", f"--metric={metric}")
+    assert (
+        changed.code == 4 and "metric file right.py is not the one this session was made with" in changed.err
+    )
+
+
+def test_the_same_in_toml(cli: Cli, sessions: Path, tmp_path: Path) -> None:
+    written(tmp_path, "mynets.py", MODEL)
+    written(tmp_path, "right.py", METRIC)
+    lines = [
+        "rounds = 1",
+        'method.name = "standalone"',
+        "data = { limit = 200, partition = 'iid' }",
+        f'federation = {{ clients = 4, group = ["tiny_mlp", "{tmp_path}/mynets.py:Net@last"] }}',
+        f'evaluation.metrics = ["{tmp_path}/right.py"]',
+        "runtime = { workers = 1, device = 'cpu' }",
+    ]
+    file = written(tmp_path, "mine.toml", "\n".join(lines))
+    assert cli("run", "--config", file, "--session=mine").code == 0
+    assert recorded(sessions) == [("model", "mynets.py"), ("metric", "right.py")]
+
+
+def test_a_partition_of_ones_own_is_run_and_held_to(cli: Cli, sessions: Path, tmp_path: Path) -> None:
+    parts = [{"train": [*range(k, 80, 4)], "test": [*range(100 + k, 140, 4)]} for k in range(4)]
+    file = written(tmp_path, "indices.json", json.dumps(parts))
+    run = [each for each in RUN if "limit" not in each and "partition" not in each]
+    result = cli(*run, "--partition", file)
+    assert result.code == 0, result.err
+    data = SessionReader(sessions / "mine").document["config"]["data"]
+    assert (data["partition"], data["indices"]) == ("indices", str(file))
+    assert recorded(sessions) == [("partition", "indices.json")]
+    assert last(sessions)["evaluation"].keys() == {"test"}
+
+    parts[0]["train"].append(99)
+    written(tmp_path, "indices.json", json.dumps(parts))
+    changed = cli("resume", "mine", "--rounds=3")
+    assert changed.code == 4 and "partition file indices.json is not the one" in changed.err
+    file.unlink()
+    gone = cli("resume", "mine", "--rounds=3")
+    assert gone.code == 4 and f"put it back to {file}" in gone.err
+
+
+def test_a_metric_may_be_switched_on(cli: Cli, sessions: Path, tmp_path: Path, another_process: Any) -> None:
+    metric = written(tmp_path, "right.py", METRIC)
+    assert cli(*RUN).code == 0
+    said = cli(
+        "switch",
+        "mine",
+        "standalone",
+        "--set=rounds=3",
+        '--set=evaluation.metrics=["right"]',
+        "--metric",
+        metric,
+    )
+    assert said.code == 0, said.err
+    assert cli("resume", "mine", "--metric", metric).code == 0
+    assert "right" in last(sessions)["evaluation"]["test"]["metrics"]
+    another_process()
+    assert "add --metric right.py" in cli("resume", "mine", "--rounds=4").err
+    further = ("--at-round=2", "--rounds=3", "--session=other", "--run")
+    forked = cli("fork", "mine", *further, "--metric", metric)
+    assert forked.code == 0, forked.err
+
+    off = ("--set=rounds=4", "--set=evaluation.metrics=[]", "--metric", metric)
+    assert cli("switch", "mine", "standalone", *off).code == 0
+    assert cli("resume", "mine", "--metric", metric).code == 0
+    another_process()
+    without = cli("resume", "mine", "--rounds=5")
+    assert without.code == 0, without.err
+
+
+def test_a_bad_file_is_refused_before_anything_is_written(cli: Cli, sessions: Path, tmp_path: Path) -> None:
+    file = written(tmp_path, "indices.json", json.dumps([{"train": [1], "test": [1]}] * 4))
+    run = [each for each in RUN if "limit" not in each and "partition" not in each]
+    result = cli(*run, "--partition", file)
+    assert result.code == 3 and "image 1 is in both train and test" in result.err
+    group = [each for each in RUN if "group" not in each]
+    assert "cannot read the model" in cli(*group, "--model", f"{tmp_path}/gone.py:Net").err
+    model = written(tmp_path, "mynets.py", MODEL.replace("32 * 32", "64"))
+    wrong = cli(*group, "--model", f"{model}:Net@last")
+    assert wrong.code == 2 and "given images of 1×32×32, failed, line 11" in wrong.err
+    assert not (sessions / "mine").exists()

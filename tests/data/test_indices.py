@@ -1,0 +1,114 @@
+"""A partition by explicit indices: what a client holds is what the file says, and a bad file is refused by name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from simulator.data.federated import FederatedData
+from simulator.data.images import joined
+from simulator.errors import ConfigError, DataError
+from simulator.sections import DataConfig
+from tests import federations
+
+CPU = torch.device("cpu")
+
+
+def images() -> Any:
+    """Ten images of labels 0, 1, 0, 1, …, the last two the data set's own test images."""
+    pixels = np.arange(10, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 1), dtype=np.uint8)
+    labels = np.arange(10) % 2
+    return joined((pixels[:8], labels[:8]), (pixels[8:], labels[8:]), ("even", "odd"))
+
+
+GOOD = [
+    {"train": [4, 0, 1], "eval": [2], "test": [8, 9]},
+    {"train": [3, 5], "test": [8, 9]},
+]
+
+
+def written(folder: Path, content: object) -> Path:
+    path = folder / "mine.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def build(folder: Path, content: object, clients: int = 2) -> FederatedData:
+    config = DataConfig(partition="indices", indices=str(written(folder, content)))
+    return FederatedData.build(config, clients, 0, images(), CPU)
+
+
+def test_every_client_holds_what_the_file_says(tmp_path: Path) -> None:
+    first, second = build(tmp_path, GOOD).clients
+    assert [part.tolist() for part in (first.train, first.eval, first.test)] == [[4, 0, 1], [2], [8, 9]]
+    assert [part.tolist() for part in (second.train, second.eval, second.test)] == [[3, 5], [], [8, 9]]
+    assert (first.classes, first.class_counts) == ((0, 1), (2, 1))
+    assert (second.classes, second.class_counts) == ((1,), (2,))
+
+
+def test_a_test_part_that_clients_share_is_one_tensor(tmp_path: Path) -> None:
+    first, second = build(tmp_path, GOOD).clients
+    assert first.test is second.test
+
+
+def test_other_indices_are_other_data(tmp_path: Path) -> None:
+    other = [GOOD[0] | {"train": [0, 4, 1]}, GOOD[1]]
+    assert build(tmp_path, GOOD).fingerprint == build(tmp_path, GOOD).fingerprint
+    assert build(tmp_path, GOOD).fingerprint != build(tmp_path, other).fingerprint
+
+
+def changed(**parts: Any) -> list[dict[str, Any]]:
+    return [GOOD[0], GOOD[1] | parts]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (changed(test=[3, 9]), "client 1: image 3 is in both train and test"),
+        (changed(eval=[5]), "client 1: image 5 is in both train and eval"),
+        (changed(eval=[8]), "client 1: image 8 is in both eval and test"),
+        (changed(train=[10]), "client 1, train: there is no image 10; the data set has 0 to 9"),
+        (changed(train=[-1]), "client 1, train: there is no image -1"),
+        (changed(train=[3, 3]), "client 1, train: image 3 stands there twice"),
+        (changed(train=[]), "client 1: its train part is empty"),
+        (changed(test=[]), "client 1: its test part is empty"),
+        (changed(train=[True]), "client 1, train: must be a list of whole numbers"),
+        (changed(train="all"), "client 1, train: must be a list of whole numbers"),
+        (changed(tests=[1]), "client 1: must be"),
+        ([GOOD[0], {"train": [1]}], "client 1: must be"),
+        ([GOOD[0], [1, 2]], "client 1: must be"),
+        (GOOD[:1], "has the indices of 1 clients, federation.clients is 2; use --clients 1"),
+        ({"0": GOOD[0]}, "must be a list"),
+        ("[{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, content: object, why: str) -> None:
+    with pytest.raises(DataError, match=why.replace("(", r"\(")):
+        build(tmp_path, content)
+
+
+def test_a_missing_file_is_refused() -> None:
+    config = DataConfig(partition="indices", indices="/nowhere/mine.json")
+    with pytest.raises(DataError, match=r"cannot read the partition /nowhere/mine\.json"):
+        FederatedData.build(config, 2, 0, images(), CPU)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ({"partition": "indices"}, "belong together"),
+        ({"indices": "mine.json"}, "belong together"),
+        ({"partition": "indices", "indices": "mine.json", "limit": 5}, "limit would give other images"),
+        (
+            {"partition": "indices", "indices": "mine.json", "domains_per_client": 1},
+            "says nothing beside indices",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(data: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        federations.config(data=data)

@@ -1,0 +1,183 @@
+"""The ledger's figures of the test and eval parts, by hand, and as a run records them."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from simulator.errors import ConfigError
+from simulator.methods import Method
+from simulator.metrics.evaluation import figures, macro_f1, mean_loss
+from simulator.runners.evaluation import Answers
+from simulator.sessions import legacy
+from simulator.tensors import part
+from tests import federations
+
+
+def test_macro_f1_is_the_mean_over_the_classes() -> None:
+    """Class 0: 3 of 4 found, 5 answered: 6/9. Class 1: 4 of 6 found, 5 answered: 8/11."""
+    assert macro_f1(Answers((3, 4), (5, 5), (4, 6), 0.0)) == pytest.approx((6 / 9 + 8 / 11) / 2)
+
+
+def test_a_class_the_client_has_no_sample_of_is_left_out_of_its_f1() -> None:
+    """Two of ten answers name class 2, which it lacks: classes 0 and 1 lose hits, class 2 has no term of its own."""
+    f1 = macro_f1(Answers((5, 3, 0), (5, 3, 2), (5, 5, 0), 0.0))
+    assert f1 == pytest.approx((2 * 5 / 10 + 2 * 3 / 8) / 2)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5))
+def test_f1_is_one_for_who_answers_all_rightly_and_zero_for_all_wrong(support: list[int]) -> None:
+    assert macro_f1(Answers(tuple(support), tuple(support), tuple(support), 0.0)) == 1.0
+    assert macro_f1(Answers((0,) * len(support), (0,) * len(support), tuple(support), 0.0)) == 0.0
+
+
+def test_a_loss_is_the_mean_over_samples_and_null_where_it_is_not_finite() -> None:
+    assert mean_loss(Answers((1, 1), (1, 3), (2, 2), 6.0)) == 1.5
+    assert mean_loss(Answers((1, 1), (1, 3), (2, 2), math.inf)) is None
+
+
+RIGHT = Answers((2, 2), (2, 2), (2, 2), 4.0)
+HALF = Answers((6, 0), (12, 0), (6, 6), 24.0)
+"""Of twelve samples every one is answered with class 0: F1 (12/18 + 0)/2 = 1/3."""
+
+
+def test_means_weigh_clients_alike_and_weighted_ones_by_samples() -> None:
+    """Accuracies 1 (of 4) and 0.5 (of 12): mean 0.75, weighted 10/16. Losses 1 and 2: 1.5, 28/16. F1: 2/3, 1/2."""
+    result = figures({0: {"test": RIGHT}, 1: {"test": HALF}}, {"test": [4, 12]}, None)
+    assert result == {
+        "test": {
+            "accuracy": {"mean": 0.75, "weighted": 0.625, "per_client": [1.0, 0.5]},
+            "loss": {"mean": 1.5, "weighted": 1.75, "per_client": [1.0, 2.0]},
+            "f1": {
+                "mean": pytest.approx(2 / 3),
+                "weighted": pytest.approx((4 + 12 / 3) / 16),
+                "per_client": [1.0, pytest.approx(1 / 3)],
+            },
+        }
+    }
+
+
+def test_who_is_not_evaluated_now_stays_as_before_and_who_never_was_is_null() -> None:
+    sizes = {"eval": [4, 12, 4]}
+    first = figures({0: {"eval": RIGHT}}, sizes, None)
+    assert first["eval"]["accuracy"] == {"mean": 1.0, "weighted": 1.0, "per_client": [1.0, None, None]}
+    second = figures({1: {"eval": HALF}}, sizes, first)
+    assert second["eval"]["accuracy"]["per_client"] == [1.0, 0.5, None]
+    assert second["eval"]["loss"]["mean"] == 1.5
+
+
+def test_a_client_without_samples_in_a_part_has_no_figures_there() -> None:
+    empty = Answers((0, 0), (0, 0), (0, 0), 0.0)
+    result = figures({0: {"eval": empty}, 1: {"eval": RIGHT}}, {"eval": [0, 4]}, None)
+    assert result["eval"]["f1"] == {"mean": 1.0, "weighted": 1.0, "per_client": [None, 1.0]}
+
+
+# In a run
+
+
+def run(name: str = "standalone", rounds: int = 2, **sections: Any) -> Any:
+    parts = federations.built(federations.config(name, **sections))
+    state = federations.run(parts.engine, rounds)
+    return SimpleNamespace(parts=parts, state=state, record=state.record)
+
+
+def scores(ran: Any, client: int, name: str) -> tuple[Tensor, Tensor]:
+    """What a client's model says of a part in one plain forward pass, and the labels."""
+    network = ran.parts.federation.build(ran.parts.federation.clients[client].architecture, torch.Generator())
+    network.load_state_dict(part(ran.state.clients[client], "model"))
+    x, y = ran.parts.data.batch(ran.parts.data.clients[client].part(name))
+    return network.eval()(x), y
+
+
+@pytest.mark.parametrize("name", ["test", "eval"])
+def test_a_run_records_what_one_forward_pass_over_the_part_says(name: str) -> None:
+    """Batches of three and one pass over all: the same counts, and the same loss to the last few digits."""
+    ran = run(evaluation={"batch_size": 3})
+    recorded = ran.record["evaluation"][name]
+    for client in range(4):
+        said, labels = scores(ran, client, name)
+        right = said.argmax(1) == labels
+        assert recorded["accuracy"]["per_client"][client] == int(right.sum()) / len(labels)
+        probabilities = said.softmax(1)[torch.arange(len(labels)), labels]
+        loss = -probabilities.log().mean().item()
+        assert recorded["loss"]["per_client"][client] == pytest.approx(loss, rel=1e-5)
+        f1 = [
+            2 * int((right & (labels == label)).sum())
+            / int((said.argmax(1) == label).sum() + (labels == label).sum())
+            for label in labels.unique()
+        ]  # fmt: skip
+        assert recorded["f1"]["per_client"][client] == pytest.approx(sum(f1) / len(f1))
+
+
+def test_the_accuracy_of_the_ledger_is_that_of_the_test_part() -> None:
+    record = run(federation={"participation": 0.5}, rounds=3).record
+    tested = record["evaluation"]["test"]["accuracy"]
+    assert tested == {key: record["accuracy"][key] for key in ("mean", "weighted", "per_client")}
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ({}, {"test", "eval"}),
+        ({"evaluation": {"parts": ["eval"]}}, {"eval"}),
+        ({"evaluation": {"parts": ["test"]}}, {"test"}),
+        ({"data": {"split": "75:25"}}, {"test"}),
+    ],
+)
+def test_the_parts_that_are_asked_for_are_recorded(sections: Any, expected: set[str]) -> None:
+    assert run(rounds=1, **sections).record["evaluation"].keys() == expected
+
+
+def test_what_is_recorded_of_parts_changes_nothing_else() -> None:
+    all_parts, none = (run("fedssa", evaluation={"parts": parts}) for parts in (["test", "eval"], []))
+    assert "evaluation" not in none.record
+    assert federations.state_bits(all_parts.state) == federations.state_bits(none.state)
+    rest = {key: value for key, value in all_parts.record.items() if key != "evaluation"}
+    assert federations.untimed(rest) == federations.untimed(none.record)
+
+
+def test_a_part_that_the_split_lacks_is_refused() -> None:
+    with pytest.raises(ConfigError, match="names 'eval', a part that no client has here"):
+        run(data={"split": "75:25"}, evaluation={"parts": ["test", "eval"]})
+
+
+def test_a_part_named_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="names a part twice"):
+        federations.config(evaluation={"parts": ["test", "test"]})
+
+
+def test_everybody_is_evaluated_in_the_first_round_that_measures_a_part() -> None:
+    """Switched on after round 1: in round 2 one of four takes part, and all have figures."""
+    parts = federations.built(
+        federations.config(evaluation={"parts": []}, federation={"participation": 0.25})
+    )
+    first = federations.run(parts.engine, 1)
+    later = federations.settings(parts, evaluation={"parts": ["eval"]})
+    second = later.engine.round(first, lambda _: None).record
+    assert second is not None
+    assert None not in second["evaluation"]["eval"]["accuracy"]["per_client"]
+
+
+def test_a_class_without_a_score_leaves_the_loss_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As FedProto's answers by distance do: −∞ for a class of which nobody has a prototype, here for class 0."""
+    inner = Method.predict
+
+    def without_class_0(self: Method, nets: Any, state: Any, x: Tensor) -> Tensor:
+        return inner(self, nets, state, x).index_fill(1, torch.tensor([0]), -torch.inf)
+
+    monkeypatch.setattr(Method, "predict", without_class_0)
+    ran = run(rounds=1)
+    losses = ran.record["evaluation"]["test"]["loss"]["per_client"]
+    holds = [0 in ran.parts.data.labels[client.test] for client in ran.parts.data.clients]
+    assert 0 < sum(holds) < 4
+    assert [loss is None for loss in losses] == holds
+
+
+def test_a_session_recorded_without_parts_measures_none() -> None:
+    before = legacy.completed({"method": {"name": "fedlora"}, "evaluation": {"clients": "all"}})
+    assert before["evaluation"] == {"parts": [], "clients": "all"}

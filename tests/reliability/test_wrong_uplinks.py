@@ -1,0 +1,115 @@
+"""An unfinished round whose files are sealed and in order, and whose uplinks are not this round's: computed again."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+import checkpoints
+from checkpoints.objects import ObjectWriter
+from checkpoints.seal import seal, unseal
+from simulator import methods
+from simulator.progress import ClientTrained, Event
+from simulator.sessions import states
+from simulator.sessions.session import Session
+from simulator.sessions.unfinished_round import uplink_specs
+from tests import federations
+
+CONFIG = federations.config("fedgh", rounds=2)
+PARTIAL = "partial/000002.json"
+Tensors = dict[str, Tensor]
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def stopped(folder: Path) -> Path:
+    """A session whose second round was left before its third client."""
+    trained: list[int] = []
+
+    def stop(event: Event) -> None:
+        if isinstance(event, ClientTrained) and event.round == 2:
+            trained.append(event.client)
+            checkpoints.post(folder / "s", "stop")
+
+    Session.create(CONFIG, folder / "s", folder).run(stop)
+    assert 1 <= len(trained) < 3
+    return folder / "s"
+
+
+def renamed(tensors: Tensors) -> Tensors:
+    return {f"other/{name}": tensor for name, tensor in tensors.items()}
+
+
+def reshaped(tensors: Tensors) -> Tensors:
+    return {name: torch.stack([tensor, tensor]) for name, tensor in tensors.items()}
+
+
+def of_other_numbers(tensors: Tensors) -> Tensors:
+    return {name: tensor.double() for name, tensor in tensors.items()}
+
+
+def one_too_many(tensors: Tensors) -> Tensors:
+    return tensors | {"more": torch.zeros(1)}
+
+
+def empty(tensors: Tensors) -> Tensors:
+    return {}
+
+
+def not_finite(tensors: Tensors) -> Tensors:
+    return {
+        name: torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        *[
+            ("uplink", change)
+            for change in (renamed, reshaped, of_other_numbers, one_too_many, empty, not_finite)
+        ],
+        *[("state", change) for change in (reshaped, not_finite)],
+    ],
+)
+def test_a_round_with_a_wrong_uplink_or_state_is_computed_again_with_the_same_bits(
+    tmp_path: Path, part: str, change: Callable[[Tensors], Tensors]
+) -> None:
+    session = stopped(tmp_path)
+    note = unseal((session / PARTIAL).read_bytes(), PARTIAL)
+    name = next(each for each in sorted(note["states"]) if each.endswith(part))
+    sha256 = note["states"][name]["sha256"]
+    kept = load((session / "objects" / sha256[:2] / f"{sha256}.safetensors").read_bytes())
+    note["states"][name] = ObjectWriter(session).put(change(kept)).to_json()
+    (session / PARTIAL).write_bytes(seal(note))
+    assert save(change(kept)) != save(kept)
+
+    again: list[Event] = []
+    Session.resume(session, tmp_path).run(again.append)
+    assert sum(isinstance(event, ClientTrained) for event in again) == 3, (
+        "all clients of the round, also those that were done"
+    )
+    said = [event["message"] for event in checkpoints.SessionReader(session).events() if "message" in event]
+    assert [message for message in said if "clients of round 2 are trained again" in message] == said[-1:]
+    Session.create(CONFIG, tmp_path / "alone", tmp_path).run()
+    assert federations.committed(session) == federations.committed(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_what_a_client_sends_is_known_before_it_has_trained(method: str) -> None:
+    """Of every method that is built in: else a stop would cost its finished clients."""
+    parts = federations.built(federations.config(method))
+    state = federations.run(parts.engine, 1)
+    for client in (0, 1):
+        info = parts.federation.clients[client]
+        payload = dict(parts.method.downlink(2, state.server, info))
+        sent = federations.updated(parts, client, state.clients[client], payload, round=2).uplink
+        assert uplink_specs(client, state, parts) == states.specs(sent)

@@ -1,0 +1,117 @@
+"""A run that ends when its clients are good enough: `until`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+import simulator
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.sessions import dry_run, goal
+from simulator.sessions.session import RunOutcome, Session
+from tests import federations
+
+ROUNDS = 12
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def config(**sections: Any) -> Config:
+    return federations.config(rounds=ROUNDS, **sections)
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The records of all rounds."""
+    folder = tmp_path_factory.mktemp("course")
+    with federations.on_images(federations.generated()):
+        Session.create(config(), folder / "s", folder).run()
+    return checkpoints.SessionReader(folder / "s").records()
+
+
+def means(course: list[dict[str, Any]]) -> list[float]:
+    return [record["accuracy"]["mean"] for record in course]
+
+
+def first_above(course: list[dict[str, Any]], accuracy: float) -> int:
+    return next(number for number, mean in enumerate(means(course), 1) if mean >= accuracy)
+
+
+def goal_between(course: list[dict[str, Any]]) -> float:
+    """An accuracy that is reached somewhere after the second round and before the last."""
+    wanted = [mean for mean in means(course)[2:-1] if mean > max(means(course)[:2])]
+    return wanted[0]
+
+
+@pytest.mark.parametrize(
+    ("until", "round", "mean", "finished"),
+    [
+        (0.0, 3, 1.0, False),
+        (0.9, 3, 0.9, True),
+        (0.9, 3, 0.8999, False),
+        (0.9, 12, 0.1, True),
+        (0.9, 3, None, False),
+    ],
+)
+def test_a_run_is_finished_at_its_goal_or_after_its_last_round(
+    until: float, round: int, mean: float | None, finished: bool
+) -> None:
+    assert goal.finished(config(until=until), round, {"accuracy": {"mean": mean}}) == finished
+
+
+def test_it_ends_after_the_first_round_that_reaches_the_goal(tmp_path: Path, course: Any) -> None:
+    until = goal_between(course)
+    last = first_above(course, until)
+    with Session.create(config(until=until), tmp_path / "s", tmp_path) as session:
+        outcome = session.run()
+        assert session.finished
+    assert outcome == RunOutcome(
+        "finished", last, f"mean accuracy {means(course)[last - 1]:.1%} has reached until = {until:g}"
+    )
+    reader = checkpoints.SessionReader(tmp_path / "s")
+    assert reader.state() == "finished"
+    assert list(map(federations.untimed, reader.records())) == list(map(federations.untimed, course[:last]))
+
+
+def test_a_stopped_run_goes_on_to_the_same_goal(tmp_path: Path, course: Any) -> None:
+    until = goal_between(course)
+    session = Session.create(config(until=until), tmp_path / "s", tmp_path)
+    session.run(stop=lambda: "enough" if session.round == 1 else None)
+    assert Session.resume(tmp_path / "s", tmp_path).run().round == first_above(course, until)
+
+
+def test_a_higher_goal_goes_on_to_what_it_would_have_been_from_the_start(tmp_path: Path, course: Any) -> None:
+    folder = tmp_path / "s"
+    Session.create(config(until=goal_between(course)), folder, tmp_path).run()
+    dry_run.extend(checkpoints.SessionReader(folder), None, 0.0)
+    assert Session.resume(folder, tmp_path).run() == RunOutcome("finished", ROUNDS)
+    records = checkpoints.SessionReader(folder).records()
+    assert list(map(federations.untimed, records)) == list(map(federations.untimed, course))
+
+
+def test_a_goal_that_is_reached_already_is_refused(tmp_path: Path, course: Any) -> None:
+    folder = tmp_path / "s"
+    Session.create(config(until=goal_between(course)), folder, tmp_path).run()
+    with pytest.raises(ConfigError, match=r"has reached until = .*--set until=0"):
+        dry_run.extend(checkpoints.SessionReader(folder), 50)
+    with pytest.raises(ConfigError, match="the fork would end at once"):
+        simulator.fork(folder, tmp_path / "fork", tmp_path, first_above(course, goal_between(course)))
+
+
+def test_a_goal_set_while_it_runs_ends_the_run(tmp_path: Path, course: Any) -> None:
+    until = goal_between(course)
+    session = Session.create(config(), tmp_path / "s", tmp_path)
+    checkpoints.post(tmp_path / "s", "switch", {"method": None, "set": [f"until={until}"]})
+    assert session.run().round == first_above(course, until)
+
+
+def test_an_accuracy_is_a_share() -> None:
+    with pytest.raises(ConfigError, match="'until' = 90"):
+        config(until=90)
