@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app bench-sweep bench-compare results clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app bench-sweep bench-compare results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -65,12 +65,20 @@ results: $(READY)  ## Run the studies of docs/results.md: an hour or two on two 
 	$(BIN)/python -m benchmarks.results htm5
 	$(BIN)/python -m benchmarks.results inco
 
+docs: $(VENV)/.docs-installed  ## Build the site into build/site; a link that leads nowhere fails
+	$(BIN)/python -m zensical build --clean --strict
+	@echo 'To read it: python3 -m http.server --directory build/site'
+
 clean:  ## Remove the environment and every cache; sessions and data stay
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp comes last, so that an installation that was interrupted starts again.
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs-installed: $(READY)
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[docs]'
 	@touch $@

@@ -22,7 +22,10 @@ class DataConfig(Section):
         "digits",
         description="a name from `htfl-sim datasets`, a folder of class folders or of domains' folders, or an .npz",
     )
-    partition: Literal["pathological", "dirichlet", "iid", "indices"] = "pathological"
+    partition: Literal["pathological", "dirichlet", "iid", "indices"] = Field(
+        "pathological",
+        description="who holds what: few classes each, Dirichlet shares of each class, anything, or as a file says",
+    )
     indices: str | None = Field(
         None,
         description="indices: a JSON file with every client's train, eval and test images (docs/your-own.md)",
@@ -90,7 +93,7 @@ class DataConfig(Section):
 class FederationConfig(Section):
     """The clients: how many, how many of them take part in a round, and which models they hold."""
 
-    clients: int = Field(10, ge=1)
+    clients: int = Field(10, ge=1, description="how many clients N there are")
     participation: float = Field(1.0, gt=0, le=1, description="fraction C of the clients sampled each round")
     group: str | tuple[str, ...] = Field(
         "htm5", description="a model group, or a list of models; client i gets i mod X"
@@ -127,7 +130,7 @@ class TrainingConfig(Section):
     """Local training, unless a method's phase says otherwise. The optimiser starts afresh each round."""
 
     epochs: int = Field(1, ge=1, description="local epochs E")
-    batch_size: int = Field(64, ge=1)
+    batch_size: int = Field(64, ge=1, description="images in a training step")
     optimizer: Literal["sgd", "adam", "adamw"] = Field(
         "sgd", description="sgd, adam, or adamw, whose weight decay is apart from the gradient"
     )
@@ -141,8 +144,10 @@ class TrainingConfig(Section):
     )
     lr_step: int | None = Field(None, ge=1, description="step: rounds after which the rate is multiplied")
     lr_decay: float = Field(0.1, gt=0, lt=1, description="step: by how much")
-    momentum: float = Field(0.0, ge=0, lt=1)
-    weight_decay: float = Field(0.0, ge=0)
+    momentum: float = Field(0.0, ge=0, lt=1, description="sgd: momentum factor")
+    weight_decay: float = Field(
+        0.0, ge=0, description="this times the weights is added to their gradient; of adamw to the step"
+    )
     augment: tuple[Literal["flip", "crop", "cutout", "erase"], ...] = Field(
         (), description="random changes to training images, in this order: flip, crop, cutout, erase"
     )
@@ -174,7 +179,9 @@ class TrainingConfig(Section):
 class EvaluationConfig(Section):
     """Who is evaluated at the end of a round, and with which model."""
 
-    clients: Literal["all", "participants"] | Annotated[int, Field(ge=1)] = "all"
+    clients: Literal["all", "participants"] | Annotated[int, Field(ge=1)] = Field(
+        "all", description="which: all, the round's participants, or so many drawn each round"
+    )
     model: Literal["local", "aggregated"] | None = Field(
         None,
         description="the model local training left, or the one the client would receive next; default: the method's",
@@ -186,7 +193,7 @@ class EvaluationConfig(Section):
     metrics: tuple[str, ...] = Field(
         (), description="figures of your own, by the names of their files (--metric, docs/your-own.md)"
     )
-    batch_size: int = Field(1024, ge=1)
+    batch_size: int = Field(1024, ge=1, description="images answered at a time")
 
     @model_validator(mode="after")
     def _metrics_are_of_some_part(self) -> "EvaluationConfig":
@@ -220,11 +227,13 @@ class WireConfig(Section):
 class RuntimeConfig(Section):
     """Where and how wide the run computes. `workers` never changes a result; the others may."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="where it computes; auto: a GPU if there is one"
+    )
     workers: int | None = Field(
         None, ge=1, description="clients trained at a time; default: the machine's cores"
     )
-    threads_per_client: int = Field(1, ge=1)
+    threads_per_client: int = Field(1, ge=1, description="threads of each worker inside torch")
     runner: str = Field("parallel", description="how clients are computed: parallel, or sequential")
 
 
@@ -232,7 +241,7 @@ class CheckpointConfig(Section):
     """How often the state is written and how much of the past is kept."""
 
     every: int = Field(1, ge=1, description="rounds between checkpoints")
-    keep_last: int = Field(3, ge=1)
+    keep_last: int = Field(3, ge=1, description="keep the newest so many checkpoints")
     keep_every: int | None = Field(None, ge=1, description="also keep every Nth round")
     keep_best: bool = Field(True, description="also keep the round of the best mean accuracy")
 
@@ -256,7 +265,7 @@ class CkaConfig(Section):
 class MethodConfig(Section):
     """Base of the methods' own sections; each method adds its paper's symbols."""
 
-    name: str
+    name: str = Field(description="the method, as `htfl-sim methods` lists it")
 
     def begun(self, rounds: int) -> Self:
         """The section with what is fixed when the method begins, in a run of so many rounds; an extension leaves it."""

@@ -1,0 +1,43 @@
+"""An extension of Python-Markdown: a comment `<!-- made by NAME arguments -->` in a page gives way to what NAME makes.
+
+On a page that is read as it lies in the repository the comment is not seen; the site shows what was made.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
+from docsite import api, configuration
+
+MAKERS: dict[str, Callable[..., str]] = {
+    "docsite.configuration": configuration.reference,
+    "docsite.api": api.reference,
+}
+_COMMENT = re.compile(r"<!-- made by ([\w.]+)((?: [\w.]+)*) -->")
+_BEFORE_FENCES = 30
+"""Priority among the preprocessors: those of code blocks, with 25, are to see what was made."""
+
+
+class Directives(Extension):
+    """Put into zensical.toml by this module's name."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        md.preprocessors.register(_Maker(md), "docsite", _BEFORE_FENCES)
+
+
+class _Maker(Preprocessor):
+    def run(self, lines: list[str]) -> list[str]:
+        return [made for line in lines for made in _made(line)]
+
+
+def _made(line: str) -> list[str]:
+    comment = _COMMENT.fullmatch(line)
+    return MAKERS[comment[1]](*comment[2].split()).splitlines() if comment else [line]
+
+
+def makeExtension(**options: Any) -> Extension:
+    return Directives(**options)

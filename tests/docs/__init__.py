@@ -1,0 +1,1 @@
+"""The pages: their links, what is made from the code, what they say of files."""

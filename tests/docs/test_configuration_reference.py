@@ -1,0 +1,60 @@
+"""The reference made from the code: nothing missing, nothing misread."""
+
+from typing import Literal
+
+import pytest
+from pydantic import Field
+
+from docsite import configuration
+from simulator import methods
+from simulator.config import Config
+from simulator.nested import flattened
+from simulator.sections import Section
+
+
+@pytest.fixture(scope="module")
+def reference() -> str:
+    return configuration.reference()
+
+
+class Example(Section):
+    """What it is.
+
+    More of it.
+    """
+
+    share: float = Field(0.5, gt=0, le=1, description="of |x|")
+    many: int | None = Field(None, ge=1, description="how many; default: all")
+    kind: Literal["a", "b"] | tuple[str, ...] = Field("a", description="which")
+    seed: int = Field(0, ge=0, lt=2**63, description="of draws")
+
+
+def test_a_section_is_written_as_a_table_of_keys_types_defaults_and_meanings() -> None:
+    assert configuration.table(configuration.rows(Example, "example")) == (
+        "| key | type | default | meaning |\n"
+        "|---|---|---|---|\n"
+        "| `example.share` | number > 0 and ≤ 1 | `0.5` | of \\|x\\| |\n"
+        "| `example.many` | whole number ≥ 1 | not set | how many; default: all |\n"
+        '| `example.kind` | `"a"`, `"b"` or list of text | `"a"` | which |\n'
+        "| `example.seed` | whole number ≥ 0 | `0` | of draws |\n"
+    )
+
+
+def test_every_key_of_a_run_is_in_it(reference: str) -> None:
+    keys = flattened(Config.read({"method": {"name": "standalone"}}).to_json())
+    assert [key for key in keys if f"`{key}`" not in reference] == ["preset", "profile"]
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_option_of_every_method_is_under_its_name(name: str, reference: str) -> None:
+    section = reference.partition(f"### [{name}](methods/{name}.md)\n")[2].partition("###")[0]
+    options = [key for key in methods.get(name).Config.model_fields if key != "name"]
+    assert [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")] == [
+        f"method.{key}" for key in options
+    ]
+
+
+def test_every_key_says_what_it_means() -> None:
+    own = [row for name in methods.names() for row in configuration.rows(methods.get(name).Config, name)]
+    shared = [row for name, section in configuration.sections() for row in configuration.rows(section, name)]
+    assert [key for key, *_, meaning in [*configuration.whole_run(), *shared, *own] if not meaning] == []
