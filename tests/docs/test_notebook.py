@@ -26,7 +26,6 @@ def test_a_notebook_is_stored_without_outputs(notebook: Path) -> None:
 def test_the_first_steps_run_to_their_end_and_measure_what_the_ledger_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("htfl_sim")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for cell in cells(DOCS / "notebooks" / "first-steps.ipynb", "code"):

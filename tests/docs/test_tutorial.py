@@ -6,13 +6,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
 from tests.cli.conftest import call
 from tests.docs.pages import DOCS
-from tui.cli import app
 
-HERE = typer.main.get_command(app).commands.keys()  # type: ignore[attr-defined]
 SMALLER = {"--rounds 10": "--rounds 2 --set data.limit=300", "--rounds 3": "--rounds 1", "0..2": "0..1"}
 
 
@@ -24,7 +21,6 @@ def commands() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not {"sweep", "compare", "plot"} <= HERE, reason="its commands are not here yet")
 def test_every_command_of_the_tutorial_does_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
