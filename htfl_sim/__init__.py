@@ -7,6 +7,8 @@
     run.records(), run.clients(), run.partition()    # pandas data frames
     net = run.model(client=3, round=10)              # a torch module with its weights
     fork = run.fork("sessions/ssa", at=10, method="fedssa").run()
+    t3 = hs.sweep("t3", cfg, over={"method": ["fedgh", "fedssa"], "seed": range(3)})
+    t3.table(by="method", target=0.9).to_latex(); t3.plot(x="bytes", by="method").savefig("fig.pdf")
     hs.open("sessions/nb").records()                 # read-only, without torch, also while another process runs it
 
 Names are loaded when first used: reading sessions needs no torch. What a user can mend is raised as `hs.HtflError`, or
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from htfl_sim.configuring import config, plugin, preset
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
+    from htfl_sim.studying import Study, sweep
     from simulator.config import Config
     from simulator.errors import ConfigError, DataError, HtflError, SessionError
     from simulator.methods.base import Method
@@ -36,6 +39,7 @@ _HOMES = {
     "Results": "htfl_sim.results",
     "Run": "htfl_sim.running",
     "SessionError": "simulator.errors",
+    "Study": "htfl_sim.studying",
     "config": "htfl_sim.configuring",
     "fork": "htfl_sim.running",
     "open": "htfl_sim.results",
@@ -44,6 +48,7 @@ _HOMES = {
     "register": "simulator.methods.registry",
     "resume": "htfl_sim.running",
     "run": "htfl_sim.running",
+    "sweep": "htfl_sim.studying",
 }
 """Where each public name lives."""
 
@@ -56,6 +61,7 @@ __all__ = [
     "Results",
     "Run",
     "SessionError",
+    "Study",
     "config",
     "fork",
     "open",
@@ -64,6 +70,7 @@ __all__ = [
     "register",
     "resume",
     "run",
+    "sweep",
 ]
 
 

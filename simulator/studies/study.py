@@ -149,8 +149,8 @@ class Study:
         config, over = merged(self.config, {}), dict(axes)
         own = config.get("method")
         method = over.pop(METHOD, over.pop("method.name", own.get("name") if isinstance(own, dict) else None))
-        if isinstance(own, dict):
-            own.pop("name", None)
+        if isinstance(own, dict) and own.pop("name", method) != method:
+            del config["method"]  # another method's settings do not carry over
         raw = self._preset(axes)
         over.pop("preset", None)
         if method is not None:

@@ -101,7 +101,7 @@ def headless(folder: Path, *arguments: str) -> None:
     assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
 
 
-@pytest.mark.parametrize("ignores_hangup", [False, True])
+@pytest.mark.parametrize("ignores_hangup", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
     ignores_hangup: bool, tmp_path: Path
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
     assert federations.committed(tmp_path / "cut") == federations.committed(tmp_path / "alone")
 
 
-@pytest.mark.parametrize("ignores_hangup", [False, True])
+@pytest.mark.parametrize("ignores_hangup", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_watcher_whose_terminal_closes_ends_and_leaves_the_session_alone(
     ignores_hangup: bool, tmp_path: Path
 ) -> None:

@@ -13,3 +13,7 @@ frames: list[DataFrame] = [run.records(), run.clients(), run.partition(), run.ck
 net: nn.Module = run.model(client=3, round=10)
 fork: hs.Run = run.fork("sessions/ssa", at=10, method="fedssa").run()
 best: float | None = hs.open(Path("sessions/nb")).best
+t3: hs.Study = hs.sweep("t3", cfg, over={"method": ["fedgh", "fedssa"], "seed": range(3)}, jobs=2)
+latex: str = t3.table(by="method", target=0.9).to_latex()
+t3.plot(x="bytes", by="method").savefig("fig.pdf")
+rounds: DataFrame = t3.records()

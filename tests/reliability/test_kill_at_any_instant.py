@@ -64,8 +64,8 @@ def check(folder: Path, method: str, kills: int, machines: Sequence[str] = ()) -
     assert list((session / "tmp").iterdir()) == []
 
 
-def test_a_run_killed_three_times_ends_as_one_left_alone(tmp_path: Path) -> None:
-    check(tmp_path, "fedlora", kills=3)
+def test_a_run_that_was_killed_ends_as_one_left_alone(tmp_path: Path) -> None:
+    check(tmp_path, "fedlora", kills=1)
 
 
 @pytest.mark.slow
