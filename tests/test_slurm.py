@@ -41,6 +41,7 @@ def job(folder: Path, slurm: dict[str, str], *arguments: str) -> subprocess.Pope
         return subprocess.Popen(["bash", SCRIPT, *arguments], cwd=folder, env=slurm, stdout=log, stderr=log)
 
 
+@pytest.mark.slow
 def test_a_job_at_its_limit_stops_queues_itself_again_and_ends_as_one_left_alone(
     tmp_path: Path, slurm: dict[str, str]
 ) -> None:

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import checkpoints
 from tests import federations
 from tests.reliability.sessions import COMMAND, configuration, messages, rounds, start, wait_until
@@ -45,6 +47,7 @@ def events(session: Path, *kinds: str) -> list[dict[str, Any]]:
     return [event for event in checkpoints.SessionReader(session).events() if event["event"] in kinds]
 
 
+@pytest.mark.slow
 def test_a_run_is_paused_switched_forked_stopped_and_resumed_to_its_end(tmp_path: Path) -> None:
     process, session = begun(tmp_path)
 

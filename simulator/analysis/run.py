@@ -44,7 +44,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        return name_of(self.folder)
+        return name_of(self.folder) if self.folder.name else ""
 
     @property
     def live(self) -> bool:

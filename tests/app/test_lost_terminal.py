@@ -101,7 +101,8 @@ def headless(folder: Path, *arguments: str) -> None:
     assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
 
 
-@pytest.mark.parametrize("ignores_hangup", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("ignores_hangup", [False, True])
 def test_a_run_whose_terminal_closes_is_stopped_and_resumes_bit_for_bit(
     ignores_hangup: bool, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_watcher_whose_terminal_closes_ends_and_leaves_the_session_alone(
     assert (tmp_path / "done" / "events.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_run_told_to_terminate_leaves_a_checkpoint_and_the_signals_exit_code(tmp_path: Path) -> None:
     run = ["tui", "--no-tour", "--session", "ended", "--rounds", "40", *SETTINGS, "--sessions-dir", tmp_path]
     with terminal(*run) as opened:

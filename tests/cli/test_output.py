@@ -140,7 +140,7 @@ for line in ("pause done", "stop done", "checkpoint done"):
     "line, offered",
     [
         ("run --preset fedlora_htm5_n", ["fedlora_htm5_n50", "fedlora_htm5_n100"]),
-        ("run --dataset fa", ["fashion_mnist"]),
+        ("run --dataset fa", ["fashion_mnist", "fashion_mnist_domains"]),
         ("run --set training.e", ["training.epochs="]),
         ("run --set see", ["seed="]),
         ("show do", ["done"]),

@@ -122,6 +122,7 @@ def test_sigterm_and_sigint_end_with_a_checkpoint_and_resume_goes_on_from_there(
     assert cli("verify", "x").code == 0
 
 
+@pytest.mark.slow
 def test_records_that_nobody_reads_any_more_stop_the_run_with_a_checkpoint(cli: Cli, sessions: Path) -> None:
     command = [sys.executable, "-c", "import sys, tui.cli; sys.exit(tui.cli.main())", "run", *TINY, "--json"]
     pipe = subprocess.PIPE

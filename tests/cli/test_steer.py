@@ -233,7 +233,7 @@ def test_a_finished_session_is_extended(cli: Cli, done: Path) -> None:
 
 
 def test_a_session_cannot_be_shortened_to_less_than_it_has(cli: Cli, done: Path) -> None:
-    assert_refused(cli("resume", "done", "--rounds=2"), 2, "round 3 is done")
+    assert_refused(cli("resume", "done", "--rounds=2"), 2, "has done 3 rounds already", "fork it there")
     assert inbox(done) == []
 
 

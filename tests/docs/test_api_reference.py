@@ -15,7 +15,7 @@ def test_a_function_is_shown_with_its_types_defaults_and_docstring() -> None:
 
 def test_a_class_is_shown_with_its_fields_and_public_methods() -> None:
     text = api.reference("simulator", "RunOutcome", "Session")
-    assert "class RunOutcome:\n    state: Literal['finished', 'stopped']\n    round: int\n" in text
+    assert "class RunOutcome:\n    state: Literal['finished', 'stopped', 'paused']\n    round: int\n" in text
     assert (
         "#### Session.resume\n\n```python\nresume(\n    folder: Path,\n    data_dir: Path,\n    *,\n" in text
     )

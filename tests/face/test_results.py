@@ -101,6 +101,7 @@ def test_reading_loads_no_torch(done: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_results_follow_a_session_that_another_process_runs(done: Path) -> None:
     results = hs.open(done)
     code = f"import htfl_sim as hs; hs.resume({str(done)!r}).extend(6).run()"

@@ -24,6 +24,7 @@ def _loaded() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.sentence.replace(" ", "_"))
 def test_they_keep_every_promise(promise: Promise, name: str) -> None:

@@ -66,7 +66,7 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
     assert_refused(cli("resume", "x"), 4, "no longer be bit-identical", recorded, "--allow-inexact")
     assert cli("resume", "x", "--allow-inexact").code == 0
     (event,) = [e for e in checkpoints.SessionReader(sessions / "x").events() if e["event"] == "resumed"]
-    assert [change.split(" ")[0] for change in event["inexact"]] == ["device"]
+    assert [change.split(" ")[0] for change in event["inexact"]] == ["modes", "device"]
 
 
 @pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA=SSE41", "MKL_CBWR=COMPATIBLE"])

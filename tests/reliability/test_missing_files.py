@@ -128,6 +128,7 @@ def test_a_command_that_was_posted_and_is_gone_is_noticed_and_said_once(tmp_path
         assert session.warnings == []
 
 
+@pytest.mark.slow
 def test_a_run_into_a_folder_that_lost_its_session_json_is_refused_and_says_what_is_left(
     tmp_path: Path,
 ) -> None:

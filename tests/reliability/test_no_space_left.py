@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 import checkpoints
 from tests import federations
 from tests.cli.conftest import TINY, call
@@ -14,6 +16,7 @@ ROOM = "700k"
 """More than one round takes, and less than twelve."""
 
 
+@pytest.mark.slow
 def test_a_run_on_a_disk_that_fills_up_says_what_it_needed_and_goes_on_when_there_is_room(
     tmp_path: Path,
 ) -> None:

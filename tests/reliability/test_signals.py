@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 import checkpoints
 from tests.cli.conftest import TINY, call
 from tests.reliability.sessions import COMMAND, configuration, kinds, messages, rounds, start, wait_until
@@ -42,6 +44,7 @@ def test_a_terminal_that_goes_away_stops_a_run_with_a_checkpoint(tmp_path: Path)
     assert "Traceback" not in messages(tmp_path) and "htfl-sim resume s" in messages(tmp_path)
 
 
+@pytest.mark.slow
 def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None:
     session = tmp_path / "s"
     with running(tmp_path) as process:
@@ -59,6 +62,7 @@ def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None
     assert checkpoints.SessionReader(session).state() == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
     session = tmp_path / "s"
     with running(tmp_path, before=("nohup",)) as process:
@@ -70,6 +74,7 @@ def test_a_run_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
         assert process.wait(timeout=60) == -signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_second_sigint_leaves_at_once_and_loses_the_round(tmp_path: Path) -> None:
     """The clients would train for hours; the first SIGINT waits for them."""
     session, here = tmp_path / "s", ("--sessions-dir", tmp_path)

@@ -43,6 +43,7 @@ def test_a_file_system_without_inodes_is_not_called_full(tmp_path: Path) -> None
         assert [f for f in checkpoints.verify(small / "s") if f.severity == "damage"] == []
 
 
+@pytest.mark.slow
 def test_memory_that_does_not_suffice_is_said_with_what_to_do(tmp_path: Path) -> None:
     """Digits scaled to 6,000 pixels would take 65 GB; the process may have 1 GB more than it begins with."""
     probe = "import simulator.builder, sklearn.datasets; print(open('/proc/self/status').read())"
@@ -93,6 +94,7 @@ def test_a_run_with_all_standard_streams_closed_writes_into_no_file_of_its_own(t
     assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_a_heartbeat_that_stands_still_is_not_said_to_move(tmp_path: Path) -> None:
     config = configuration(tmp_path, "fedlora", 100_000)
     run = start(tmp_path, "run", "--config", config, "--session", "s")

@@ -6,6 +6,8 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import checkpoints
 from tests.reliability.sessions import configuration, finish, messages, start, wait_until
 
@@ -13,6 +15,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["checkpoints"])
 
 
+@pytest.mark.slow
 def test_of_two_processes_that_resume_a_session_at_the_same_moment_one_does(tmp_path: Path) -> None:
     config = configuration(tmp_path, "fedlora", 1)
     finish(tmp_path, "run", "--config", config, "--session", "s")
