@@ -31,7 +31,7 @@ def trials() -> Iterator[Any]:
         yield pytest.param(promise, name, id=f"{words}-{name}", marks=pytest.mark.slow if slow else ())
 
 
-@pytest.mark.parametrize(("promise", "name"), trials())
+@pytest.mark.parametrize(("promise", "name"), [*trials()])
 def test_every_method_keeps_its_promises(promise: Promise, name: str) -> None:
     assert promise.broken_by(subject(name)) is None
 

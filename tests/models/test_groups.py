@@ -18,7 +18,7 @@ from tests.federations import federation
 
 IMAGENET = ImageShape(3, 224, 224)
 GRAY, CIFAR = ImageShape(1, 28, 28), ImageShape(3, 32, 32)
-LARGE = [pytest.param(shape, marks=pytest.mark.slow) for shape in (ImageShape(3, 64, 64), IMAGENET)]
+OTHERS = [pytest.param(shape, marks=pytest.mark.slow) for shape in (GRAY, ImageShape(3, 64, 64), IMAGENET)]
 TRANSFORMERS = ["vit_s8", "vit_s9", "vit_s10", "vit_s11", "vit_s12"]
 POOLED_TO_512 = ["htfe2", "htfe3", "htfe4", "htfe8", "htfe9", "htm10"]
 
@@ -63,7 +63,7 @@ def test_in_fedl2gs_groups_every_model_has_512_features(group: str) -> None:
     assert widths == {512}
 
 
-@pytest.mark.parametrize("shape", [GRAY, CIFAR, *LARGE], ids=str)
+@pytest.mark.parametrize("shape", [CIFAR, *OTHERS], ids=str)
 @pytest.mark.parametrize("group", sorted(models.GROUPS))
 def test_every_model_of_every_group_takes_images_of_every_size(group: str, shape: ImageShape) -> None:
     for name in models.members(group):
