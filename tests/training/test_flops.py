@@ -22,7 +22,11 @@ from tests import federations
 TINY_CNN, TINY_MLP = 0, 1
 
 
-@pytest.mark.parametrize("name", models.names())
+LARGE = ("resnet50", "resnet101", "resnet152", "vit_b_16", "vit_b_32")
+NAMES = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in models.names()]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_training_step_counts_what_torchs_own_counter_counts(name: str) -> None:
     shape = ImageShape(3, 32, 32)
     network = models.build(name, shape, 10, rng.torch_stream(0, "tests/model"))
