@@ -6,8 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 READY := $(VENV)/.installed
-# Many tests wait for processes of their own: three side by side keep two cores busy.
-SIDE_BY_SIDE := --numprocesses 3 --dist worksteal
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app bench-sweep bench-compare results docs clean
