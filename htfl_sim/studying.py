@@ -11,7 +11,6 @@ from htfl_sim.results import Place, Results
 from simulator.analysis.comparison import table
 from simulator.analysis.feed import read
 from simulator.analysis.run import Run as Moment
-from simulator.analysis.selection import study_points
 from simulator.analysis.table import Select, Table
 from simulator.errors import ConfigError, SessionError
 from simulator.studies.folder import read_points
@@ -51,15 +50,15 @@ class Study:
     @property
     def points(self) -> list[str]:
         """The points' names, in the study's order."""
-        return [folder.name for folder in study_points(self.path)]
+        return [point.name for point in read_points(self.path)]
 
     @property
     def sessions(self) -> dict[str, Results]:
         """The sessions of the points that have begun, by the points' names."""
         return {
-            folder.name: Results(folder, self._data_dir)
-            for folder in study_points(self.path)
-            if checkpoints.is_session(folder)
+            name: Results(self.path / name, self._data_dir)
+            for name in self.points
+            if checkpoints.is_session(self.path / name)
         }
 
     def table(
@@ -96,22 +95,11 @@ class Study:
 
         Raises ConfigError.
         """
-        from simulator.figures import accuracy, coefficients, losses, sensitivity, similarity
+        from simulator.figures.kinds import OF_SESSIONS
 
-        kinds: dict[str, Callable[..., Figure]] = {
-            "accuracy": accuracy.over,
-            "box": accuracy.boxes,
-            "tradeoff": accuracy.tradeoff,
-            "loss": losses.losses,
-            "metrics": losses.metrics,
-            "cka-curves": similarity.curves,
-            "inco": coefficients.coefficients,
-            "sensitivity": sensitivity.curve,
-            "heatmap": sensitivity.heatmap,
-        }
-        if kind not in kinds:
-            raise ConfigError(f"'{kind}' is no figure of a study; there are {', '.join(kinds)}.")
-        return kinds[kind](self._moments(), **options)
+        if kind not in OF_SESSIONS:
+            raise ConfigError(f"'{kind}' is no figure of a study; there are {', '.join(OF_SESSIONS)}.")
+        return OF_SESSIONS[kind](self._moments(), **options)
 
     def _moments(self) -> list[Moment]:
         found = [read(each.path) for each in self.sessions.values()]

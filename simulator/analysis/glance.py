@@ -1,9 +1,10 @@
 """Many sessions at once, each read no further than is asked of it: what a table of a hundred takes."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,20 @@ def glance(folder: Path) -> Run:
     )
 
 
-def glances(folders: Iterable[Path]) -> tuple[list[Run], list[Fault]]:
-    """Those that can be read, in order, and those that cannot. Hashing one overlaps reading the next."""
+def glances(folders: Iterable[Path], look: Callable[[Path], Run] = glance) -> tuple[list[Run], list[Fault]]:
+    """Those that can be read, in order, and those that cannot. Hashing one overlaps reading the next.
+
+    look: how far each is read; `feed.read` reads all of it.
+    """
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(_attempt, folders))
+        found = list(pool.map(partial(_attempt, look), folders))
     return [each for each in found if isinstance(each, Run)], [
         each for each in found if isinstance(each, Fault)
     ]
 
 
-def _attempt(folder: Path) -> Run | Fault:
+def _attempt(look: Callable[[Path], Run], folder: Path) -> Run | Fault:
     try:
-        return glance(folder)
+        return look(folder)
     except (SessionUnreadable, DiskError, OSError) as error:
         return Fault(folder, shown(str(error)))

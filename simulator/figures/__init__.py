@@ -5,6 +5,6 @@
     style.save(accuracy.over([glance(folder) for folder in folders], x="bytes", by="method"), Path("fig.pdf"))
 
 style: sizes, fonts, colours, files. palette: the colours, which the app has too. grouped: sessions as lines with bands.
-The others draw one kind of figure each; `kinds` names them all. What takes the models themselves (t-SNE) is computed in
-`simulator.inspection` and handed in as arrays.
+The others draw one kind of figure each; kinds names those of several sessions. What takes the models themselves (t-SNE)
+is computed in `simulator.inspection` and handed in as arrays.
 """

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from simulator.errors import ConfigError
 from simulator.figures import style
 from simulator.figures.style import Width
 
 
-def partition(counts: NDArray[np.int64], classes: Sequence[str], *, width: Width = "column") -> Figure:
+def partition(held: ArrayLike, classes: Sequence[str], *, width: Width = "column") -> Figure:
     """A bubble for every client and class, its area the training samples [clients, classes]; none where it has none."""
+    counts = np.asarray(held, np.int64)
     clients, known = counts.shape
     if known != len(classes) or not counts.any():
         raise ConfigError("the partition has no samples to show.")

@@ -1,4 +1,4 @@
-"""What clients' models make of their test images after a round, in the plane (t-SNE), and who holds which classes."""
+"""What clients' models make of their test images after a round, and the same in the plane (t-SNE)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simulator.builder import Built
 from simulator.errors import ConfigError
 from simulator.inspection.cka import opened
 from simulator.sessions.reader import SessionReader
@@ -80,15 +79,6 @@ def of_checkpoint(
         anchor_labels.numpy(),
         kind,
     )
-
-
-def class_counts(folder: Path, data_dir: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Training samples of every client and class [clients, classes], and the classes' names; raises the same."""
-    built: Built = opened(folder, data_dir, None, "local", {"device": "cpu"}).built
-    counts = np.zeros((len(built.data.clients), len(built.data.classes)), np.int64)
-    for row, client in zip(counts, built.data.clients, strict=True):
-        row[list(client.classes)] = client.class_counts
-    return counts, built.data.classes
 
 
 @torch.no_grad()

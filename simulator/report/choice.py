@@ -14,7 +14,7 @@ from simulator.analysis.table import Select
 from simulator.errors import HtflError
 from simulator.figures import accuracy, coefficients, losses, sensitivity, similarity
 from simulator.figures.partition import partition
-from simulator.inspection.representations import class_counts
+from simulator.inspection.partition import of_session
 from simulator.report.pictures import Picture
 
 Kind = tuple[str, tuple[str, ...], str, Callable[[], Figure]]
@@ -101,7 +101,12 @@ def _insides(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
 def _of_one(run: Run, name: str, data_dir: Path) -> Iterator[Kind]:
     yield "cka", (), f"CKA between the clients of {name}, last measured.", lambda: similarity.matrices(run)
     held = f"Training images of each class that each client of {name} holds."
-    yield "partition", (), held, lambda: partition(*class_counts(run.folder, data_dir))
+    yield "partition", (), held, partial(_partition, run.folder, data_dir)
+
+
+def _partition(folder: Path, data_dir: Path) -> Figure:
+    found = of_session(folder, data_dir)
+    return partition(found.train, found.classes)
 
 
 def _numeric(values: Sequence[Any]) -> bool:

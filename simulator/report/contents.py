@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from checkpoints import DiskError, SessionUnreadable
@@ -199,11 +198,3 @@ def _again(run: Run) -> Again:
 
 def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
-
-
-def study_file(sessions_dir: Path, names: Sequence[str]) -> str | None:
-    """What was asked for, where a single study is named."""
-    path = sessions_dir / names[0] / "study.toml"
-    if len(names) != 1 or not path.is_file():
-        return None
-    return path.read_text(encoding="utf-8", errors="replace")

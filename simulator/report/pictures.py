@@ -30,7 +30,7 @@ class Picture:
 
 
 def inline(figure: Figure, number: int) -> str:
-    """An <svg> element as wide as its place is, but never wider than drawn; `number` tells figures of a page apart."""
+    """An <svg> element as wide as its place, up to a third more than drawn; `number` tells figures of a page apart."""
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": f"figure {number}"}
     text = io.StringIO()
     with matplotlib.rc_context(style):

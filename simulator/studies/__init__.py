@@ -8,6 +8,7 @@
     sweep(planned, Launch(data_dir), jobs=2).failed
 
 values, study, branching: from what is asked to its points. folder: a study in the sessions folder, and what may be
-added to it. checking: refusing before anything runs. point, children, sweep: a process for every point, many one
-after the other. status: how far each has got. cost: what they will take. shipped: the papers' case studies.
+added to it. checking: refusing before anything runs. point, children, sweep: a process for every point, many one after
+the other. status: how far each has got. cost: what they will take. shipped: the papers' case studies. selection: which
+sessions a command line's names mean.
 """

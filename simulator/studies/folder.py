@@ -30,6 +30,11 @@ def read_study(folder: Path) -> Study:
         raise ConfigError(f"{folder / STUDY} is not valid TOML: {invalid}.") from invalid
 
 
+def study_text(folder: Path) -> str:
+    """The study file as it lies there, to be shown. Raises SessionUnreadable or DiskError."""
+    return _text(folder, STUDY).decode(errors="replace")
+
+
 def read_points(folder: Path) -> list[Point]:
     """The points of a study in the sessions folder, in order. Raises SessionUnreadable or DiskError."""
     return [_point(folder, entry) for entry in _entries(folder)]

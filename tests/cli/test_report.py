@@ -8,6 +8,8 @@ from tests import sessions as made
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 
+POINTS = '[{"name": "p", "axes": {}, "config": {"rounds": 2}}]'
+
 
 @pytest.fixture
 def two(sessions: Path) -> Path:
@@ -25,7 +27,7 @@ def test_the_page_is_named_after_the_session_and_lies_here(cli: Cli, two: Path, 
 def test_what_cannot_be_read_is_named_on_the_page(cli: Cli, two: Path, tmp_path: Path) -> None:
     (two / "two" / "session.json").write_bytes(b"{}")
     assert cli("report", "*", "--out", "page.html").code == 0
-    assert "two cannot be read" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "two is damaged and left out: " in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_study_file_is_told_as_it_was_asked(cli: Cli, two: Path, tmp_path: Path) -> None:
@@ -33,9 +35,20 @@ def test_a_study_file_is_told_as_it_was_asked(cli: Cli, two: Path, tmp_path: Pat
     study.mkdir()
     made.make(study / "p", rounds=2, document=made.whole())
     (study / "study.toml").write_text('preset = "quickstart"\n', encoding="utf-8")
-    (study / "points.json").write_text('[{"name": "p"}]', encoding="utf-8")
+    (study / "points.json").write_text(POINTS, encoding="utf-8")
     assert cli("report", "t3").code == 0
     assert "preset = &#34;quickstart&#34;" in (tmp_path / "t3.html").read_text(encoding="utf-8")
+
+
+def test_a_study_file_that_is_a_link_is_not_followed(cli: Cli, two: Path, tmp_path: Path) -> None:
+    study = two / "t3"
+    made.make(study / "p", rounds=2, document=made.whole())
+    (study / "points.json").write_text(POINTS, encoding="utf-8")
+    (tmp_path / "private").write_text("a stranger's wish", encoding="utf-8")
+    (study / "study.toml").symlink_to(tmp_path / "private")
+    assert cli("report", "t3").code == 0
+    page = (tmp_path / "t3.html").read_text(encoding="utf-8")
+    assert "wish" not in page and "study.toml" in page
 
 
 def test_a_file_that_cannot_be_written_is_said(cli: Cli, two: Path) -> None:

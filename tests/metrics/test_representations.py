@@ -10,6 +10,7 @@ import simulator
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.inspection import representations
+from simulator.inspection.partition import of_session
 from simulator.sessions.reader import SessionReader
 from simulator.tensors import part
 
@@ -77,6 +78,7 @@ def test_features_of_different_width_have_no_common_plane(tmp_path: Path) -> Non
 
 
 def test_class_counts_are_those_of_the_partition(fedproto: Path) -> None:
-    counts, classes = representations.class_counts(fedproto, fedproto.parent / "data")
-    assert counts.shape == (4, 10) and len(classes) == 10
+    held = of_session(fedproto, fedproto.parent / "data")
+    counts = np.array(held.train)
+    assert counts.shape == (4, 10) and len(held.classes) == 10
     assert 150 <= counts.sum() <= 160  # eight tenths of 200

@@ -1,11 +1,13 @@
 """`htfl-sim compare`: sessions, studies or globs as one table, grouped by what they differ in."""
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from checkpoints import SessionUnreadable
-from simulator.analysis.selection import select as sessions_named
+from simulator.studies.selection import select as sessions_named
 from tui.cli import completion, options, output
 from tui.common import folders
 from tui.common.formatting import printable
@@ -83,26 +85,34 @@ def compare(
 
 
 def readable(names: list[str], sessions_dir: options.SessionsDir) -> "list[Run]":
-    """The sessions that are named; those that cannot be read are named on stderr and left out.
+    """The sessions that are named, at a glance; raises like `chosen`."""
+    from simulator.analysis.glance import glance
+
+    return chosen(names, sessions_dir, glance)[0]
+
+
+def chosen(
+    names: list[str], sessions_dir: options.SessionsDir, look: "Callable[[Path], Run]"
+) -> "tuple[list[Run], list[str]]":
+    """The sessions that are named, read by `look`; and in sentences, also on stderr, which are left out and why.
 
     Raises SessionUnreadable where none can be read or none has a round.
     """
     from simulator.analysis.glance import glances
 
-    runs, faults = glances(sessions_named(names, folders.sessions_dir(sessions_dir)))
+    runs, faults = glances(sessions_named(names, folders.sessions_dir(sessions_dir)), look)
     if not runs:
         raise SessionUnreadable(
             faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."
         )
-    for fault in faults:
-        output.say(f"{fault.folder.name} is damaged and left out: {fault.error}", "yellow")
+    left_out = [f"{fault.folder.name} is damaged and left out: {fault.error}" for fault in faults]
     begun = [run for run in runs if run.totals.rounds]
+    left_out += [f"{run.name} has finished no round and is left out." for run in runs if run not in begun]
+    for sentence in left_out:
+        output.say(sentence, "yellow")
     if not begun:
         raise SessionUnreadable("none of these sessions has finished a round yet.")
-    for run in runs:
-        if run not in begun:
-            output.say(f"{run.name} has finished no round and is left out.", "yellow")
-    return begun
+    return begun, left_out
 
 
 def _show(result: "Table") -> None:

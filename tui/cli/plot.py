@@ -111,42 +111,25 @@ def plot(
     output.say(f"{out}: {inches} inches, {out.stat().st_size / 1024:.0f} KiB")
 
 
-def _accuracy(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import accuracy
+def _of_sessions(kind: str, renamed: dict[str, str] | None = None) -> "Draw":
+    """Draws a kind of several sessions; `renamed` are its function's names for options that are called otherwise."""
 
-    return accuracy.over(runs, **wanted)
+    def draw(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
+        from simulator.figures.kinds import OF_SESSIONS
 
+        names = renamed or {}
+        return OF_SESSIONS[kind](runs, **{names.get(name, name): value for name, value in wanted.items()})
 
-def _box(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import accuracy
-
-    return accuracy.boxes(runs, **wanted)
-
-
-def _tradeoff(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import accuracy
-
-    return accuracy.tradeoff(runs, **wanted)
-
-
-def _loss(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import losses
-
-    return losses.losses(runs, **wanted)
-
-
-def _metrics(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import losses
-
-    return losses.metrics(runs, names=wanted.pop("metric", ()), **wanted)
+    return draw
 
 
 def _partition(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
     from simulator.data.datasets import data_folder
     from simulator.figures.partition import partition
-    from simulator.inspection.representations import class_counts
+    from simulator.inspection.partition import of_session
 
-    return partition(*class_counts(_one(runs, "partition").folder, data_folder(data_dir)), **wanted)
+    found = of_session(_one(runs, "partition").folder, data_folder(data_dir))
+    return partition(found.train, found.classes, **wanted)
 
 
 def _tsne(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
@@ -169,44 +152,28 @@ def _cka(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) ->
     return similarity.matrices(_one(runs, "cka"), layers=wanted.pop("layer", ()), **wanted)
 
 
-def _cka_curves(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import similarity
-
-    return similarity.curves(runs, layers=wanted.pop("layer", ()), **wanted)
-
-
-def _inco(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures.coefficients import coefficients
-
-    return coefficients(runs, **wanted)
-
-
 def _sensitivity(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import sensitivity
-
-    (axis,) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
-    return sensitivity.curve(runs, axis=axis, **wanted)
+    (wanted["axis"],) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
+    return _of_sessions("sensitivity")(runs, wanted, data_dir)
 
 
 def _heatmap(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import sensitivity
-
-    down, across = _axes(wanted, 2, "heatmap takes two, as --axis method.mu --axis method.hidden.")
-    return sensitivity.heatmap(runs, axes=(down, across), **wanted)
+    wanted["axes"] = tuple(_axes(wanted, 2, "heatmap takes two, as --axis method.mu --axis method.hidden."))
+    return _of_sessions("heatmap")(runs, wanted, data_dir)
 
 
 Draw = Callable[["Sequence[Run]", dict[str, Any], str | None], "Figure"]
 _KINDS: dict[Kind, tuple[Draw, tuple[str, ...]]] = {
-    Kind.ACCURACY: (_accuracy, ("by", "x")),
-    Kind.BOX: (_box, ("by", "round")),
-    Kind.TRADEOFF: (_tradeoff, ("by", "target")),
-    Kind.LOSS: (_loss, ("by", "x")),
-    Kind.METRICS: (_metrics, ("by", "x", "metric")),
+    Kind.ACCURACY: (_of_sessions("accuracy"), ("by", "x")),
+    Kind.BOX: (_of_sessions("box"), ("by", "round")),
+    Kind.TRADEOFF: (_of_sessions("tradeoff"), ("by", "target")),
+    Kind.LOSS: (_of_sessions("loss"), ("by", "x")),
+    Kind.METRICS: (_of_sessions("metrics", {"metric": "names"}), ("by", "x", "metric")),
     Kind.PARTITION: (_partition, ()),
     Kind.TSNE: (_tsne, ("round", "images")),
     Kind.CKA: (_cka, ("round", "layer")),
-    Kind.CKA_CURVES: (_cka_curves, ("by", "layer")),
-    Kind.INCO: (_inco, ("by",)),
+    Kind.CKA_CURVES: (_of_sessions("cka-curves", {"layer": "layers"}), ("by", "layer")),
+    Kind.INCO: (_of_sessions("inco"), ("by",)),
     Kind.SENSITIVITY: (_sensitivity, ("by", "axis", "select")),
     Kind.HEATMAP: (_heatmap, ("axis", "select")),
 }

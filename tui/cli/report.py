@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-from simulator.analysis.selection import select as sessions_named
+from checkpoints import DiskError, SessionUnreadable
 from simulator.errors import ConfigError
 from tui.cli import options, output
-from tui.cli.compare import BASELINE, SELECT, TARGET, By, Names, Select, readable
+from tui.cli.compare import BASELINE, SELECT, TARGET, By, Names, Select, chosen
 from tui.common import folders
 
 OUT = "The file to write. Default: what the first name calls it, with .html, in this folder."
@@ -35,20 +35,21 @@ def report(
     from simulator.analysis.feed import read
     from simulator.data.datasets import data_folder
     from simulator.report.choice import pictures
-    from simulator.report.contents import gather, study_file
+    from simulator.report.contents import gather
     from simulator.report.page import page
+    from simulator.studies.folder import study_text
 
     home = folders.sessions_dir(sessions_dir)
-    chosen = [run.folder for run in readable(names, sessions_dir)]
-    left_out = [
-        f"{folder.name} cannot be read, or has finished no round, and is left out."
-        for folder in sessions_named(names, home)
-        if folder not in chosen
-    ]
-    runs = [read(folder) for folder in chosen]
+    runs, left_out = chosen(names, sessions_dir, read)
     result = table(runs, by or (), target, baseline, None if select is None else "eval")
     figures = pictures(names, runs, result.by, result.select, home, data_folder(data_dir))
-    contents = gather(", ".join(names), runs, result, figures, study_file(home, names), left_out)
+    asked, study = None, folders.study_folder(names[0], home) if len(names) == 1 else None
+    if study:
+        try:
+            asked = study_text(study)
+        except (SessionUnreadable, DiskError) as error:
+            left_out.append(str(error))
+    contents = gather(", ".join(names), runs, result, figures, asked, left_out)
     file = out or Path(f"{folders.plain_name([names[0].replace('/', '-').rstrip('-*')]) or 'report'}.html")
     try:
         file.write_text(page(contents), encoding="utf-8")

@@ -1,15 +1,12 @@
 """Which sessions a command line means: sessions, studies and globs, as the folders they lie in."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import checkpoints
-from checkpoints import Damaged, SessionUnreadable
+from checkpoints import SessionUnreadable
 from simulator.errors import nearest
-
-POINTS = "points.json"
-"""The file that makes a folder a study."""
+from simulator.studies.folder import read_points
 
 
 def select(names: Sequence[str], sessions_dir: Path) -> list[Path]:
@@ -23,26 +20,14 @@ def select(names: Sequence[str], sessions_dir: Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def study_points(study: Path) -> list[Path]:
-    """The folders of a study's points, in the study's order, also of those that have not begun. Raises Damaged."""
-    path = study / POINTS
-    try:
-        points = json.loads(path.read_text(encoding="utf-8"))
-        names = [point["name"] for point in (points["points"] if isinstance(points, dict) else points)]
-    except (OSError, ValueError, KeyError, TypeError) as fault:
-        raise Damaged(f"{path} is not a study's list of points ({fault}).") from fault
-    if not all(isinstance(name, str) and Path(name).name == name for name in names):
-        raise Damaged(f"{path} is not a study's list of points (a name is none).")
-    return [study / name for name in names]
-
-
 def _named(name: str, sessions_dir: Path) -> list[Path]:
     for path in (sessions_dir / name, Path(name).expanduser()):
         if name not in ("", ".", "..") and path.is_dir() and path != sessions_dir:
             return list(_sessions(path))
     if any(each in name for each in "*?["):
         return _matching(name, sessions_dir)
-    known = [path.name for path in checkpoints.session_folders(sessions_dir)] + _studies(sessions_dir)
+    places = [*checkpoints.session_folders(sessions_dir), *checkpoints.groups(sessions_dir)]
+    known = [checkpoints.name_of(path) for path in places]
     raise SessionUnreadable(
         f"no session and no study '{name}' in {sessions_dir}.{nearest(name, known)} See `htfl-sim sessions`."
     )
@@ -54,7 +39,13 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
         paths = sorted(base.glob(inside)) if base.is_dir() else []
     except (ValueError, NotImplementedError) as fault:
         raise SessionUnreadable(f"'{pattern}' is no pattern for sessions: {fault}.") from fault
-    found = [folder for path in paths if _is_either(path) for folder in _sessions(path)]
+    # Also those that lost their session.json: they are to be named, not passed over.
+    there = {
+        each for parent in {path.parent for path in paths} for each in checkpoints.session_folders(parent)
+    }
+    found = [
+        folder for path in paths if path in there or checkpoints.is_group(path) for folder in _sessions(path)
+    ]
     if not found:
         raise SessionUnreadable(f"'{pattern}' matches no session in {sessions_dir}. See `htfl-sim sessions`.")
     return found
@@ -62,16 +53,7 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
 
 def _sessions(path: Path) -> Iterator[Path]:
     """The folder itself; of a study, those of its points that have begun."""
-    if (path / POINTS).is_file():
-        yield from (point for point in study_points(path) if point.is_dir())
+    if checkpoints.is_group(path):
+        yield from (folder for point in read_points(path) if (folder := path / point.name).is_dir())
     else:
         yield path
-
-
-def _is_either(path: Path) -> bool:
-    marks = ("session.json", POINTS)
-    return path.is_dir() and (any((path / mark).is_file() for mark in marks) or (path / "manifests").is_dir())
-
-
-def _studies(sessions_dir: Path) -> list[str]:
-    return [path.parent.name for path in sessions_dir.glob(f"*/{POINTS}")] if sessions_dir.is_dir() else []

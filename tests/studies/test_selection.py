@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import Damaged, SessionUnreadable
-from simulator.analysis.selection import select
+from simulator.studies.selection import select
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def home(tmp_path: Path) -> Path:
     for name in ("alone", "t3/fedgh-s0", "t3/fedlora-s0"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "session.json").write_text("{}")
-    points = [{"name": name, "axes": {}} for name in ("fedlora-s0", "standalone-s0", "fedgh-s0")]
+    points = [point(name) for name in ("fedlora-s0", "standalone-s0", "fedgh-s0")]
     (tmp_path / "t3" / "points.json").write_text(json.dumps(points))
     (tmp_path / "notes").mkdir()
     return tmp_path
@@ -63,8 +63,25 @@ def test_a_name_that_is_nothing_is_refused(home: Path, name: str, said: str) -> 
         select([name], home)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '[{"name": "../../etc"}]', '[{"axes": {}}]', "[3]"])
+def point(name: str) -> dict[str, object]:
+    return {"name": name, "axes": {}, "config": {"rounds": 1}}
+
+
+ODD = ["", "{}", "[3]", '[{"axes": {}}]', *(json.dumps([point(name)]) for name in ("../../etc", "..", "."))]
+
+
+@pytest.mark.parametrize("text", ODD)
 def test_a_damaged_list_of_points_is_named(home: Path, text: str) -> None:
     (home / "t3" / "points.json").write_text(text)
-    with pytest.raises(Damaged, match=r"points\.json is not a study's list of points"):
+    with pytest.raises(
+        Damaged, match=r"points\.json (is no list of points|has a point that htfl-sim did not write)"
+    ):
+        select(["t3"], home)
+
+
+def test_a_list_of_points_that_is_a_link_is_not_followed(home: Path) -> None:
+    points = home / "t3" / "points.json"
+    points.rename(home / "elsewhere.json")
+    points.symlink_to(home / "elsewhere.json")
+    with pytest.raises(Damaged, match=r"points\.json"):
         select(["t3"], home)
