@@ -127,12 +127,12 @@ async def quits(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 async def exports(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     await pilot.press("enter")
-    await pilot.pause()
+    await until(pilot, lambda: Path("main-live.csv").exists())
     lines = Path("main-live.csv").read_text().splitlines()
     assert len(lines) == 1 + ROUNDS
     assert lines[0] == "round,mean"
     await pilot.press("w", "down", "enter")
-    await pilot.pause()
+    await until(pilot, lambda: Path("main-live.svg").exists())
     assert Path("main-live.svg").read_text().startswith("<svg")
 
 

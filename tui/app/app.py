@@ -4,15 +4,17 @@ What it shows is `view`; only the visible panel draws, when that changes. What i
 through `control`, what runs in this process through `runs`.
 """
 
+import gc
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.command import CommandPalette
+from textual.containers import Vertical
 from textual.events import Resize
 from textual.widgets import ContentSwitcher, Static
 
@@ -31,11 +33,13 @@ from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import Tour
 from tui.app.export import CHOICES, export
 from tui.app.host import Severity
+from tui.app.key_order import KeysInOrder
 from tui.app.keys import KEYS, PANEL_TITLES, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
 from tui.app.panels import PANELS
+from tui.app.panels.base import Part
 from tui.app.remote_control import RemoteControl
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
@@ -53,13 +57,13 @@ NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "er
 Given = TypeVar("Given")
 
 
-class HtflApp(App[str]):
+class HtflApp(KeysInOrder):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
 
     CSS_PATH = "style.tcss"
     TITLE = "htfl-sim"
     AUTO_FOCUS = ""
-    ALLOW_IN_MAXIMIZED_VIEW = "#status, #tabs, #keys"
+    ALLOW_IN_MAXIMIZED_VIEW = "#head, #filter, #keys"
     ENABLE_COMMAND_PALETTE = False  # ours is bound in keys.py, with the commands made from that table
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide"), (200, "-vast")]  # noqa: RUF012 - Textual declares it so
     VERTICAL_BREAKPOINTS = [(0, "-short"), (40, "-tall"), (60, "-towering")]  # noqa: RUF012
@@ -92,8 +96,7 @@ class HtflApp(App[str]):
         self._drawn: tuple[str, View] | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="status")
-        yield Static(id="tabs")
+        yield Vertical(Static(id="status"), Static(id="tabs"), id="head")
         with ContentSwitcher(initial="live", id="panels"):
             yield from self._panels
         yield Filter()
@@ -104,6 +107,8 @@ class HtflApp(App[str]):
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
+        # What is there now stays: a full collection would look through all of it, 0.1 s in about every fourth screen.
+        self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.draw)
         self.call_after_refresh(self._focus_panel)
         match self._start:
@@ -120,6 +125,7 @@ class HtflApp(App[str]):
 
     def on_unmount(self) -> None:
         self.files.end()
+        gc.unfreeze()
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
@@ -178,6 +184,10 @@ class HtflApp(App[str]):
         """Show a dialog; `then` gets what it gives back, unless it is left without an answer."""
         self.push_screen(dialog, lambda given: None if given is None else then(given))
 
+    def is_at(self, folder: Path) -> bool:
+        """Whether this session is still shown, and no dialog: what was asked of it a while ago is still wanted."""
+        return len(self.screen_stack) == 1 and self.view.run.folder == folder
+
     def show_panel(self, panel: str) -> None:
         """Show a panel, by its id."""
         self.screen.minimize()
@@ -228,6 +238,7 @@ class HtflApp(App[str]):
         self.files.compare(folders)
 
     def on_run_started(self, message: messages.RunStarted) -> None:
+        gc.freeze()  # torch, too
         self.runs.started(message)
 
     def on_run_ended(self, message: messages.RunEnded) -> None:
@@ -306,7 +317,10 @@ class HtflApp(App[str]):
     def action_maximise(self) -> None:
         if self.screen.maximized is not None:
             self.screen.minimize()
-        elif (part := self.focused or self._chart()) is not None:
+        elif (widget := self.focused or self._chart()) is not None:
+            part = next(
+                (each for each in widget.ancestors if isinstance(each, Part)), widget
+            )  # with its title
             self.screen.maximize(part, container=False)
 
     def action_zoom(self, direction: int) -> None:

@@ -101,6 +101,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key("y", "chart_mode", "chart", "Accuracy as band and mean, all lines, or clients × rounds.", 58, ("live",)),
         Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
+        Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, TABLES),
         Key("comma", "panel('previous')", "previous", "The layer before; in Compare, a lower target.", 62, LAYERS, ","),
         Key("full_stop", "panel('next')", "next", "The layer after; in Compare, a higher target.", 61, LAYERS, "."),
         Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds.", 63, UNITS),

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from textual.content import Content
 from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Static
 
-from tui.app.charts.glyphs import Glyphs
+from simulator.analysis import ahead
+from tui.app.charts.glyphs import GLYPHS, Glyphs
+from tui.app.charts.table import fit
 from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, footer
 from tui.app.view import View
 from tui.common.formatting import duration, spelled
-
-RECENT = 10
-"""Rounds whose mean time the estimate is made from."""
 
 
 def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs: Glyphs) -> None:
@@ -46,9 +44,10 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
     gap = " | " if glyphs == "ascii" else " · "
     while len(facts) > 2 and len(gap.join(facts)) > room:
         facts.pop()
+    rest = len(gap.join(["", *facts[1:]]))
+    if facts and len(facts[0]) + rest > room:
+        facts[0] = fit(facts[0], max(room - rest, 0), False, GLYPHS[glyphs], name=True)
     left = gap.join(facts)
-    if len(left) > room:
-        left = left[: max(room - 1, 0)] + ("~" if glyphs == "ascii" else "…")
     name = len(facts[0]) if facts else 0
     padding = Content(" " * max(width - len(left) - right.cell_length, 1))
     return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
@@ -87,7 +86,8 @@ def _facts(view: View) -> list[str]:
     facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
     if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
         facts.append(within)
-    if run.state == "running" and (left := eta(view)) is not None:
+    left = ahead.seconds(run.curves, run.rounds - run.round)
+    if run.state == "running" and left is not None:
         facts.append(f"ETA {duration(left)}")
     return facts
 
@@ -99,12 +99,3 @@ def _within(view: View) -> str:
         case {"round": int(round), "done": int(done), "clients": int(clients)} if round > view.run.round:
             return f"client {done}/{clients}"
     return ""
-
-
-def eta(view: View) -> float | None:
-    """Seconds to the last round, by the mean of the latest rounds; None before the first."""
-    seconds = view.run.curves.seconds[-RECENT:]
-    remaining = view.run.rounds - view.run.round
-    if not len(seconds) or remaining <= 0:
-        return None
-    return float(np.mean(seconds)) * remaining

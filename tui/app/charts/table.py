@@ -15,6 +15,7 @@ Order = tuple[int, bool] | None
 """The column that rows are sorted by, and whether from high to low."""
 STRETCH = 10  # cells that a column that stretches has at least
 TREND = 40  # cells of a sparkline that has all the room it wants
+LEFT_OUT = 3  # cells that say how many columns have no room
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Column:
     """A column of a table.
 
     title, name: what its header says, and what it is called in a sentence ("": as its title). numeric: flush right.
-    stretch: it gives way to others, down to `least` cells, and takes what they leave. worth: where not all columns fit,
+    stretch: it gives way to others, down to `least` cells, and takes what they leave. names: its texts are cut in the
+    middle, since names differ at their ends. worth: where not all columns fit,
     those of the least worth are left out. least, most: its width in cells; without a `most`, as wide as its texts.
     tone: of its texts, where neither row nor cell has one of its own. sort: which way rows are sorted by it first;
     None: they are not.
@@ -32,6 +34,7 @@ class Column:
     name: str = ""
     numeric: bool = False
     stretch: bool = False
+    names: bool = False
     worth: int = 1
     least: int = 0
     most: int = 0
@@ -49,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Trend:
-    """Values, NaN = none, that are shown as a sparkline."""
+    """Shares of one, NaN = none, that are shown as a sparkline; on one scale, so that rows can be compared."""
 
     values: tuple[float, ...]
 
@@ -112,7 +115,13 @@ def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
 
 
 def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
-    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts."""
+    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts; after them, where some
+    do not, there is room to say how many."""
+    places = _layout(columns, texts, width, left)
+    return places if len(places) == len(columns) else _layout(columns, texts, width - LEFT_OUT, left)
+
+
+def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
     wanted = [
         max(min(text, column.most or text), column.least) for column, text in zip(columns, texts, strict=True)
     ]
@@ -140,12 +149,15 @@ def draw_header(
     scheme: ColourScheme,
     glyphs: GlyphSet,
 ) -> None:
-    """The titles in the first row; that of the column sorted by, if there is one, has a pointer beside it."""
+    """The titles in the first row; that of the column sorted by, if there is one, has a pointer beside it. At the end,
+    as +2, how many columns have no room."""
     for place in places:
         column, sorted_by = columns[place.column], order is not None and place.column == order[0]
         pointer = (glyphs.down if order[1] else glyphs.up) if order and sorted_by else ""
         text = fit(pointer + column.title, place.width, column.numeric, glyphs)
         canvas.put(0, place.left, text, scheme.highlight if sorted_by else scheme.muted, BOLD)
+    if left_out := len(columns) - len(places):
+        canvas.put(0, canvas.width - LEFT_OUT, f"+{left_out}".rjust(LEFT_OUT), scheme.muted, BOLD)
 
 
 def draw_row(
@@ -165,13 +177,13 @@ def draw_row(
     for place in places:
         cell, column = row.cells[place.column], columns[place.column]
         if isinstance(cell, Trend):
-            text = sparkline(cell.values, place.width, glyphs.bars)
+            text = sparkline(cell.values, place.width, glyphs.bars, (0.0, 1.0))
             canvas.put(0, place.left, text, scheme.series(1))
             continue
         own = cell.tone if isinstance(cell, Cell) else column.tone
         tone = own if row.tone == "plain" else row.tone
         bold = BOLD if under_cursor or tone in ("strong", "highlight") else 0
-        text = fit(_text(cell, glyphs), place.width, column.numeric, glyphs)
+        text = fit(_text(cell, glyphs), place.width, column.numeric, glyphs, column.names)
         canvas.put(0, place.left, text, _colour(tone, scheme), bold)
 
 
@@ -188,8 +200,9 @@ def _colour(tone: Tone, scheme: ColourScheme) -> int:
     return scheme.text
 
 
-def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet) -> str:
-    """`text` in `room` cells: flush right if numeric, cut with an ellipsis where it is too long."""
+def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet, name: bool = False) -> str:
+    """`text` in `room` cells: flush right if numeric, cut with an ellipsis if too long, a name in its middle."""
     if len(text) > room:
-        text = text[: max(room - 1, 0)] + glyphs.ellipsis if room else ""
+        end = (room - 1) // 2 if name else 0
+        text = text[: max(room - 1 - end, 0)] + glyphs.ellipsis + text[len(text) - end :] if room else ""
     return text.rjust(room) if numeric else text.ljust(room)

@@ -72,6 +72,7 @@ class SizedPanel(Panel):
 class Part(Container):
     """A titled part of a panel. Where there is nothing to show it says a sentence instead: `say`."""
 
+    ALLOW_MAXIMIZE = True
     DEFAULT_CSS = """
     Part { width: 1fr; height: 1fr; layout: vertical; border-top: solid $foreground 30%; }
     Part { border-title-color: $foreground; }

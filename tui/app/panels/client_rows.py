@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.analysis.clients import change, incidents
+from simulator.analysis.clients import change, fell_most, incidents, lowest
 from tui.app.charts.figure import KEYS
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.view import View
@@ -14,8 +14,8 @@ SEEN = 0.0005  # the smallest change of accuracy that is shown as one
 COLUMNS = (
     Column("", name="pinned", worth=6, least=1, tone="highlight", sort="falling"),
     Column("id", numeric=True, worth=8, least=3, sort="rising"),
-    Column("model", worth=4, least=5, most=14, tone="muted", sort="rising"),
-    Column("acc", name="accuracy", numeric=True, worth=7, least=6, tone="strong", sort="falling"),
+    Column("model", names=True, worth=4, least=5, most=14, tone="muted", sort="rising"),
+    Column("acc", name="accuracy", numeric=True, worth=7, least=6, tone="strong", sort="rising"),
     Column("+/-", name="change", numeric=True, worth=5, least=5, tone="muted", sort="falling"),
     Column("up", numeric=True, worth=2, tone="muted", sort="falling"),
     Column("down", numeric=True, worth=1, tone="muted", sort="falling"),
@@ -68,6 +68,17 @@ def client_row(
     values = (float(bool(pinned)), client, model.casefold(), accuracy, change, up, down, None)
     search = f"{client} {model} {'pinned' if pinned else ''}"
     return Row(client, (*texts, Trend(history)), values=values, search=search)
+
+
+def behind(view: View) -> str:
+    """Who is worst at the round shown, and whom it set back most; "" before anyone was evaluated."""
+    curves, models = view.curves.upto(view.shown), view.run.models
+    said = []
+    if (worst := lowest(curves)) is not None:
+        said.append(f"worst {worst[0]} {models[worst[0]]} {percent(worst[1])}")
+    if (fallen := fell_most(curves)) is not None:
+        said.append(f"fell most {fallen[0]} {points(fallen[1])}")
+    return " · ".join(said)
 
 
 def remarks(view: View, client: int) -> list[str]:

@@ -34,7 +34,7 @@ class ClientsPanel(SizedPanel):
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
+        self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
         self._accuracy, self._loss = LineChart(), LineChart()
         self._facts = Facts()
         self._clients = Part("clients", self._table, classes="clients")
@@ -102,6 +102,11 @@ class ClientsPanel(SizedPanel):
     def action_sort(self) -> None:
         """By the next column."""
         self._table.cycle_sort()
+        self.update()
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self._table.reverse_sort()
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:

@@ -6,6 +6,7 @@
     table.put_cursor(key)
     table.sort_by("bytes", descending=True) # any column that has a `sort`
     table.cycle_sort()                      # by the next of them; after the last, by the first
+    table.reverse_sort()                    # from high to low, or from low to high
     table.filter("adapter")                 # rows whose `search` has every word; "" shows all
 
 Columns that do not fit are left out, those of the least worth first; what stretches is cut with an ellipsis. The cursor
@@ -129,6 +130,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._order, self._widths = (self._place_of(name), descending), None
         self._arrange()
 
+    def reverse_sort(self) -> None:
+        """Sort the other way round."""
+        name, descending = self.sort
+        self.sort_by(name, not descending)
+
     def cycle_sort(self) -> None:
         """Sort by the next column that can be sorted by, its own way."""
         able = [place for place, column in enumerate(self._columns) if column.sort]
@@ -212,7 +218,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         for place in self._places:
             if place.left <= x <= place.left + place.width and self._columns[place.column].sort:
                 if self._order is not None and self._order[0] == place.column:
-                    self.sort_by(self.sort[0], not self._order[1])
+                    self.reverse_sort()
                 else:
                     self._sort_its_way(place.column)
                 return
