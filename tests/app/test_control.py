@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -328,6 +329,8 @@ def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> Non
         assert row.startswith("main")
         assert " REPLAY round 3 " in row
         assert row.rstrip().endswith("pausing…")
+        long = replace(app.view.run, folder=home / "quickstart-20251122-055440-of-a-long-name")
+        assert status(View(long), [], 40, "braille").plain == "quickstart-2…-a-long-name · round 12/12 "
 
     drive(app, script)
 

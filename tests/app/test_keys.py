@@ -1,6 +1,7 @@
 """Every key of the table, pressed in the app. A new key fails here until what it does is written down."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
 from tui.app.launch_options import LaunchOptions
+from tui.app.panels.base import Part
 from tui.app.widgets import LineChart
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
@@ -187,8 +189,11 @@ async def focus(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 
 async def maximise(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    assert app.screen.maximized is not None
-    assert app.main.query_one("#status").is_on_screen
+    part = app.screen.maximized
+    assert isinstance(part, Part) and part.border_title
+    assert [app.main.query_one(row).region.y for row in ("#status", "#tabs")] == [0, 1]
+    assert (part.region.y, part.region.height) == (2, 37)
+    assert app.main.query_one("#keys").region.y == 39
     await pilot.press("z")
     assert app.screen.maximized is None
 
@@ -313,6 +318,17 @@ def test_no_key_is_a_multiplexers_prefix_and_none_is_given_twice() -> None:
     assert not {"ctrl+a", "ctrl+b"} & set(keys)
     assert len(keys) == len(set(keys))
     assert [binding.key for binding in bindings()] == [key.keys for key in KEYS]
+
+
+def test_what_is_there_when_the_app_is_up_is_collected_no_more_until_it_ends(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        assert gc.get_freeze_count() > 10_000
+
+    drive(app, script)
+    assert gc.get_freeze_count() == 0
 
 
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:

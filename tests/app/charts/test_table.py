@@ -48,8 +48,8 @@ def test_a_table_in_full():
     assert shown(ROWS, 70, cursor=0) == picture(
         """
         |   ▲id model             acc   +/-      up      down trend            |
-        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB               ▁▅▇|
-        |    11 resnet18-narr…      –     –       –       0 B                  |
+        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB               ▁▄▆|
+        |    11 resnet1…w-long      –     –       –       0 B                  |
         """
     )
 
@@ -112,3 +112,13 @@ def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():
     assert fit("abcdef", 4, False, GLYPHS["braille"]) == "abc…"
     assert fit("abcdef", 4, False, GLYPHS["ascii"]).isascii()
     assert fit("7", 3, True, GLYPHS["ascii"]) == "  7"
+
+
+def test_a_name_is_cut_in_its_middle_where_names_are_alike():
+    assert fit("quickstart-20251122-05", 12, False, BRAILLE, name=True) == "quicks…22-05"
+    assert [fit("abcdef", room, False, BRAILLE, name=True) for room in (0, 1, 2, 3)] == ["", "…", "a…", "a…f"]
+
+
+def test_the_header_says_how_many_columns_have_no_room():
+    assert shown(ROWS, 44)[0].endswith(" +2")  # up and down
+    assert "+" not in shown(ROWS, 90)[0].replace("+/-", "")
