@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.analysis.curves import Array, Curves, Record
 from simulator.analysis.static_names import assigned
@@ -36,10 +37,14 @@ def fell_most(curves: Curves) -> tuple[int, float] | None:
     return client, float(by[client])
 
 
-def falls(curves: Curves, by: float = FALL) -> list[tuple[int, list[tuple[int, float]]]]:
+def falls(
+    curves: Curves, by: float = FALL, few: NDArray[np.bool_] | None = None
+) -> list[tuple[int, list[tuple[int, float]]]]:
     """The rounds, ascending, after which clients were more than `by` (0…1) worse than before; who, and their changes,
-    the largest fall first."""
+    the largest fall first. few [N]: whose accuracies rest on too few samples to count."""
     changes = np.diff(curves.accuracy, axis=0)
+    if few is not None:
+        changes[:, few] = 0.0
     found = []
     for row in np.flatnonzero((changes < -by).any(axis=1)).tolist():
         fallen = np.flatnonzero(changes[row] < -by)

@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.analysis.clients import falls
 from simulator.analysis.run import Run
+from simulator.analysis.samples import FEW, Samples
 from simulator.units import points
 
 MOST = 3
@@ -15,9 +16,11 @@ MOST = 3
 
 def told(run: Run) -> list[Mapping[str, Any]]:
     """A run's events in order of time, and among them what its ledger tells: clients whose accuracy fell far."""
+    samples = Samples.of(run)
+    few = samples.test < FEW if samples is not None else None
     fell = [
         {"event": "fell", "at": run.records[round - 1]["timing"]["at"], "round": round, "clients": clients}
-        for round, clients in falls(run.curves)
+        for round, clients in falls(run.curves, few=few)
     ]
     return list(merge(run.events, fell, key=itemgetter("at")))
 

@@ -19,6 +19,7 @@ from tui.app.charts.table import (
     fit,
     has_words,
     layout,
+    left_out,
     sorted_rows,
     widths,
 )
@@ -36,9 +37,10 @@ def places(rows, width, columns=COLUMNS):
 
 
 def shown(rows, width, glyphs=BRAILLE, cursor=None):
-    columns = layout(COLUMNS, widths(COLUMNS, rows, (1, False), glyphs), width, 1)
+    texts = widths(COLUMNS, rows, (1, False), glyphs)
+    columns = layout(COLUMNS, texts, width, 1)
     canvas, scheme = Canvas.blank(width, len(rows) + 1), ColourScheme()
-    draw_header(canvas, COLUMNS, columns, (1, False), scheme, glyphs)
+    draw_header(canvas, COLUMNS, columns, (1, False), left_out(texts, columns), scheme, glyphs)
     for line, row in enumerate(rows, 1):
         draw_row(canvas.window(line, 0, 1, width), row, COLUMNS, columns, row.key == cursor, scheme, glyphs)
     return drawn(canvas)

@@ -275,7 +275,7 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
         return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
     values = figure.matrix
     if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each is like itself, which tells nothing
-        values = values[~np.eye(*values.shape, dtype=bool)]
+        values = np.where(np.eye(*values.shape) > 0, np.nan, values)
     finite = values[np.isfinite(values)]
     if not finite.size:
         return "empty"

@@ -52,9 +52,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Trend:
-    """Shares of one, NaN = none, that are shown as a sparkline; on one scale, so that rows can be compared."""
+    """Values, NaN = none, that are shown as a sparkline of at most `width` cells, from 0 to `top`."""
 
     values: tuple[float, ...]
+    top: float = 1.0
+    width: int = TREND
 
 
 @dataclass(frozen=True)
@@ -97,16 +99,20 @@ def _missing(value: float | str | None) -> bool:
 
 
 def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs: GlyphSet) -> list[int]:
-    """As wide as the texts of each column are, and its title, with a pointer beside that of the column sorted by."""
+    """As wide as the texts of each column are, and its title, with a pointer beside that of the column sorted by; none
+    where no row has a text."""
     sorted_by = order[0] if order else None
+    texts = [
+        max((_width(row.cells[place], glyphs) for row in rows), default=1) for place in range(len(columns))
+    ]
     return [
-        max([len(column.title) + (place == sorted_by), *(_width(row.cells[place], glyphs) for row in rows)])
-        for place, column in enumerate(columns)
+        max(text, len(column.title) + (place == sorted_by)) if text else 0
+        for place, (text, column) in enumerate(zip(texts, columns, strict=True))
     ]
 
 
 def _width(cell: str | Cell | Trend, glyphs: GlyphSet) -> int:
-    return TREND if isinstance(cell, Trend) else len(_text(cell, glyphs))
+    return cell.width if isinstance(cell, Trend) else len(_text(cell, glyphs))
 
 
 def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
@@ -116,9 +122,15 @@ def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
 
 def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
     """The columns that fit from cell `left` on into `width` cells, by the widths of their texts; after them, where some
-    do not, there is room to say how many."""
+    do not, there is room to say how many. Those without a text have a place only where they have a least width."""
     places = _layout(columns, texts, width, left)
-    return places if len(places) == len(columns) else _layout(columns, texts, width - LEFT_OUT, left)
+    return _layout(columns, texts, width - LEFT_OUT, left) if left_out(texts, places) else places
+
+
+def left_out(texts: Sequence[int], places: Sequence[Place]) -> int:
+    """How many columns that have texts have no place."""
+    shown = {place.column for place in places}
+    return sum(text > 0 and place not in shown for place, text in enumerate(texts))
 
 
 def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
@@ -128,6 +140,7 @@ def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: i
     needs = {
         place: min(wanted[place], column.least or STRETCH) if column.stretch else wanted[place]
         for place, column in enumerate(columns)
+        if wanted[place]
     }
     while len(needs) > 1 and left + sum(needs.values()) + len(needs) - 1 > width:
         del needs[min(needs, key=lambda place: (columns[place].worth, -place))]
@@ -146,18 +159,19 @@ def draw_header(
     columns: Sequence[Column],
     places: Sequence[Place],
     order: Order,
+    missing: int,
     scheme: ColourScheme,
     glyphs: GlyphSet,
 ) -> None:
     """The titles in the first row; that of the column sorted by, if there is one, has a pointer beside it. At the end,
-    as +2, how many columns have no room."""
+    as +2, how many columns are missing for want of room."""
     for place in places:
         column, sorted_by = columns[place.column], order is not None and place.column == order[0]
         pointer = (glyphs.down if order[1] else glyphs.up) if order and sorted_by else ""
         text = fit(pointer + column.title, place.width, column.numeric, glyphs)
         canvas.put(0, place.left, text, scheme.highlight if sorted_by else scheme.muted, BOLD)
-    if left_out := len(columns) - len(places):
-        canvas.put(0, canvas.width - LEFT_OUT, f"+{left_out}".rjust(LEFT_OUT), scheme.muted, BOLD)
+    if missing:
+        canvas.put(0, canvas.width - LEFT_OUT, f"+{missing}".rjust(LEFT_OUT), scheme.muted, BOLD)
 
 
 def draw_row(
@@ -177,7 +191,7 @@ def draw_row(
     for place in places:
         cell, column = row.cells[place.column], columns[place.column]
         if isinstance(cell, Trend):
-            text = sparkline(cell.values, place.width, glyphs.bars, (0.0, 1.0))
+            text = sparkline(cell.values, place.width, glyphs.bars, (0.0, cell.top))
             canvas.put(0, place.left, text, scheme.series(1))
             continue
         own = cell.tone if isinstance(cell, Cell) else column.tone

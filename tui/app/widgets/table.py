@@ -9,9 +9,9 @@
     table.reverse_sort()                    # from high to low, or from low to high
     table.filter("adapter")                 # rows whose `search` has every word; "" shows all
 
-Columns that do not fit are left out, those of the least worth first; what stretches is cut with an ellipsis. The cursor
-keeps to its row's key when rows change places. With `follows`, a table that shows its last row keeps showing it. Lines
-that come out the same are not sent again.
+Columns that do not fit are left out, those of the least worth first, and counted in the header; what stretches is cut
+with an ellipsis. The cursor keeps to its row's key when rows change places. With `follows`, a table that shows its last
+row keeps showing it. Lines that come out the same are not sent again.
 """
 
 from collections.abc import Hashable, Sequence
@@ -35,6 +35,7 @@ from tui.app.charts.table import (
     draw_row,
     has_words,
     layout,
+    left_out,
     sorted_rows,
     widths,
 )
@@ -184,7 +185,8 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self._widths = widths(self._columns, self._all, self._order, glyphs)
         self._places = layout(self._columns, self._widths, width, int(self._has_cursor))
         if self._header:
-            draw_header(canvas, self._columns, self._places, self._order, scheme, glyphs)
+            missing = left_out(self._widths, self._places)
+            draw_header(canvas, self._columns, self._places, self._order, missing, scheme, glyphs)
         top, room = self.scroll_offset.y, max(height - self._header, 0)
         for line, row in enumerate(self._rows[top : top + room], self._header):
             here = self._has_cursor and row.key == self._cursor
