@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
+from textual.events import Resize
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -26,7 +27,7 @@ from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
 from tui.app.launch_options import LaunchOptions
-from tui.app.panels.base import Part
+from tui.app.panels.base import Part, SizedPanel
 from tui.app.widgets import LineChart
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
@@ -329,6 +330,26 @@ def test_what_is_there_when_the_app_is_up_is_collected_no_more_until_it_ends(hom
 
     drive(app, script)
     assert gc.get_freeze_count() == 0
+
+
+def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+    laid_out: list[tuple[int, bool]] = []
+
+    def noted(panel: SizedPanel, event: Resize) -> None:
+        laid_out.append((event.size.width, panel.has_class("-wide")))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        monkeypatch.setattr(SizedPanel, "on_resize", noted)
+        for width in (80, 120):
+            await pilot.resize_terminal(width, 24)
+            await pilot.pause()
+
+    drive(app, script)
+    assert laid_out == [(80, False), (120, True)]
 
 
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:

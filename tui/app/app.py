@@ -33,17 +33,15 @@ from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import Tour
 from tui.app.export import CHOICES, export
 from tui.app.host import Severity
-from tui.app.key_order import KeysInOrder
 from tui.app.keys import KEYS, PANEL_TITLES, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
 from tui.app.panels import PANELS
-from tui.app.panels.base import Part
+from tui.app.parts import PartsApp
 from tui.app.remote_control import RemoteControl
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
-from tui.app.widgets import LineChart
 from tui.app.widgets.filter import Filter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
@@ -52,12 +50,16 @@ from tui.common.settings import Choices
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""
 NOWHERE = Path()
+FRAME_ROWS = 3
+"""The status, the tabs and the keys."""
+SETTLED_SECONDS = 0.05
+"""After a resize nothing is drawn for so long; the parts have their sizes then."""
 NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
 Given = TypeVar("Given")
 
 
-class HtflApp(KeysInOrder):
+class HtflApp(PartsApp):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
 
     CSS_PATH = "style.tcss"
@@ -129,6 +131,9 @@ class HtflApp(KeysInOrder):
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
+        self.delay_update(SETTLED_SECONDS)
+        for panel in self._panels:
+            panel.prepare(width, height - FRAME_ROWS)
         small = width < SMALLEST[0] or height < SMALLEST[1]
         if small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
@@ -309,33 +314,6 @@ class HtflApp(KeysInOrder):
         self.change(filter=message.words)
         if message.done:
             self._focus_panel()
-
-    def key_escape(self) -> None:
-        """Leave a maximised part."""
-        self.screen.minimize()
-
-    def action_maximise(self) -> None:
-        if self.screen.maximized is not None:
-            self.screen.minimize()
-        elif (widget := self.focused or self._chart()) is not None:
-            part = next(
-                (each for each in widget.ancestors if isinstance(each, Part)), widget
-            )  # with its title
-            self.screen.maximize(part, container=False)
-
-    def action_zoom(self, direction: int) -> None:
-        if (chart := self._chart()) is not None:
-            {1: chart.zoom_in, -1: chart.zoom_out, 0: chart.reset_view}[direction]()
-
-    def action_pan(self, share: float) -> None:
-        if (chart := self._chart()) is not None:
-            chart.pan(share)
-
-    def _chart(self) -> LineChart | None:
-        """The chart with the focus, else the panel's first visible one."""
-        if isinstance(self.focused, LineChart):
-            return self.focused
-        return next((chart for chart in self.panel.query(LineChart) if chart.is_on_screen), None)
 
     def action_mouse(self) -> None:
         """Hand the mouse to the terminal, whose own selection works then, or take it back."""

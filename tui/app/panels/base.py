@@ -61,11 +61,13 @@ class SizedPanel(Panel):
         self._drawn[part] = about
         return True
 
-    def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
+    def prepare(self, width: int, height: int) -> None:
         self.set_class(width >= WIDE, "-wide")
         self.set_class(width >= FULL, "-full")
         self.set_class(height >= TALL, "-tall")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.prepare(*event.size)
         self.call_after_refresh(self.redraw)  # once the parts have their new sizes
 
 

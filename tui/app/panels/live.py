@@ -34,14 +34,14 @@ class LivePanel(SizedPanel):
     LivePanel > Vertical > .behind { height: 1; padding: 0 1; }
     LivePanel.-wide > Vertical > .behind { display: none; }
     LivePanel .clients, LivePanel .bytes, LivePanel .similarity { display: none; }
-    LivePanel.-wide > Vertical > .lower { height: 12; }
+    LivePanel.-wide > Vertical > .lower { height: 7; }
+    LivePanel.-wide.-tall > Vertical > .lower { height: 12; }
     LivePanel.-wide .clients { display: block; width: 52; margin-left: 1; }
     LivePanel.-wide .log { margin-left: 1; }
     LivePanel.-wide .bytes, LivePanel.-wide .similarity { display: block; }
     LivePanel.-wide .similarity { width: 36; margin-left: 1; }
-    LivePanel.-wide.-low > Vertical > .lower { height: 7; }
     LivePanel.-full > .sessions { display: block; margin-right: 1; }
-    LivePanel.-full > Vertical > .lower { height: 18; }
+    LivePanel.-full.-tall > Vertical > .lower { height: 18; }
     LivePanel.-full .clients { width: 66; }
     LivePanel.-full .similarity { width: 48; }
     LivePanel.-full.-crowd > .matrix { display: block; width: 114; margin-left: 1; }
@@ -90,7 +90,6 @@ class LivePanel(SizedPanel):
         wide, full = self.has_class("-wide"), self.has_class("-full")
         crowd = full and view.curves.clients >= CROWD
         self.set_class(crowd, "-crowd")
-        self.set_class(not self.has_class("-tall"), "-low")
         self._parts["log"].set_class(not wide, "-bare")
         self._draw_accuracy(view)
         self._draw_log(view)
