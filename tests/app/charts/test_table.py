@@ -79,6 +79,13 @@ def test_the_columns_of_the_least_worth_go_first():
     assert [each.column for each in places(rows, 6, columns)] == [0]
 
 
+def test_a_column_in_which_no_row_says_anything_has_no_place():
+    columns = [Column("", least=1), Column("a"), Column("b", least=5), Column("c")]
+    rows = [Row(1, ("", "x", "", "y"))]
+    assert [each.column for each in places(rows, 40, columns)] == [0, 1, 3]
+    assert left_out(widths(columns, rows, None, BRAILLE), places(rows, 40, columns)) == 0
+
+
 def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
     columns = [Column("a", stretch=True), Column("b")]
     rows = [Row(1, ("x" * 30, "12345"))]

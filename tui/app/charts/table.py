@@ -122,7 +122,7 @@ def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
 
 def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
     """The columns that fit from cell `left` on into `width` cells, by the widths of their texts; after them, where some
-    do not, there is room to say how many. Those without a text have a place only where they have a least width."""
+    do not, there is room to say how many. Those without a text have no place, unless they have no title either."""
     places = _layout(columns, texts, width, left)
     return _layout(columns, texts, width - LEFT_OUT, left) if left_out(texts, places) else places
 
@@ -135,7 +135,8 @@ def left_out(texts: Sequence[int], places: Sequence[Place]) -> int:
 
 def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
     wanted = [
-        max(min(text, column.most or text), column.least) for column, text in zip(columns, texts, strict=True)
+        max(min(text, column.most or text), column.least) if text or not column.title else 0
+        for column, text in zip(columns, texts, strict=True)
     ]
     needs = {
         place: min(wanted[place], column.least or STRETCH) if column.stretch else wanted[place]
