@@ -3,7 +3,6 @@
 import shutil
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import is_due
 from tui.app.launch import Launch
 from tui.app.launch_options import LaunchOptions
-from tui.app.rows import status
 from tui.app.view import View
 from tui.common.settings import Choices
 
@@ -315,22 +313,6 @@ def test_arrows_choose_from_the_values_that_match_what_was_typed(home: Path) -> 
         assert app.screen.query_one("#field-method", Input).value == "fedgh"
         await pilot.press("down")
         assert app.screen.query_one("#field-method", Input).value == "fedavg"
-
-    drive(app, script)
-
-
-def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await until(pilot, lambda: app.view.run.round == 12)
-        row = status(View(app.view.run, round=3), ["pausing…"], 60, "braille").plain
-        assert len(row) == 60
-        assert row.startswith("main")
-        assert " REPLAY round 3 " in row
-        assert row.rstrip().endswith("pausing…")
-        long = replace(app.view.run, folder=home / "quickstart-20251122-055440-of-a-long-name")
-        assert status(View(long), [], 40, "braille").plain == "quickstart-2…-a-long-name · round 12/12 "
 
     drive(app, script)
 

@@ -27,6 +27,7 @@ from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
 from tui.app.launch_options import LaunchOptions
+from tui.app.palette import Commands
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.widgets import LineChart
 
@@ -310,6 +311,21 @@ def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, li
         assert len(app.screen_stack) == 1
         assert "replay" in [*app._notifications][-1].message
         assert asked(live) == []
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("words", "panel"), [("cka", "similarity"), ("who is behind", "clients"), ("flops", "communication")]
+)
+def test_the_palette_finds_a_panel_by_what_it_shows(words: str, panel: str, home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        found = [hit async for hit in Commands(app.screen).search(words)]
+        title = next(key for key in KEYS if key.argument == panel).label
+        assert any(title in str(hit.match_display) for hit in found)
 
     drive(app, script)
 

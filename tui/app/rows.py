@@ -22,7 +22,8 @@ def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs
     idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
     _write(screen, "tabs", tabs(panel))
-    _write(screen, "keys", keys(panel, width - 1, idle))
+    state = view.run.state if view.run.name else ""
+    _write(screen, "keys", keys(panel, width - 1, state, idle))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -64,15 +65,16 @@ def tabs(shown: str) -> Content:
     return Content("").join(parts)
 
 
-def keys(panel: str, width: int, idle: Sequence[str]) -> Content:
-    """The keys that there is room for in `width` cells; those that `idle` would not act now are dim."""
+def keys(panel: str, width: int, state: str, idle: Sequence[str]) -> Content:
+    """The keys that there is room for in `width` cells, in this state of the run ("": there is none); those of `idle`,
+    which would not act now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
             " ",
             (key.label, "dim" if key.argument in idle else ""),
         )
-        for key in footer(panel, width)
+        for key in footer(panel, width, state)
     )
 
 
@@ -81,7 +83,7 @@ def _facts(view: View) -> list[str]:
     run = view.run
     if not run.document:
         if not run.name:
-            return ["htfl-sim", "no session: a shows one, n begins one"]
+            return ["htfl-sim", "no session: n begins one, a shows one"]
         return [run.name, run.state if run.state == "failed" else "cannot be read" if run.error else "…"]
     facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
     if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
