@@ -68,9 +68,14 @@ COMPARISONS = {each.name: each for each in (HTM5, INCO)}
 _OF_ALL: Raw = {"checkpoint": {"every": 10}, "runtime": {"device": "cpu", "workers": 1}}
 
 
+def shared(comparison: Comparison) -> hs.Config:
+    """The settings of all its sessions; methods and learning rates are axes over them."""
+    return hs.config(comparison.config | _OF_ALL | {"method": {"name": comparison.baseline}})
+
+
 def run(comparison: Comparison, seeds: Sequence[int], folder: Path, jobs: int) -> None:
     """Run what has not been run: all rates with seed 0, then every method at its own rate with `seeds`."""
-    config = hs.config(comparison.config | _OF_ALL | {"method": {"name": comparison.baseline}})
+    config = shared(comparison)
     grid = hs.sweep(
         _grid(comparison, folder),
         config,
