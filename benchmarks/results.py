@@ -153,14 +153,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", choices=[*COMPARISONS, []], default=list(COMPARISONS))
+    parser.add_argument("names", nargs="*", choices=[*COMPARISONS, "all"], default="all")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--jobs", type=int, default=2, help="points at once, each with one thread")
     parser.add_argument("--folder", type=Path, default=Path("sessions") / "results")
     given = parser.parse_args()
-    for name in given.names:
+    names = list(COMPARISONS) if "all" in given.names else given.names
+    for name in names:
         run(COMPARISONS[name], given.seeds, given.folder, given.jobs)
-    write(given.names, given.folder)
+    write(names, given.folder)
 
 
 if __name__ == "__main__":
