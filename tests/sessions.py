@@ -74,6 +74,16 @@ def whole(clients: int = 10, rounds: int = 20, **changes: Any) -> dict[str, Any]
     return Config.read(settings).to_json()
 
 
+def samples(clients: int, classes: int = 10) -> dict[str, Any]:
+    """Of a client's classes every third is empty; the first four clients have fewer than 20 test images."""
+    train = [
+        [0 if (client + label) % 3 == 0 else 4 + (7 * client + 3 * label) % 41 for label in range(classes)]
+        for client in range(clients)
+    ]
+    test = [12 + 2 * client for client in range(clients)]
+    return {"classes": [str(label) for label in range(classes)], "train": train, "test": test}
+
+
 def cka(clients: int, round: int, layers: Sequence[str] = LAYERS) -> dict[str, Any]:
     """Deeper layers are less alike, clients far apart in number are less alike, and with the rounds it shows more."""
     matrices = {
@@ -173,6 +183,7 @@ def make(
     checkpoint_every: int = 5,
     state: str = "finished",
     document: dict[str, Any] | None = None,
+    samples: dict[str, Any] | None = None,
 ) -> Path:
     """A session of so many rounds of `of`, each with its checkpoint or line; returns its folder.
 
@@ -189,6 +200,7 @@ def make(
                 "data_fingerprint": "f" * 64,
                 "parent": about,
                 "plugin": None,
+                **({"samples": samples} if samples else {}),
             },
             Retention(last=3, every=10),
         )

@@ -11,6 +11,7 @@ import checkpoints
 from checkpoints import SessionUnreadable
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
+from simulator.inspection import partition
 from simulator.progress import Event, RoundFinished
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
@@ -48,6 +49,15 @@ def alone(tmp_path: Path, config: Config) -> tuple[list[dict[str, Any]], dict[st
     """What a run that nobody disturbs commits."""
     Session.create(config, tmp_path / "alone", tmp_path).run()
     return federations.committed(tmp_path / "alone")
+
+
+def test_a_session_says_what_data_each_client_has(tmp_path: Path) -> None:
+    Session.create(config(), tmp_path / "s", tmp_path).close()
+    noted = checkpoints.SessionReader(tmp_path / "s").document["samples"]
+    counted = partition.of_session(tmp_path / "s", tmp_path)
+    assert noted["classes"] == list(counted.classes)
+    assert noted["train"] == list(map(list, counted.train))
+    assert noted["test"] == list(map(sum, counted.test))
 
 
 def test_a_run_commits_every_round_and_finishes(tmp_path: Path) -> None:

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.analysis.curves import Array, Curves, Record
 from simulator.analysis.static_names import assigned
+
+FALL = 0.2
+"""An accuracy that a round lowers by more than this is worth an event."""
 
 
 def change(curves: Curves) -> Array:
@@ -14,6 +18,39 @@ def change(curves: Curves) -> Array:
     if curves.rounds < 2:
         return np.full(curves.clients, np.nan)
     return np.asarray(curves.accuracy[-1] - curves.accuracy[-2])
+
+
+def lowest(curves: Curves) -> tuple[int, float] | None:
+    """The client of the lowest accuracy after the last round, and that; None before anyone was evaluated."""
+    if not curves.rounds or not np.isfinite(curves.accuracy[-1]).any():
+        return None
+    client = int(np.nanargmin(curves.accuracy[-1]))
+    return client, float(curves.accuracy[-1, client])
+
+
+def fell_most(curves: Curves) -> tuple[int, float] | None:
+    """The client whose accuracy the last round lowered most, and by how much (negative); None where it lowered none."""
+    by = change(curves)
+    if not (by < 0).any():
+        return None
+    client = int(np.nanargmin(by))
+    return client, float(by[client])
+
+
+def falls(
+    curves: Curves, by: float = FALL, few: NDArray[np.bool_] | None = None
+) -> list[tuple[int, list[tuple[int, float]]]]:
+    """The rounds, ascending, after which clients were more than `by` (0…1) worse than before; who, and their changes,
+    the largest fall first. few [N]: whose accuracies rest on too few samples to count."""
+    changes = np.diff(curves.accuracy, axis=0)
+    if few is not None:
+        changes[:, few] = 0.0
+    found = []
+    for row in np.flatnonzero((changes < -by).any(axis=1)).tolist():
+        fallen = np.flatnonzero(changes[row] < -by)
+        order = fallen[np.argsort(changes[row, fallen], kind="stable")]
+        found.append((row + 2, [(int(client), float(changes[row, client])) for client in order]))
+    return found
 
 
 def best(values: Array) -> tuple[float, int]:

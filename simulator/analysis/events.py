@@ -1,7 +1,28 @@
 """What the events of a session tell, in a few words."""
 
 from collections.abc import Mapping
+from heapq import merge
+from operator import itemgetter
 from typing import Any
+
+from simulator.analysis.clients import falls
+from simulator.analysis.run import Run
+from simulator.analysis.samples import FEW, Samples
+from simulator.units import points
+
+MOST = 3
+"""Clients that an event names."""
+
+
+def told(run: Run) -> list[Mapping[str, Any]]:
+    """A run's events in order of time, and among them what its ledger tells: clients whose accuracy fell far."""
+    samples = Samples.of(run)
+    few = samples.test < FEW if samples is not None else None
+    fell = [
+        {"event": "fell", "at": run.records[round - 1]["timing"]["at"], "round": round, "clients": clients}
+        for round, clients in falls(run.curves, few=few)
+    ]
+    return list(merge(run.events, fell, key=itemgetter("at")))
 
 
 def said(event: Mapping[str, Any]) -> str:
@@ -24,6 +45,10 @@ def said(event: Mapping[str, Any]) -> str:
             return f"warning: {whose}{event.get('message')}"
         case "refused":
             return f"refused {event.get('command')}: {event.get('reason')}"
+        case "fell":
+            named = [f"client {client} {points(by)}" for client, by in event["clients"][:MOST]]
+            more = len(event["clients"]) - MOST
+            return "fell: " + ", ".join([*named, f"{more} more"] if more > 0 else named)
         case "checkpoint":
             return "checkpoint"
         case kind:
@@ -35,4 +60,4 @@ def said(event: Mapping[str, Any]) -> str:
 
 def alarming(event: Mapping[str, Any]) -> bool:
     """Whether an event asks for attention."""
-    return event.get("event") in ("warning", "refused")
+    return event.get("event") in ("warning", "refused", "fell")

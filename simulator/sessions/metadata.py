@@ -4,6 +4,7 @@ import checkpoints
 from checkpoints import Damaged, Retention
 from simulator.builder import Built
 from simulator.config import Config
+from simulator.data.federated import FederatedData
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.models import members
@@ -11,6 +12,9 @@ from simulator.nested import Raw, merged
 from simulator.sessions import brought
 from simulator.sessions.environment import environment
 from simulator.sessions.history import history_entry, settings_in_force
+
+MOST_COUNTS = 50_000
+"""More numbers than this, clients × classes, are not noted: every listing reads them."""
 
 
 def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:
@@ -62,9 +66,24 @@ def of_new(config: Config, built: Built, parent: Raw | None) -> Raw:
         "parent": parent,
         "environment": environment(built.federation.device, config.runtime.threads_per_client),
         "data_fingerprint": built.data.fingerprint,
+        **_samples(built.data),
         "plugin": plugins.recorded(config.method.name),
         "files": brought.recorded(config),
         "model_plugins": plugins.recorded_models(members(config.federation.group)),
+    }
+
+
+def _samples(data: FederatedData) -> Raw:
+    """How many samples each client trains on, class by class, and how many it is tested on."""
+    if len(data.clients) * data.num_classes > MOST_COUNTS:
+        return {}
+    held = [dict(zip(client.classes, client.class_counts, strict=True)) for client in data.clients]
+    return {
+        "samples": {
+            "classes": list(data.classes),
+            "train": [[each.get(label, 0) for label in range(data.num_classes)] for each in held],
+            "test": [client.num_test for client in data.clients],
+        }
     }
 
 

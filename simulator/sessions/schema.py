@@ -33,6 +33,11 @@ def _rounds(value: Any) -> bool:
     return type(value) is int and 1 <= value <= MAX_ROUNDS
 
 
+def _counts(value: Any) -> bool:
+    """Whole numbers in a list; one look at each, since there may be thousands."""
+    return type(value) is list and all(type(each) is int and each >= 0 for each in value)
+
+
 _SCALAR: Shape = (None, bool, int, float, str)
 _SECTION = Keys(_ANY, (*_SCALAR, [_SCALAR]))
 _METHOD: Shape = {"name": printable}
@@ -62,6 +67,7 @@ DOCUMENT: Shape = {
     "parent": (None, {"id": str, "name": str, "round": natural}),
     "environment": Keys(_ANY, _SCALAR),
     "data_fingerprint": str,
+    "samples?": {"classes": [str], "train": [_counts], "test": _counts},
     "plugin": _PLUGIN,
     "files?": _FILES,
     "model_plugins?": Keys(_ANY, {"name": str, "sha256": _SHA256}),
@@ -146,6 +152,17 @@ def check_document(document: dict[str, Any]) -> None:
     ):
         if name in document["config"]:
             check_shape(document["config"][name], _SECTION, f"config.{name}")
+    _check_samples(document)
+
+
+def _check_samples(document: dict[str, Any]) -> None:
+    """That they are of its clients, and of all classes; raises ValueError."""
+    if (samples := document.get("samples")) is not None:
+        clients, classes = document["config"]["federation"]["clients"], len(samples["classes"])
+        if not len(samples["train"]) == len(samples["test"]) == clients:
+            raise ValueError(f"samples are of other clients than these {clients}")
+        if any(len(counts) != classes for counts in samples["train"]):
+            raise ValueError(f"samples.train is not of {classes} classes")
 
 
 def check_history(history: list[dict[str, Any]]) -> None:

@@ -3,8 +3,21 @@
 import numpy as np
 import pytest
 
-from simulator.analysis.clients import ClientResult, Incidents, best, change, incidents, results
+from simulator.analysis.clients import (
+    ClientResult,
+    Incidents,
+    best,
+    change,
+    falls,
+    fell_most,
+    incidents,
+    lowest,
+    results,
+)
+from simulator.analysis.curves import Curves
+from simulator.analysis.ledger import Ledger
 from tests import sessions
+from tests.analysis import runs
 from tests.analysis.rounds import ledger
 
 
@@ -13,6 +26,31 @@ def test_the_change_is_that_to_the_round_before() -> None:
     assert change(curves) == pytest.approx([-0.1])
     assert change(curves.upto(2)) == pytest.approx([0.3])
     assert np.isnan(change(curves.upto(1))).all()
+
+
+def curves_of(*rounds: list[float | None]) -> Curves:
+    """Each client's accuracy by round."""
+    return Ledger.of([runs.record(number, 0.5, clients=each) for number, each in enumerate(rounds, 1)]).curves
+
+
+def test_who_is_behind_and_who_fell_most_is_told_of_the_last_round() -> None:
+    curves = curves_of([0.9, 0.4, None], [0.5, 0.3, None])
+    assert lowest(curves) == (1, 0.3)
+    assert fell_most(curves) == (0, pytest.approx(-0.4))
+    assert fell_most(curves.upto(1)) is None
+    assert lowest(curves_of([None, None])) is None
+    assert fell_most(curves_of([0.2, 0.3], [0.2, 0.4])) is None
+
+
+def test_falls_of_more_than_twenty_points_are_told_by_round_the_largest_first() -> None:
+    curves = curves_of(
+        [0.9, 0.9, 0.9, None], [0.65, 0.5, 0.71, 0.1], [0.65, 0.5, 0.71, 0.1], [0.65, 0.2, 0.9, 0.1]
+    )
+    assert falls(curves) == [
+        (2, [(1, pytest.approx(-0.4)), (0, pytest.approx(-0.25))]),
+        (4, [(1, pytest.approx(-0.3))]),
+    ]
+    assert falls(curves.upto(1)) == []
 
 
 def test_the_best_is_the_first_of_equals_and_leaves_gaps_out() -> None:

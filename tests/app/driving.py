@@ -35,6 +35,7 @@ class Blank(Panel):
             "mark",
             "pin",
             "sort",
+            "reverse",
             "previous",
             "next",
             "unit",

@@ -17,14 +17,12 @@ from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app.app import HtflApp
 from tui.app.compatibility import MethodChoice, Parameter
-from tui.app.dialogs.choose import Choose
-from tui.app.dialogs.fork import ForkDialog
+from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import is_due
 from tui.app.launch import Launch
 from tui.app.launch_options import LaunchOptions
-from tui.app.rows import eta, status
 from tui.app.view import View
 from tui.common.settings import Choices
 
@@ -60,18 +58,20 @@ def test_a_refused_command_is_said_with_its_reason(home: Path) -> None:
     drive(app, script)
 
 
-def test_a_command_whose_session_ends_without_an_answer_is_given_up(home: Path) -> None:
+def test_a_command_whose_run_ends_without_an_answer_ends_with_what_became_of_it(home: Path) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         with Store.open(home / "main") as store:
             store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
             await until(pilot, lambda: app.view.run.live)
-            await pilot.press("space")
-            await until(pilot, lambda: bool(app.control._asked))
+            app.control.post("checkpoint")
+            await until(pilot, lambda: "writing a checkpoint…" in app.waiting)
             store.close("stopped")
-        await until(pilot, lambda: "was not answered" in notices(app))
-        assert not app.control._asked
+        await until(pilot, lambda: "checkpoint came too late: the run is stopped" in notices(app))
+        await until(pilot, lambda: not app.view.run.live)
+        assert app.view.run.pending  # until the next start refuses it
+        assert app.waiting == []
 
     drive(app, script)
 
@@ -291,9 +291,7 @@ def test_a_second_run_is_refused_while_one_is_under_way(home: Path) -> None:
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
         app.runs.start(home / "main", wait)  # type: ignore[arg-type]
-        app.runs._forked(home / "main")
-        await until(pilot, lambda: isinstance(app.screen, Choose))
-        await pilot.press("down", "enter")
+        app.runs.forked(home / "main", ForkWish(home / "fork", 7, None, (), "run"))
         await until(pilot, lambda: "main runs here already" in notices(app))
         assert app.runs.running
         done.set()
@@ -315,31 +313,6 @@ def test_arrows_choose_from_the_values_that_match_what_was_typed(home: Path) -> 
         assert app.screen.query_one("#field-method", Input).value == "fedgh"
         await pilot.press("down")
         assert app.screen.query_one("#field-method", Input).value == "fedavg"
-
-    drive(app, script)
-
-
-def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await until(pilot, lambda: app.view.run.round == 12)
-        row = status(View(app.view.run, round=3), ["pausing…"], 60, "braille").plain
-        assert len(row) == 60
-        assert row.startswith("main")
-        assert " REPLAY round 3 " in row
-        assert row.rstrip().endswith("pausing…")
-
-    drive(app, script)
-
-
-def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(home: Path) -> None:
-    sessions.make(home / "half", rounds=12, of=20, clients=4, state="stopped")
-    app = opened(home, home / "half")
-
-    async def script(pilot: Pilot[str]) -> None:
-        await until(pilot, lambda: app.view.run.round == 12)
-        assert eta(app.view) == pytest.approx(8 * 2.5)  # every round of such a session takes 2.5 s
 
     drive(app, script)
 
@@ -368,7 +341,7 @@ def test_a_command_waits_in_the_mailbox_of_a_session_that_nobody_runs(home: Path
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
         app.control.post("switch", {"method": None, "set": ["rounds=20"]})
-        await until(pilot, lambda: "switching…" in app.waiting)
+        await until(pilot, lambda: app.waiting == ["switch at the next start"])
         (command,) = checkpoints.pending(home / "main")
         assert command.arguments == {"method": None, "set": ["rounds=20"]}
 

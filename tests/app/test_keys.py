@@ -1,11 +1,13 @@
 """Every key of the table, pressed in the app. A new key fails here until what it does is written down."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
+from textual.events import Resize
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -25,6 +27,8 @@ from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
 from tui.app.launch_options import LaunchOptions
+from tui.app.palette import Commands
+from tui.app.panels.base import Part, SizedPanel
 from tui.app.widgets import LineChart
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
@@ -127,12 +131,12 @@ async def quits(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 async def exports(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     await pilot.press("enter")
-    await pilot.pause()
+    await until(pilot, lambda: Path("main-live.csv").exists())
     lines = Path("main-live.csv").read_text().splitlines()
     assert len(lines) == 1 + ROUNDS
     assert lines[0] == "round,mean"
     await pilot.press("w", "down", "enter")
-    await pilot.pause()
+    await until(pilot, lambda: Path("main-live.svg").exists())
     assert Path("main-live.svg").read_text().startswith("<svg")
 
 
@@ -187,8 +191,11 @@ async def focus(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
 
 
 async def maximise(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    assert app.screen.maximized is not None
-    assert app.main.query_one("#status").is_on_screen
+    part = app.screen.maximized
+    assert isinstance(part, Part) and part.border_title
+    assert [app.main.query_one(row).region.y for row in ("#status", "#tabs")] == [0, 1]
+    assert (part.region.y, part.region.height) == (2, 37)
+    assert app.main.query_one("#keys").region.y == 39
     await pilot.press("z")
     assert app.screen.maximized is None
 
@@ -308,11 +315,57 @@ def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, li
     drive(app, script)
 
 
+@pytest.mark.parametrize(
+    ("words", "panel"), [("cka", "similarity"), ("who is behind", "clients"), ("flops", "communication")]
+)
+def test_the_palette_finds_a_panel_by_what_it_shows(words: str, panel: str, home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        found = [hit async for hit in Commands(app.screen).search(words)]
+        title = next(key for key in KEYS if key.argument == panel).label
+        assert any(title in str(hit.match_display) for hit in found)
+
+    drive(app, script)
+
+
 def test_no_key_is_a_multiplexers_prefix_and_none_is_given_twice() -> None:
     keys = [pressed for key in KEYS for pressed in key.keys.split(",")]
     assert not {"ctrl+a", "ctrl+b"} & set(keys)
     assert len(keys) == len(set(keys))
     assert [binding.key for binding in bindings()] == [key.keys for key in KEYS]
+
+
+def test_what_is_there_when_the_app_is_up_is_collected_no_more_until_it_ends(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        assert gc.get_freeze_count() > 10_000
+
+    drive(app, script)
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+    laid_out: list[tuple[int, bool]] = []
+
+    def noted(panel: SizedPanel, event: Resize) -> None:
+        laid_out.append((event.size.width, panel.has_class("-wide")))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        monkeypatch.setattr(SizedPanel, "on_resize", noted)
+        for width in (80, 120):
+            await pilot.resize_terminal(width, 24)
+            await pilot.pause()
+
+    drive(app, script)
+    assert laid_out == [(80, False), (120, True)]
 
 
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:

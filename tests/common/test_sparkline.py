@@ -26,6 +26,11 @@ def test_a_series_that_never_changes_is_half_way_up() -> None:
     assert sparkline([0.3, 0.3], 2) == "▅▅"
 
 
+def test_limits_put_series_on_one_scale() -> None:
+    assert sparkline([0.0, 0.5, 1.0, 1.5], 4, "abc", (0.0, 1.0)) == "abcc"
+    assert sparkline([0.5, 0.5], 2, "abc", (0.0, 1.0)) == "bb"
+
+
 @given(st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=80), st.integers(0, 30))
 def test_a_sparkline_has_the_width_asked_for_and_the_characters_given(
     values: list[float], width: int

@@ -4,15 +4,17 @@ What it shows is `view`; only the visible panel draws, when that changes. What i
 through `control`, what runs in this process through `runs`.
 """
 
+import gc
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.command import CommandPalette
+from textual.containers import Vertical
 from textual.events import Resize
 from textual.widgets import ContentSwitcher, Static
 
@@ -36,10 +38,10 @@ from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
 from tui.app.panels import PANELS
+from tui.app.parts import PartsApp
 from tui.app.remote_control import RemoteControl
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
-from tui.app.widgets import LineChart
 from tui.app.widgets.filter import Filter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
@@ -48,18 +50,22 @@ from tui.common.settings import Choices
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""
 NOWHERE = Path()
+FRAME_ROWS = 3
+"""The status, the tabs and the keys."""
+SETTLED_SECONDS = 0.05
+"""After a resize nothing is drawn for so long; the parts have their sizes then."""
 NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
 Given = TypeVar("Given")
 
 
-class HtflApp(App[str]):
+class HtflApp(PartsApp):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
 
     CSS_PATH = "style.tcss"
     TITLE = "htfl-sim"
     AUTO_FOCUS = ""
-    ALLOW_IN_MAXIMIZED_VIEW = "#status, #tabs, #keys"
+    ALLOW_IN_MAXIMIZED_VIEW = "#head, #filter, #keys"
     ENABLE_COMMAND_PALETTE = False  # ours is bound in keys.py, with the commands made from that table
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide"), (200, "-vast")]  # noqa: RUF012 - Textual declares it so
     VERTICAL_BREAKPOINTS = [(0, "-short"), (40, "-tall"), (60, "-towering")]  # noqa: RUF012
@@ -92,8 +98,7 @@ class HtflApp(App[str]):
         self._drawn: tuple[str, View] | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="status")
-        yield Static(id="tabs")
+        yield Vertical(Static(id="status"), Static(id="tabs"), id="head")
         with ContentSwitcher(initial="live", id="panels"):
             yield from self._panels
         yield Filter()
@@ -104,6 +109,8 @@ class HtflApp(App[str]):
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
+        # What is there now stays: a full collection would look through all of it, 0.1 s in about every fourth screen.
+        self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.draw)
         self.call_after_refresh(self._focus_panel)
         match self._start:
@@ -120,9 +127,13 @@ class HtflApp(App[str]):
 
     def on_unmount(self) -> None:
         self.files.end()
+        gc.unfreeze()
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
+        self.delay_update(SETTLED_SECONDS)
+        for panel in self._panels:
+            panel.prepare(width, height - FRAME_ROWS)
         small = width < SMALLEST[0] or height < SMALLEST[1]
         if small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
@@ -178,6 +189,10 @@ class HtflApp(App[str]):
         """Show a dialog; `then` gets what it gives back, unless it is left without an answer."""
         self.push_screen(dialog, lambda given: None if given is None else then(given))
 
+    def is_at(self, folder: Path) -> bool:
+        """Whether this session is still shown, and no dialog: what was asked of it a while ago is still wanted."""
+        return len(self.screen_stack) == 1 and self.view.run.folder == folder
+
     def show_panel(self, panel: str) -> None:
         """Show a panel, by its id."""
         self.screen.minimize()
@@ -228,6 +243,7 @@ class HtflApp(App[str]):
         self.files.compare(folders)
 
     def on_run_started(self, message: messages.RunStarted) -> None:
+        gc.freeze()  # torch, too
         self.runs.started(message)
 
     def on_run_ended(self, message: messages.RunEnded) -> None:
@@ -298,30 +314,6 @@ class HtflApp(App[str]):
         self.change(filter=message.words)
         if message.done:
             self._focus_panel()
-
-    def key_escape(self) -> None:
-        """Leave a maximised part."""
-        self.screen.minimize()
-
-    def action_maximise(self) -> None:
-        if self.screen.maximized is not None:
-            self.screen.minimize()
-        elif (part := self.focused or self._chart()) is not None:
-            self.screen.maximize(part, container=False)
-
-    def action_zoom(self, direction: int) -> None:
-        if (chart := self._chart()) is not None:
-            {1: chart.zoom_in, -1: chart.zoom_out, 0: chart.reset_view}[direction]()
-
-    def action_pan(self, share: float) -> None:
-        if (chart := self._chart()) is not None:
-            chart.pan(share)
-
-    def _chart(self) -> LineChart | None:
-        """The chart with the focus, else the panel's first visible one."""
-        if isinstance(self.focused, LineChart):
-            return self.focused
-        return next((chart for chart in self.panel.query(LineChart) if chart.is_on_screen), None)
 
     def action_mouse(self) -> None:
         """Hand the mouse to the terminal, whose own selection works then, or take it back."""

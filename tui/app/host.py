@@ -27,6 +27,9 @@ class Host(Protocol):
     def ask(self, dialog: Dialog[Answer], then: Callable[[Answer], None]) -> None:
         """Show a dialog; `then` gets what it gives back, unless it is left without an answer."""
 
+    def is_at(self, folder: Path) -> bool:
+        """Whether this session is still shown, and no dialog: what was asked of it a while ago is still wanted."""
+
     def draw(self) -> None:
         """Bring what is shown up to date."""
 

@@ -4,7 +4,7 @@ ctrl+a and ctrl+b stay free: they are the prefixes of screen and tmux.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.binding import Binding
 
@@ -18,6 +18,17 @@ PANEL_TITLES = {
     "sessions": "Sessions",
 }
 """The panels by id, in the order of their tabs."""
+
+PANELS_SHOW = {
+    "live": "accuracy, clients, bytes, CKA and log at a glance",
+    "clients": "who is behind; data, loss, bytes of each client",
+    "similarity": "CKA, how alike the models are, by pair and layer",
+    "communication": "bytes by round, tensor and client; FLOPs",
+    "compare": "marked sessions side by side, what differs",
+    "log": "events, warnings, clients that fell",
+    "sessions": "all there are, with studies and forks",
+}
+"""What there is to see in each."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,7 @@ class Key:
 
 def _tab(number: int, panel: str, title: str) -> Key:
     key = "s" if panel == "sessions" else str(number)
-    return Key(key, f"show_panel('{panel}')", title, f"Go to {title}.")
+    return Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
 
 
 CHARTS = ("live", "clients", "similarity", "communication", "compare")
@@ -101,6 +112,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key("y", "chart_mode", "chart", "Accuracy as band and mean, all lines, or clients × rounds.", 58, ("live",)),
         Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
+        Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, TABLES),
         Key("comma", "panel('previous')", "previous", "The layer before; in Compare, a lower target.", 62, LAYERS, ","),
         Key("full_stop", "panel('next')", "next", "The layer after; in Compare, a higher target.", 61, LAYERS, "."),
         Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds.", 63, UNITS),
@@ -129,6 +141,8 @@ KEYS = tuple(key for keys in GROUPS.values() for key in keys)
 
 WHILE_REPLAYING = ("pause", "checkpoint", "switch", "stop")
 """What steers the run, and so makes no sense while an earlier round is shown."""
+OF_A_RUN = ("steer", "travel", "live", "chart_mode", "export")
+"""Actions on the run shown, and `steer('new_run')`, which makes one."""
 
 
 def bindings() -> list[Binding]:
@@ -136,9 +150,19 @@ def bindings() -> list[Binding]:
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
 
 
-def footer(panel: str, width: int) -> Iterator[Key]:
-    """The keys that a line of `width` cells has room for in this panel: the weightiest, in the table's order."""
+def footer(panel: str, width: int, state: str) -> Iterator[Key]:
+    """The keys that a line of `width` cells has room for in this panel: the weightiest, in the table's order.
+
+    state: of the run shown, which decides what space does; "" where none is shown: then a new one comes first, and what
+    acts on a run has no place.
+    """
     candidates = [key for key in KEYS if key.weight and key.works_in(panel)]
+    if not state:
+        new_run = next(key for key in KEYS if key.argument == "new_run")
+        others = [key for key in candidates if key.name not in OF_A_RUN and key.argument != "pin"]
+        candidates = [replace(new_run, weight=100), *others]
+    elif state not in ("running", "stopping"):
+        candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
     chosen: set[Key] = set()
     for key in sorted(candidates, key=lambda key: -key.weight):
         taken = len(key.print) + 1 + len(key.label) + 2

@@ -1,6 +1,7 @@
 """The runs of this process: begun, forked, taken up again, one at a time, each on a thread beside the app."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,6 @@ import checkpoints
 from simulator.analysis.run import Run
 from tui.app.background import Background
 from tui.app.compatibility import MethodChoice, MethodChoices
-from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
@@ -49,7 +49,9 @@ class LocalRuns:
         """Show the form for a new run, filled in with `choices`."""
         if not self._is_busy("run"):
             options = self._options
-            form = NewRunDialog(options.sessions, options.data, choices or Choices(), options.name or "")
+            name = options.name or ""
+            taken = (options.sessions / name).exists()
+            form = NewRunDialog(options.sessions, options.data, choices or Choices(), "" if taken else name)
             self._host.ask(form, self.begin)
 
     def begin(self, wish: NewRun) -> None:
@@ -71,13 +73,16 @@ class LocalRuns:
 
     def fork(self) -> None:
         """Ask what the fork at the round shown is to be, once it is known which methods can go on from it."""
-        if self._host.view.run.document:
-            self._choices.give(self._host.view.run.config, self._show_fork)
+        run = self._host.view.run
+        if run.document:
+            self._choices.give(run.config, partial(self._show_fork, run.folder))
         else:
             self._host.say("There is no session to fork: open one with a.")
 
-    def _show_fork(self, choices: list[MethodChoice]) -> None:
+    def _show_fork(self, folder: Path, choices: list[MethodChoice]) -> None:
         view = self._host.view
+        if not self._host.is_at(folder):
+            return
         known = [(each.name, each.title) for each in choices if each.obstacle is None]
         dialog = ForkDialog(view.run, view.shown, self._options.sessions, known)
         self._host.ask(dialog, lambda wish: self._fork(view.run.folder, wish))
@@ -104,22 +109,15 @@ class LocalRuns:
                 observe=observe,
             )
 
-        self._background.run("fork", "forking…", work, lambda _: self._forked(wish.folder))
+        self._background.run("fork", "forking…", work, lambda _: self.forked(parent, wish))
 
-    def _forked(self, folder: Path) -> None:
-        choices = [
-            ("open", "open", "show the fork"),
-            ("run", "run", "show it and run it here"),
-            ("stay", "stay", "it waits in Sessions (s)"),
-        ]
-
-        def chosen(which: str) -> None:
-            if which != "stay":
-                self._host.open_session(folder)
-            if which == "run" and not self._is_busy("resume"):
-                self.start(folder, self._options.resumer(folder))
-
-        self._host.ask(Choose(f"Forked: {folder.name}", "", choices), chosen)
+    def forked(self, parent: Path, wish: ForkWish) -> None:
+        """A fork is made: go on as was wished, but take nobody away from what he has turned to meanwhile."""
+        self._host.say(f"Forked: {wish.folder.name}.")
+        if wish.then != "stay" and self._host.is_at(parent):
+            self._host.open_session(wish.folder)
+        if wish.then == "run" and not self._is_busy("resume"):
+            self.start(wish.folder, self._options.resumer(wish.folder))
 
     def start(self, folder: Path, opener: Opener) -> None:
         """Run a session on a thread from now on."""

@@ -56,10 +56,11 @@ class ComparedRead(Message):
 
 @dataclass
 class Answered(Message):
-    """What became of a command the app posted; None: its session ended, or vanished, without an answer."""
+    """What became of a command the app posted; None: its session is now `ended`, or gone, without an answer."""
 
     command: Command
     answer: Answer | None
+    ended: str = ""
 
 
 @dataclass

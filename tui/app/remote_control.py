@@ -1,6 +1,7 @@
 """Steering the session shown, whoever runs it: commands left in its mailbox, and the answers to them."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import checkpoints
@@ -27,13 +28,15 @@ class RemoteControl:
 
     def __init__(self, host: Host, background: Background, choices: MethodChoices) -> None:
         self._host, self._background, self._choices = host, background, choices
-        self._asked: dict[str, Command] = {}
+        self._asked: dict[str, tuple[Path, Command]] = {}
 
     @property
     def waiting(self) -> list[str]:
         """What has been asked of the session and is not done yet, as the status row says it."""
-        asked = (*self._host.view.run.pending, *self._asked.values())
-        return list(dict.fromkeys(_waiting(command) for command in asked if command.kind in WAITING))
+        run = self._host.view.run
+        asked = (*run.pending, *(command for folder, command in self._asked.values() if folder == run.folder))
+        said = (_waiting(command, run.live) for command in asked if command.kind in WAITING)
+        return list(dict.fromkeys(filter(None, said)))
 
     def pause(self) -> None:
         """Hold a run, or let one that is held go on."""
@@ -64,10 +67,13 @@ class RemoteControl:
     def switch(self) -> None:
         """Ask which method goes on, once it is known which can."""
         if self.steerable("a switch"):
-            self._choices.give(self._host.view.run.config, self._show_switch)
+            run = self._host.view.run
+            self._choices.give(run.config, partial(self._show_switch, run.folder))
 
-    def _show_switch(self, choices: list[MethodChoice]) -> None:
+    def _show_switch(self, folder: Path, choices: list[MethodChoice]) -> None:
         run = self._host.view.run
+        if not self._host.is_at(folder):
+            return
         when = f"Takes hold at the end of the round; until then {run.method} goes on."
         if not run.live:
             when = "Nobody runs this session: the switch waits for its next start (space)."
@@ -82,7 +88,7 @@ class RemoteControl:
         folder = self._host.view.run.folder
 
         def posted(command: Command) -> None:
-            self._asked[command.id] = command
+            self._asked[command.id] = (folder, command)
             self._host.files.expect(folder, command)
             self._host.draw()
 
@@ -93,7 +99,8 @@ class RemoteControl:
         command, answer = message.command, message.answer
         self._asked.pop(command.id, None)
         if answer is None:
-            self._host.say(f"The {command.kind} was not answered: the run had ended.", "warning")
+            kept = " Its last round has a checkpoint." if message.ended in ("finished", "stopped") else ""
+            self._host.say(f"The {command.kind} came too late: the run is {message.ended}.{kept}", "warning")
         elif answer.outcome == "refused":
             self._host.say(f"The {command.kind} was refused: {answer.message}", "warning")
         else:
@@ -118,7 +125,14 @@ class RemoteControl:
         return why is None
 
 
-def _waiting(command: Command) -> str:
-    """What is said of a command that waits; a switch may be for a round that is far away."""
+def _waiting(command: Command, live: bool) -> str:
+    """What is said of a command that waits; a switch may be for a round that is far away.
+
+    Where nobody runs the session only a switch still waits; the next start refuses the others.
+    """
     at_round = command.arguments.get("at_round")
-    return WAITING[command.kind] if at_round is None else f"switch after round {at_round}"
+    if at_round is not None:
+        return f"switch after round {at_round}"
+    if not live:
+        return "switch at the next start" if command.kind == "switch" else ""
+    return WAITING[command.kind]

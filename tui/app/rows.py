@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from textual.content import Content
 from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Static
 
-from tui.app.charts.glyphs import Glyphs
+from simulator.analysis import ahead
+from tui.app.charts.glyphs import GLYPHS, Glyphs
+from tui.app.charts.table import fit
 from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, footer
 from tui.app.view import View
 from tui.common.formatting import duration, spelled
-
-RECENT = 10
-"""Rounds whose mean time the estimate is made from."""
 
 
 def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs: Glyphs) -> None:
@@ -24,7 +22,8 @@ def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs
     idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
     _write(screen, "tabs", tabs(panel))
-    _write(screen, "keys", keys(panel, width - 1, idle))
+    state = view.run.state if view.run.name else ""
+    _write(screen, "keys", keys(panel, width - 1, state, idle))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -46,9 +45,10 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
     gap = " | " if glyphs == "ascii" else " · "
     while len(facts) > 2 and len(gap.join(facts)) > room:
         facts.pop()
+    rest = len(gap.join(["", *facts[1:]]))
+    if facts and len(facts[0]) + rest > room:
+        facts[0] = fit(facts[0], max(room - rest, 0), False, GLYPHS[glyphs], name=True)
     left = gap.join(facts)
-    if len(left) > room:
-        left = left[: max(room - 1, 0)] + ("~" if glyphs == "ascii" else "…")
     name = len(facts[0]) if facts else 0
     padding = Content(" " * max(width - len(left) - right.cell_length, 1))
     return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
@@ -65,15 +65,16 @@ def tabs(shown: str) -> Content:
     return Content("").join(parts)
 
 
-def keys(panel: str, width: int, idle: Sequence[str]) -> Content:
-    """The keys that there is room for in `width` cells; those that `idle` would not act now are dim."""
+def keys(panel: str, width: int, state: str, idle: Sequence[str]) -> Content:
+    """The keys that there is room for in `width` cells, in this state of the run ("": there is none); those of `idle`,
+    which would not act now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
             " ",
             (key.label, "dim" if key.argument in idle else ""),
         )
-        for key in footer(panel, width)
+        for key in footer(panel, width, state)
     )
 
 
@@ -82,12 +83,13 @@ def _facts(view: View) -> list[str]:
     run = view.run
     if not run.document:
         if not run.name:
-            return ["htfl-sim", "no session: a shows one, n begins one"]
+            return ["htfl-sim", "no session: n begins one, a shows one"]
         return [run.name, run.state if run.state == "failed" else "cannot be read" if run.error else "…"]
     facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
     if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
         facts.append(within)
-    if run.state == "running" and (left := eta(view)) is not None:
+    left = ahead.seconds(run.curves, run.rounds - run.round)
+    if run.state == "running" and left is not None:
         facts.append(f"ETA {duration(left)}")
     return facts
 
@@ -99,12 +101,3 @@ def _within(view: View) -> str:
         case {"round": int(round), "done": int(done), "clients": int(clients)} if round > view.run.round:
             return f"client {done}/{clients}"
     return ""
-
-
-def eta(view: View) -> float | None:
-    """Seconds to the last round, by the mean of the latest rounds; None before the first."""
-    seconds = view.run.curves.seconds[-RECENT:]
-    remaining = view.run.rounds - view.run.round
-    if not len(seconds) or remaining <= 0:
-        return None
-    return float(np.mean(seconds)) * remaining

@@ -80,6 +80,9 @@ class Panel(Container):
         """The part that has the focus when the panel comes up: the first in sight that takes keys."""
         return next((part for part in self.query("*") if part.focusable and in_sight(part)), None)
 
+    def prepare(self, width: int, height: int) -> None:
+        """It will have this size: choose what there is room for, so that it is laid out once."""
+
     def show(self, view: View) -> None:
         """Draw this view. Called while the panel is visible, when what it shows may have changed."""
         raise NotImplementedError

@@ -67,29 +67,32 @@ class Watch(threading.Thread):
                 feed = Feed(folder)
             if feed is not None and feed.poll():
                 self._post(RunRead(feed.run))
-            self._look_for_answers()
+            soon = self._look_for_answers()
             fresh = set(compared) != set(others)
             if fresh or time.monotonic() - compared_at >= COMPARED_SECONDS:
                 compared_at = time.monotonic()
                 others = {path: others.get(path) or Feed(path) for path in compared}
                 if sum([each.poll() for each in others.values()]) or fresh:
                     self._post(ComparedRead(tuple(each.run for each in others.values())))
-            self._wake.wait(ASKED_SECONDS if self._asked else POLL_SECONDS)
+            self._wake.wait(ASKED_SECONDS if soon else POLL_SECONDS)
 
-    def _look_for_answers(self) -> None:
+    def _look_for_answers(self) -> bool:
+        """Post those that have come; whether a run is at work on others."""
+        soon = False
         for folder, command in self._asked:
-            settled, answer = False, None
+            answer, state = None, ""
             with suppress(SessionUnreadable, DiskError):
-                session = SessionReader(folder)
                 # The state is read before the answer: an owner answers before it ends.
-                ended = command.kind != "switch" and session.state() not in LIVE
+                state = SessionReader(folder).state()
                 answer = checkpoints.answer(folder, command.id)
-                settled = answer is not None or ended
-            if not settled and folder.is_dir():
+            over = state not in ("", *LIVE) and command.kind != "switch"
+            if answer is None and not over and folder.is_dir():
+                soon = soon or state in LIVE
                 continue
             with self._lock:
                 self._asked = tuple(each for each in self._asked if each[1] is not command)
-            self._post(Answered(command, answer))
+            self._post(Answered(command, answer, state or "gone"))
+        return soon
 
 
 def sessions_of(marked: Sequence[Path]) -> list[Path]:

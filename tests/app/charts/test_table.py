@@ -19,6 +19,7 @@ from tui.app.charts.table import (
     fit,
     has_words,
     layout,
+    left_out,
     sorted_rows,
     widths,
 )
@@ -36,9 +37,10 @@ def places(rows, width, columns=COLUMNS):
 
 
 def shown(rows, width, glyphs=BRAILLE, cursor=None):
-    columns = layout(COLUMNS, widths(COLUMNS, rows, (1, False), glyphs), width, 1)
+    texts = widths(COLUMNS, rows, (1, False), glyphs)
+    columns = layout(COLUMNS, texts, width, 1)
     canvas, scheme = Canvas.blank(width, len(rows) + 1), ColourScheme()
-    draw_header(canvas, COLUMNS, columns, (1, False), scheme, glyphs)
+    draw_header(canvas, COLUMNS, columns, (1, False), left_out(texts, columns), scheme, glyphs)
     for line, row in enumerate(rows, 1):
         draw_row(canvas.window(line, 0, 1, width), row, COLUMNS, columns, row.key == cursor, scheme, glyphs)
     return drawn(canvas)
@@ -48,8 +50,8 @@ def test_a_table_in_full():
     assert shown(ROWS, 70, cursor=0) == picture(
         """
         |   ▲id model             acc   +/-      up      down trend            |
-        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB               ▁▅▇|
-        |    11 resnet18-narr…      –     –       –       0 B                  |
+        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB               ▁▄▆|
+        |    11 resnet1…w-long      –     –       –       0 B                  |
         """
     )
 
@@ -75,6 +77,13 @@ def test_the_columns_of_the_least_worth_go_first():
     assert [each.column for each in places(rows, 40, columns)] == [0, 1, 2]
     assert [each.column for each in places(rows, 16, columns)] == [0, 2]
     assert [each.column for each in places(rows, 6, columns)] == [0]
+
+
+def test_a_column_in_which_no_row_says_anything_has_no_place():
+    columns = [Column("", least=1), Column("a"), Column("b", least=5), Column("c")]
+    rows = [Row(1, ("", "x", "", "y"))]
+    assert [each.column for each in places(rows, 40, columns)] == [0, 1, 3]
+    assert left_out(widths(columns, rows, None, BRAILLE), places(rows, 40, columns)) == 0
 
 
 def test_a_column_that_stretches_gives_way_and_takes_what_is_left():
@@ -112,3 +121,13 @@ def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():
     assert fit("abcdef", 4, False, GLYPHS["braille"]) == "abc…"
     assert fit("abcdef", 4, False, GLYPHS["ascii"]).isascii()
     assert fit("7", 3, True, GLYPHS["ascii"]) == "  7"
+
+
+def test_a_name_is_cut_in_its_middle_where_names_are_alike():
+    assert fit("quickstart-20251122-05", 12, False, BRAILLE, name=True) == "quicks…22-05"
+    assert [fit("abcdef", room, False, BRAILLE, name=True) for room in (0, 1, 2, 3)] == ["", "…", "a…", "a…f"]
+
+
+def test_the_header_says_how_many_columns_have_no_room():
+    assert shown(ROWS, 44)[0].endswith(" +2")  # up and down
+    assert "+" not in shown(ROWS, 90)[0].replace("+/-", "")

@@ -19,7 +19,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "the disk is nearly full: 1.2 GB are left, and a checkpoint of this session takes 240 MB; "
         "free some, or keep fewer"
     )
-    main = sessions.make(folder / "main", rounds=20, switch=(12, "fedssa"), warning=warning)
+    main = sessions.make(
+        folder / "main", rounds=20, switch=(12, "fedssa"), warning=warning, samples=sessions.samples(10)
+    )
     parent = checkpoints.SessionReader(main).document["id"]
     sessions.make(
         folder / "main-fork", rounds=12, of=20, parent=(main, parent, 10), ceiling=0.85, state="stopped"

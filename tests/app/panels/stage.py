@@ -11,14 +11,13 @@ from textual.pilot import Pilot
 
 from simulator.analysis.feed import Feed
 from simulator.analysis.run import Run
+from tui.app.app import FRAME_ROWS
 from tui.app.charts.glyphs import Glyphs
 from tui.app.messages import ClientPinned, SessionMarked, SessionOpened
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View
-
-FRAME_ROWS = 3  # status, tabs and footer take these of the screen
 
 
 def read(folder: Path) -> Run:

@@ -4,9 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator.analysis.events import said
+from simulator.analysis.ledger import Ledger
+from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS
@@ -47,7 +50,64 @@ def test_p_pins_the_client_under_the_cursor(view: View) -> None:
 
     for panel in ("live", "clients"):
         app, _ = on_stage(panel, view, act)
-        assert app.posted == [ClientPinned(2)]
+        assert app.posted == [ClientPinned(5)]  # 6, 4 and 5 are the worst
+
+
+def test_the_worst_come_first_and_reversed_the_best(view: View) -> None:
+    order: list[list[object]] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(2):
+            order.append([row.key for row in panel._table.rows])
+            panel.action_reverse()
+
+    for panel in ("live", "clients"):
+        on_stage(panel, view, act)
+    worst_first = np.argsort(view.run.records[-1]["accuracy"]["per_client"]).tolist()
+    assert order == [worst_first, worst_first[::-1]] * 2
+
+
+def test_where_there_is_no_room_for_the_clients_a_line_says_who_is_behind(view: View) -> None:
+    _, text = on_stage("live", view, size=(80, 24))
+    assert " worst 6 cnn2 70.6 % · fell most 1 -1.1" in text
+    _, text = on_stage("live", view, size=(120, 40))
+    assert "fell most" not in text
+
+
+def test_a_fall_of_more_than_twenty_points_stands_in_the_log(view: View) -> None:
+    fallen = [{**record, "accuracy": {**record["accuracy"]}} for record in view.run.records]
+    before, now = (list(fallen[round - 1]["accuracy"]["per_client"]) for round in (7, 8))
+    now[1], now[6], now[5] = before[1] - 0.5, before[6] - 0.25, before[5] - 0.422
+    fallen[7]["accuracy"]["per_client"] = now
+    run = replace(view.run, ledger=Ledger.of(fallen))
+    _, text = on_stage("log", replace(view, run=run))
+    (line,) = (line for line in text.splitlines() if "fell:" in line)
+    assert line.rstrip().endswith("r8 fell: client 5 -42.2, client 6 -25.0")  # client 1 has 14 test images
+
+
+def test_each_client_is_shown_with_its_data_and_few_test_images_are_grey(view: View) -> None:
+    _, text = on_stage("clients", view)
+    assert "data     111 train, 24 test" in text
+    assert "classes  8 ×29, 7 ×26, 5 ×20, 4 ×17, 2 ×11, 1 more" in text
+    assert "▶    6 cnn2  70.6 %  +0.4   24   111  ▂▃ ▅▅ ▇▇  " in text
+    tones = {row.key: row.cells[3].tone for row in rows(view)}  # type: ignore[union-attr]
+    assert tones == {
+        client: "muted" if client < 4 else "strong" for client in range(10)
+    }  # 12, 14, 16, 18, 20 …
+
+
+def test_the_clients_file_has_their_samples_class_by_class(view: View) -> None:
+    app, _ = on_stage("clients", view)
+    columns, table = app.panel.table(view)
+    (row,) = (dict(zip(columns, row, strict=True)) for row in table if row[0] == 6)
+    assert (row["test_samples"], row["train_samples"]) == (24, 111)
+    assert [row[f"train {label}"] for label in range(10)] == sessions.samples(10)["train"][6]
+
+
+def test_one_number_says_how_alike_the_clients_are(view: View) -> None:
+    for panel in ("live", "similarity"):
+        _, text = on_stage(panel, view)
+        assert "mean 0.490" in text and "0.490" in text[: text.index("mean 0.490")]
 
 
 def test_a_filter_leaves_the_clients_that_have_its_words(view: View) -> None:

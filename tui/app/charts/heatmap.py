@@ -265,14 +265,18 @@ def draw_pointer(
 
 
 def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
-    """The bottom row: the cell under the cursor and its value, or the range and the mean."""
+    """The bottom row: the cell under the cursor and its value, or the range and the mean; those of the pairs where rows
+    and columns are the same things."""
     if figure.cursor is not None:
         row, column = figure.cursor
         value = float(figure.matrix[row, column])
         names = f"{figure.axes[0]} {figure.rows[row]}", f"{figure.axes[1]} {figure.columns[column]}"
         shown = "empty" if math.isnan(value) else _exactly(value, figure.unit)
         return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
-    finite = figure.matrix[np.isfinite(figure.matrix)]
+    values = figure.matrix
+    if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each is like itself, which tells nothing
+        values = np.where(np.eye(*values.shape) > 0, np.nan, values)
+    finite = values[np.isfinite(values)]
     if not finite.size:
         return "empty"
     size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"

@@ -15,6 +15,7 @@ Order = tuple[int, bool] | None
 """The column that rows are sorted by, and whether from high to low."""
 STRETCH = 10  # cells that a column that stretches has at least
 TREND = 40  # cells of a sparkline that has all the room it wants
+LEFT_OUT = 3  # cells that say how many columns have no room
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Column:
     """A column of a table.
 
     title, name: what its header says, and what it is called in a sentence ("": as its title). numeric: flush right.
-    stretch: it gives way to others, down to `least` cells, and takes what they leave. worth: where not all columns fit,
+    stretch: it gives way to others, down to `least` cells, and takes what they leave. names: its texts are cut in the
+    middle, since names differ at their ends. worth: where not all columns fit,
     those of the least worth are left out. least, most: its width in cells; without a `most`, as wide as its texts.
     tone: of its texts, where neither row nor cell has one of its own. sort: which way rows are sorted by it first;
     None: they are not.
@@ -32,6 +34,7 @@ class Column:
     name: str = ""
     numeric: bool = False
     stretch: bool = False
+    names: bool = False
     worth: int = 1
     least: int = 0
     most: int = 0
@@ -49,9 +52,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Trend:
-    """Values, NaN = none, that are shown as a sparkline."""
+    """Values, NaN = none, that are shown as a sparkline of at most `width` cells, from 0 to `top`."""
 
     values: tuple[float, ...]
+    top: float = 1.0
+    width: int = TREND
 
 
 @dataclass(frozen=True)
@@ -94,16 +99,20 @@ def _missing(value: float | str | None) -> bool:
 
 
 def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs: GlyphSet) -> list[int]:
-    """As wide as the texts of each column are, and its title, with a pointer beside that of the column sorted by."""
+    """As wide as the texts of each column are, and its title, with a pointer beside that of the column sorted by; none
+    where no row has a text."""
     sorted_by = order[0] if order else None
+    texts = [
+        max((_width(row.cells[place], glyphs) for row in rows), default=1) for place in range(len(columns))
+    ]
     return [
-        max([len(column.title) + (place == sorted_by), *(_width(row.cells[place], glyphs) for row in rows)])
-        for place, column in enumerate(columns)
+        max(text, len(column.title) + (place == sorted_by)) if text else 0
+        for place, (text, column) in enumerate(zip(texts, columns, strict=True))
     ]
 
 
 def _width(cell: str | Cell | Trend, glyphs: GlyphSet) -> int:
-    return TREND if isinstance(cell, Trend) else len(_text(cell, glyphs))
+    return cell.width if isinstance(cell, Trend) else len(_text(cell, glyphs))
 
 
 def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
@@ -112,13 +121,27 @@ def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
 
 
 def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
-    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts."""
+    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts; after them, where some
+    do not, there is room to say how many. Those without a text have no place, unless they have no title either."""
+    places = _layout(columns, texts, width, left)
+    return _layout(columns, texts, width - LEFT_OUT, left) if left_out(texts, places) else places
+
+
+def left_out(texts: Sequence[int], places: Sequence[Place]) -> int:
+    """How many columns that have texts have no place."""
+    shown = {place.column for place in places}
+    return sum(text > 0 and place not in shown for place, text in enumerate(texts))
+
+
+def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
     wanted = [
-        max(min(text, column.most or text), column.least) for column, text in zip(columns, texts, strict=True)
+        max(min(text, column.most or text), column.least) if text or not column.title else 0
+        for column, text in zip(columns, texts, strict=True)
     ]
     needs = {
         place: min(wanted[place], column.least or STRETCH) if column.stretch else wanted[place]
         for place, column in enumerate(columns)
+        if wanted[place]
     }
     while len(needs) > 1 and left + sum(needs.values()) + len(needs) - 1 > width:
         del needs[min(needs, key=lambda place: (columns[place].worth, -place))]
@@ -137,15 +160,19 @@ def draw_header(
     columns: Sequence[Column],
     places: Sequence[Place],
     order: Order,
+    missing: int,
     scheme: ColourScheme,
     glyphs: GlyphSet,
 ) -> None:
-    """The titles in the first row; that of the column sorted by, if there is one, has a pointer beside it."""
+    """The titles in the first row; that of the column sorted by, if there is one, has a pointer beside it. At the end,
+    as +2, how many columns are missing for want of room."""
     for place in places:
         column, sorted_by = columns[place.column], order is not None and place.column == order[0]
         pointer = (glyphs.down if order[1] else glyphs.up) if order and sorted_by else ""
         text = fit(pointer + column.title, place.width, column.numeric, glyphs)
         canvas.put(0, place.left, text, scheme.highlight if sorted_by else scheme.muted, BOLD)
+    if missing:
+        canvas.put(0, canvas.width - LEFT_OUT, f"+{missing}".rjust(LEFT_OUT), scheme.muted, BOLD)
 
 
 def draw_row(
@@ -165,13 +192,13 @@ def draw_row(
     for place in places:
         cell, column = row.cells[place.column], columns[place.column]
         if isinstance(cell, Trend):
-            text = sparkline(cell.values, place.width, glyphs.bars)
+            text = sparkline(cell.values, place.width, glyphs.bars, (0.0, cell.top))
             canvas.put(0, place.left, text, scheme.series(1))
             continue
         own = cell.tone if isinstance(cell, Cell) else column.tone
         tone = own if row.tone == "plain" else row.tone
         bold = BOLD if under_cursor or tone in ("strong", "highlight") else 0
-        text = fit(_text(cell, glyphs), place.width, column.numeric, glyphs)
+        text = fit(_text(cell, glyphs), place.width, column.numeric, glyphs, column.names)
         canvas.put(0, place.left, text, _colour(tone, scheme), bold)
 
 
@@ -188,8 +215,9 @@ def _colour(tone: Tone, scheme: ColourScheme) -> int:
     return scheme.text
 
 
-def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet) -> str:
-    """`text` in `room` cells: flush right if numeric, cut with an ellipsis where it is too long."""
+def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet, name: bool = False) -> str:
+    """`text` in `room` cells: flush right if numeric, cut with an ellipsis if too long, a name in its middle."""
     if len(text) > room:
-        text = text[: max(room - 1, 0)] + glyphs.ellipsis if room else ""
+        end = (room - 1) // 2 if name else 0
+        text = text[: max(room - 1 - end, 0)] + glyphs.ellipsis + text[len(text) - end :] if room else ""
     return text.rjust(room) if numeric else text.ljust(room)

@@ -45,7 +45,7 @@ class Choose(Dialog[str]):
         options = self.query_one(OptionList)
         ids = [id for id, _, _ in self._choices]
         options.highlighted = ids.index(self._selected) if self._selected in ids else 0
-        options.focus()
+        self.set_focus(options)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id)

@@ -4,19 +4,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulator.analysis import ahead
 from simulator.analysis.run import Run
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.folders import checked_name, free_name
+from tui.common.formatting import duration
+
+THEN: tuple[Known, ...] = (
+    ("show", "show the fork, if nothing else was opened meanwhile"),
+    ("run", "the same, and run it here"),
+    ("stay", "it waits in Sessions (s)"),
+)
+"""What is to be done once it is made."""
 
 
 @dataclass(frozen=True)
 class ForkWish:
-    """The arguments of `simulator.fork`, for a new session in `folder`."""
+    """The arguments of `simulator.fork`, for a new session in `folder`, and what then."""
 
     folder: Path
     round: int
     method: str | None
     settings: tuple[str, ...]
+    then: str
+    """One of THEN."""
 
 
 class ForkDialog(Form[ForkWish]):
@@ -24,22 +35,26 @@ class ForkDialog(Form[ForkWish]):
 
     def __init__(self, run: Run, round: int, sessions: Path, methods: Sequence[Known]) -> None:
         self._run, self._round, self._sessions = run, round, sessions
-        kept = " (its checkpoint is kept)" if round in run.checkpoints else ""
         super().__init__(
-            f"Fork {run.name} after round {round} of {run.round}{kept}",
+            f"Fork {run.name} after round {round} of {run.round}",
             [
                 Field("name", "name", free_name(sessions, f"{run.name}-at{round}")),
                 Field("method", "method", placeholder=f"as before: {run.method}", known=lambda: methods),
-                Field("seed", "seed", placeholder="as before: then nothing differs by chance"),
-                Field("rounds", "rounds in all", placeholder=f"as before: {run.rounds}"),
+                Field("seed", "seed", placeholder="as before: then nothing differs by chance", whole=True),
+                Field("rounds", "rounds in all", placeholder=f"as before: {run.rounds}", whole=True),
                 Field("set", "settings", placeholder="key=value …, such as training.lr=0.005"),
+                Field("then", "then", "show", known=lambda: THEN),
             ],
         )
 
     def remark(self, values: dict[str, str]) -> str:
+        """What will be computed for it, and what becomes of it where nothing changes."""
+        rounds, took = ahead.again(self._run, self._round)
+        count = "1 round" if rounds == 1 else f"{rounds} rounds"
+        said = [f"{count} will be recomputed, about {duration(took)}."] if rounds else []
         if not any(values[name] for name in ("method", "seed", "rounds", "set")):
-            return "With nothing changed it will end as its parent, bit for bit."
-        return ""
+            said.append("With nothing changed it will end as its parent, bit for bit.")
+        return " ".join(said)
 
     def accept(self, values: dict[str, str]) -> ForkWish:
         from simulator import methods
@@ -50,8 +65,11 @@ class ForkDialog(Form[ForkWish]):
             raise ConfigError(f"{folder.name} exists already; choose another name.")
         if values["method"]:
             methods.get(values["method"])
+        if values["then"] not in dict(THEN):
+            raise ConfigError(f"then: one of {', '.join(dict(THEN))}.")
         seed, rounds = number(values, "seed", 0), number(values, "rounds")
         if rounds is not None and rounds <= self._round:
             raise ConfigError(f"round {self._round} would be the fork's last; ask for more.")
         quick = [f"{key}={value}" for key, value in (("seed", seed), ("rounds", rounds)) if value is not None]
-        return ForkWish(folder, self._round, values["method"] or None, (*quick, *assignments(values["set"])))
+        settings = (*quick, *assignments(values["set"]))
+        return ForkWish(folder, self._round, values["method"] or None, settings, values["then"])

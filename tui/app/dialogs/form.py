@@ -19,17 +19,20 @@ from tui.common.errors import explain
 Result = TypeVar("Result")
 Known = tuple[str, str]
 """A value that may stand in a field, and what it is."""
+SLOW_SECONDS = 0.5
+"""An answer that takes longer says that it is being worked on."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A line of a form. `known` gives the values to choose from, if there are any to list."""
+    """A line of a form. `known` gives the values to choose from, if there are any to list; `whole`: a whole number."""
 
     name: str
     label: str
     value: str = ""
     placeholder: str = ""
     known: Callable[[], Sequence[Known]] | None = None
+    whole: bool = False
 
 
 class Form(Dialog[Result]):
@@ -69,8 +72,9 @@ class Form(Dialog[Result]):
                     field.value,
                     placeholder=self.spelled(field.placeholder),
                     id=f"field-{field.name}",
+                    type="integer" if field.whole else "text",
+                    valid_empty=True,
                     compact=True,
-                    select_on_focus=False,
                 )
                 yield Horizontal(label, entry, classes="field")
         yield OptionList(id="known", compact=True)
@@ -83,7 +87,7 @@ class Form(Dialog[Result]):
 
     def begin(self) -> None:
         """Give the focus to what is filled in first."""
-        self.query(Input).first().focus()
+        self.set_focus(self.query(Input).first())
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         self._typed = ""
@@ -116,6 +120,7 @@ class Form(Dialog[Result]):
             return
         self._working = True
         self.complain("")
+        self.set_timer(SLOW_SECONDS, self._entitle)
         self.run_worker(partial(self._accept, self.values), thread=True)
 
     def _accept(self, values: dict[str, str]) -> None:
@@ -128,7 +133,13 @@ class Form(Dialog[Result]):
 
     def _refuse(self, fault: str) -> None:
         self._working = False
+        self._entitle()
         self.complain(fault)
+
+    def _entitle(self) -> None:
+        """The title, and whether the values are being looked at."""
+        working = ": checking…" if self._working else ""
+        self.query_one(".title", Static).update(self.spelled(self._title + working))
 
     def _take(self, value: str) -> None:
         if isinstance(self.focused, Input):

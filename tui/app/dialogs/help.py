@@ -26,7 +26,7 @@ class Help(Dialog[None]):
         yield VerticalScroll(Static(self._text()))
 
     def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
+        self.set_focus(self.query_one(VerticalScroll))
 
     def _text(self) -> Content:
         lines: list[Content] = []

@@ -50,9 +50,9 @@ class NewRunDialog(Form[NewRun]):
                     "dataset", "data set", choices.dataset or "", "the preset's; or a folder", self._datasets
                 ),
                 Field("method", "method", choices.method or "", "the preset's", _methods),
-                Field("rounds", "rounds", _text(choices.rounds), "the preset's"),
-                Field("clients", "clients", _text(choices.clients), "the preset's"),
-                Field("seed", "seed", _text(choices.seed), "the preset's"),
+                Field("rounds", "rounds", _text(choices.rounds), "the preset's", whole=True),
+                Field("clients", "clients", _text(choices.clients), "the preset's", whole=True),
+                Field("seed", "seed", _text(choices.seed), "the preset's", whole=True),
                 Field(
                     "set", "settings", " ".join(choices.assignments), "key=value …, such as training.epochs=2"
                 ),

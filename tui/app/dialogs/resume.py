@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from simulator.analysis import ahead
 from simulator.analysis.run import Run
 from tui.app.dialogs.form import Field, Form, number
+from tui.common.formatting import duration
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class ResumeDialog(Form[ResumeWish]):
         super().__init__(
             f"Go on with {run.name} after round {run.round}",
             [
-                Field("rounds", "rounds in all", str(run.rounds + 10 if over else run.rounds)),
+                Field("rounds", "rounds in all", str(run.rounds + 10 if over else run.rounds), whole=True),
                 Field(
                     "inexact",
                     "allow inexact",
@@ -35,6 +37,17 @@ class ResumeDialog(Form[ResumeWish]):
                 ),
             ],
         )
+
+    def remark(self, values: dict[str, str]) -> str:
+        """Which rounds will be computed, and about how long that takes."""
+        repeated, _ = ahead.again(self._run, self._run.round)
+        first = self._run.round - repeated + 1
+        last = int(values["rounds"]) if values["rounds"].isdecimal() else self._run.rounds
+        if last <= self._run.round:
+            return ""
+        took = ahead.seconds(self._run.curves, last - first + 1)
+        text = f"Computes rounds {first} to {last}" + (f", about {duration(took)}." if took else ".")
+        return text + (f" No checkpoint has rounds {first} to {self._run.round}." if repeated else "")
 
     def accept(self, values: dict[str, str]) -> ResumeWish:
         from simulator.errors import ConfigError

@@ -49,7 +49,7 @@ class SwitchDialog(Form[SwitchWish]):
         methods = self.query_one("#methods", OptionList)
         if self._present in self._choices:
             methods.highlighted = list(self._choices).index(self._present)
-        methods.focus()
+        self.set_focus(methods)
 
     @property
     def values(self) -> dict[str, str]:

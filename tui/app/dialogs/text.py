@@ -20,4 +20,4 @@ class Text(Dialog[None]):
         yield VerticalScroll(Static(self.spelled(self._text), markup=False))
 
     def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
+        self.set_focus(self.query_one(VerticalScroll))

@@ -61,17 +61,20 @@ class SizedPanel(Panel):
         self._drawn[part] = about
         return True
 
-    def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
+    def prepare(self, width: int, height: int) -> None:
         self.set_class(width >= WIDE, "-wide")
         self.set_class(width >= FULL, "-full")
         self.set_class(height >= TALL, "-tall")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.prepare(*event.size)
         self.call_after_refresh(self.redraw)  # once the parts have their new sizes
 
 
 class Part(Container):
     """A titled part of a panel. Where there is nothing to show it says a sentence instead: `say`."""
 
+    ALLOW_MAXIMIZE = True
     DEFAULT_CSS = """
     Part { width: 1fr; height: 1fr; layout: vertical; border-top: solid $foreground 30%; }
     Part { border-title-color: $foreground; }

@@ -2,24 +2,29 @@
 
 import numpy as np
 
-from simulator.analysis.clients import change, incidents
+from simulator.analysis.clients import change, fell_most, incidents, lowest
+from simulator.analysis.samples import Samples
 from tui.app.charts.figure import KEYS
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.view import View
 from tui.common.formatting import percent, points, size
 
 TREND = 40  # rounds of which a sparkline tells
+CLASSES = 20  # cells that a client's classes have at most; of more, neighbours share one
 SEEN = 0.0005  # the smallest change of accuracy that is shown as one
 
 COLUMNS = (
-    Column("", name="pinned", worth=6, least=1, tone="highlight", sort="falling"),
-    Column("id", numeric=True, worth=8, least=3, sort="rising"),
-    Column("model", worth=4, least=5, most=14, tone="muted", sort="rising"),
-    Column("acc", name="accuracy", numeric=True, worth=7, least=6, tone="strong", sort="falling"),
-    Column("+/-", name="change", numeric=True, worth=5, least=5, tone="muted", sort="falling"),
+    Column("", name="pinned", worth=9, least=1, tone="highlight", sort="falling"),
+    Column("id", numeric=True, worth=11, least=3, sort="rising"),
+    Column("model", names=True, worth=6, least=5, most=14, tone="muted", sort="rising"),
+    Column("acc", name="accuracy", numeric=True, worth=10, least=6, tone="strong", sort="rising"),
+    Column("+/-", name="change", numeric=True, worth=8, least=5, tone="muted", sort="falling"),
+    Column("test", numeric=True, worth=7, tone="muted", sort="rising"),
+    Column("train", numeric=True, worth=3, tone="muted", sort="rising"),
+    Column("classes", stretch=True, worth=5, least=5),
     Column("up", numeric=True, worth=2, tone="muted", sort="falling"),
     Column("down", numeric=True, worth=1, tone="muted", sort="falling"),
-    Column("trend", stretch=True, worth=3, least=5),
+    Column("trend", stretch=True, worth=4, least=5),
 )
 
 
@@ -30,10 +35,11 @@ def keys(pinned: frozenset[int]) -> dict[int, str]:
 
 def rows(view: View) -> list[Row]:
     """Every client at the round shown, by id."""
-    curves, models = view.curves.upto(view.shown), view.run.models
+    curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
     if not view.shown:
         return [
-            client_row(client, model, np.nan, np.nan, None, None, ()) for client, model in enumerate(models)
+            client_row(client, model, np.nan, np.nan, None, None, (), samples=samples)
+            for client, model in enumerate(models)
         ]
     changes, names = change(curves), keys(view.pinned)
     seen = curves.accuracy[curves.evaluated[-TREND:] - 1]
@@ -47,6 +53,7 @@ def rows(view: View) -> list[Row]:
             float(curves.client_down[-1, client]),
             tuple(seen[:, client].tolist()),
             names.get(client, "●") if client in view.pinned else "",
+            samples,
         )
         for client in range(curves.clients)
     ]
@@ -61,13 +68,41 @@ def client_row(
     down: float | None,
     history: tuple[float, ...],
     pinned: str = "",
+    samples: Samples | None = None,
 ) -> Row:
-    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the character of its line."""
-    tone: Tone = "muted" if not abs(change) >= SEEN else "gain" if change > 0 else "loss"
-    texts = (pinned, str(client), model, percent(accuracy), Cell(points(change), tone), size(up), size(down))
-    values = (float(bool(pinned)), client, model.casefold(), accuracy, change, up, down, None)
+    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the character of its line. An
+    accuracy that rests on few test samples is grey."""
+    few = samples is not None and samples.few(client)
+    tone: Tone = "muted" if few or not abs(change) >= SEEN else "gain" if change > 0 else "loss"
+    reached = Cell(percent(accuracy), "muted" if few else "strong")
+    test, train, strip = "", "", Trend((), width=0)
+    tested, trained = None, None
+    if samples is not None:
+        counts = samples.train[client]
+        tested, trained = int(samples.test[client]), int(counts.sum())
+        test, train = str(tested), str(trained)
+        held = tuple(np.where(counts > 0, counts, np.nan).tolist())
+        strip = Trend(held, float(counts.max(initial=1)), min(len(counts), CLASSES))
+    texts = (pinned, str(client), model, reached, Cell(points(change), tone), test, train)
+    values = (float(bool(pinned)), client, model.casefold(), accuracy, change, tested, trained)
     search = f"{client} {model} {'pinned' if pinned else ''}"
-    return Row(client, (*texts, Trend(history)), values=values, search=search)
+    return Row(
+        client,
+        (*texts, strip, size(up), size(down), Trend(history)),
+        values=(*values, None, up, down, None),
+        search=search,
+    )
+
+
+def behind(view: View) -> str:
+    """Who is worst at the round shown, and whom it set back most; "" before anyone was evaluated."""
+    curves, models = view.curves.upto(view.shown), view.run.models
+    said = []
+    if (worst := lowest(curves)) is not None:
+        said.append(f"worst {worst[0]} {models[worst[0]]} {percent(worst[1])}")
+    if (fallen := fell_most(curves)) is not None:
+        said.append(f"fell most {fallen[0]} {points(fallen[1])}")
+    return " · ".join(said)
 
 
 def remarks(view: View, client: int) -> list[str]:

@@ -5,6 +5,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from simulator.analysis.clients import best
+from simulator.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned
 from tui.app.panels import client_rows
@@ -15,6 +16,7 @@ from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.common.formatting import number, percent, size
 
+LARGEST = 5  # classes of a client that are named
 BEGINNING = "No round is finished yet. What each client learns will be drawn here."
 
 
@@ -25,16 +27,16 @@ class ClientsPanel(SizedPanel):
     ClientsPanel { layout: horizontal; }
     ClientsPanel > Vertical { width: 36; margin-left: 1; }
     ClientsPanel .loss { display: none; }
-    ClientsPanel .facts { height: 9; }
+    ClientsPanel .facts { height: 10; }
     ClientsPanel.-wide > Vertical { width: 1fr; }
     ClientsPanel.-wide > .clients { width: 1fr; }
     ClientsPanel.-tall .loss { display: block; }
-    ClientsPanel.-tall .facts { height: 13; }
+    ClientsPanel.-tall .facts { height: 15; }
     """
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
+        self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
         self._accuracy, self._loss = LineChart(), LineChart()
         self._facts = Facts()
         self._clients = Part("clients", self._table, classes="clients")
@@ -104,11 +106,18 @@ class ClientsPanel(SizedPanel):
         self._table.cycle_sort()
         self.update()
 
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self._table.reverse_sort()
+        self.update()
+
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a client, in the order shown."""
         columns = ["client", "model", "accuracy", "best", "loss"]
         columns += ["up", "down", "up_total", "down_total", "rounds"]
-        curves, models = view.curves.upto(view.shown), view.run.models
+        curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
+        if samples is not None:
+            columns += ["test_samples", "train_samples", *(f"train {name}" for name in samples.classes)]
         shown = [row.key for row in self._table.rows if isinstance(row.key, int) and curves.rounds]
         return columns, [
             [
@@ -122,23 +131,47 @@ class ClientsPanel(SizedPanel):
                 int(curves.client_up[:, client].sum()),
                 int(curves.client_down[:, client].sum()),
                 int(curves.participated[:, client].sum()),
+                *_counts(samples, client),
             ]
             for client in shown
         ]
 
 
+def _counts(samples: Samples | None, client: int) -> list[int]:
+    """Its samples as the file has them: of the test, of training, of training class by class."""
+    if samples is None:
+        return []
+    counts = samples.train[client].tolist()
+    return [int(samples.test[client]), sum(counts), *counts]
+
+
 def facts_of(view: View, client: int) -> list[tuple[str, str]]:
     """What there is to say of a client at the round shown."""
-    curves = view.curves.upto(view.shown)
+    curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
     top, when = best(curves.accuracy[:, client])
     up, down = curves.client_up[:, client], curves.client_down[:, client]
     rounds = int(curves.participated[:, client].sum())
     facts = [
         ("model", view.run.models[client]),
         ("accuracy", f"{percent(curves.accuracy[-1, client])}, best {percent(top)} (r{when})"),
+        *_data(samples, client),
         ("loss", number(curves.loss[-1, client])),
         ("up", f"{size(up[-1])}, {size(up.sum())} in all"),
         ("down", f"{size(down[-1])}, {size(down.sum())} in all"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
     return facts + [("remark", remark) for remark in client_rows.remarks(view, client)]
+
+
+def _data(samples: Samples | None, client: int) -> list[tuple[str, str]]:
+    """Its data, and of which classes most of them are."""
+    if samples is None:
+        return []
+    found = samples.largest(client)
+    named = ", ".join(f"{name} ×{count}" for name, count in found[:LARGEST])
+    more = f", {len(found) - LARGEST} more" if len(found) > LARGEST else ""
+    few = ": few" if samples.few(client) else ""
+    return [
+        ("data", f"{samples.train[client].sum()} train, {samples.test[client]} test{few}"),
+        ("classes", named + more),
+    ]

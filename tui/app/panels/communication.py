@@ -19,7 +19,7 @@ CHARTS = ("bytes a round", "bytes in total", *(f"accuracy over {cost}" for cost 
 OVER = 2  # from here on CHARTS are of accuracy
 
 TENSORS = (
-    Column("tensor", stretch=True, worth=9),
+    Column("tensor", stretch=True, names=True, worth=9),
     Column("way", worth=8),
     Column("round", numeric=True, worth=7),
     Column("share", numeric=True, worth=5),

@@ -143,7 +143,7 @@ class ComparePanel(SizedPanel):
 
 STANDINGS = (
     Column("", worth=20),
-    Column("session", stretch=True, worth=19),
+    Column("session", stretch=True, names=True, worth=19),
     Column("methods", stretch=True, worth=9),
     Column("state", worth=3),
     Column("round", numeric=True, worth=12),

@@ -3,6 +3,7 @@
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
+from textual.widgets import Static
 
 from simulator.analysis.similarity import last_measured
 from tui.app.messages import ClientPinned, SessionOpened
@@ -13,7 +14,8 @@ from tui.app.panels.chart_parts import traffic
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
-from tui.common.formatting import number, percent, size
+from tui.app.widgets.surface import glyphs_of
+from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
@@ -29,15 +31,17 @@ class LivePanel(SizedPanel):
     LivePanel > .matrix { display: none; }
     LivePanel > Vertical > .upper { height: 1fr; }
     LivePanel > Vertical > .lower { height: 2; }
+    LivePanel > Vertical > .behind { height: 1; padding: 0 1; }
+    LivePanel.-wide > Vertical > .behind { display: none; }
     LivePanel .clients, LivePanel .bytes, LivePanel .similarity { display: none; }
-    LivePanel.-wide > Vertical > .lower { height: 12; }
+    LivePanel.-wide > Vertical > .lower { height: 7; }
+    LivePanel.-wide.-tall > Vertical > .lower { height: 12; }
     LivePanel.-wide .clients { display: block; width: 52; margin-left: 1; }
     LivePanel.-wide .log { margin-left: 1; }
     LivePanel.-wide .bytes, LivePanel.-wide .similarity { display: block; }
     LivePanel.-wide .similarity { width: 36; margin-left: 1; }
-    LivePanel.-wide.-low > Vertical > .lower { height: 7; }
     LivePanel.-full > .sessions { display: block; margin-right: 1; }
-    LivePanel.-full > Vertical > .lower { height: 18; }
+    LivePanel.-full.-tall > Vertical > .lower { height: 18; }
     LivePanel.-full .clients { width: 66; }
     LivePanel.-full .similarity { width: 48; }
     LivePanel.-full.-crowd > .matrix { display: block; width: 114; margin-left: 1; }
@@ -52,7 +56,8 @@ class LivePanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._accuracy = AccuracyChart()
-        self._table = Table(client_rows.COLUMNS, cursor=True, sort="id")
+        self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
+        self._behind = Static(classes="behind", markup=False)
         self._bytes = LineChart()
         self._maps = [Heatmap(value_range=(0.0, 1.0), axes=("client", "client")) for _ in range(2)]
         self._log = Table(log_lines.COLUMNS, follows=True)
@@ -74,6 +79,7 @@ class LivePanel(SizedPanel):
             with Horizontal(classes="upper"):
                 yield parts["accuracy"]
                 yield parts["clients"]
+            yield self._behind
             with Horizontal(classes="lower"):
                 yield parts["bytes"]
                 yield parts["similarity"]
@@ -84,7 +90,6 @@ class LivePanel(SizedPanel):
         wide, full = self.has_class("-wide"), self.has_class("-full")
         crowd = full and view.curves.clients >= CROWD
         self.set_class(crowd, "-crowd")
-        self.set_class(not self.has_class("-tall"), "-low")
         self._parts["log"].set_class(not wide, "-bare")
         self._draw_accuracy(view)
         self._draw_log(view)
@@ -119,6 +124,7 @@ class LivePanel(SizedPanel):
                 f"best {percent(about['best_mean'])} ({MODES[view.chart]})"
             )
             self._accuracy.show(view)
+        self._behind.update(spelled(client_rows.behind(view), glyphs_of(self)))
 
     def _draw_clients(self, view: View) -> None:
         if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
@@ -181,6 +187,10 @@ class LivePanel(SizedPanel):
     def action_sort(self) -> None:
         """The table by its next column."""
         self._table.cycle_sort()
+
+    def action_reverse(self) -> None:
+        """The table the other way round."""
+        self._table.reverse_sort()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a round: accuracies over clients, traffic, seconds, and every client's accuracy."""

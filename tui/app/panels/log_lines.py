@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simulator.analysis.events import alarming, said
+from simulator.analysis.events import alarming, said, told
 from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
 from tui.common.formatting import wrapped
@@ -14,9 +14,8 @@ LINES = 2000  # of the newest events; the file has them all
 
 def upto(view: View) -> Sequence[Mapping[str, Any]]:
     """The events of the rounds up to the one shown; live, all of them."""
-    if not view.replaying:
-        return view.run.events
-    return [event for event in view.run.events if event.get("round", 0) <= view.shown]
+    events = told(view.run)
+    return [event for event in events if event.get("round", 0) <= view.shown] if view.replaying else events
 
 
 def matches(event: Mapping[str, Any], query: str) -> bool:

@@ -18,7 +18,7 @@ from tui.common.formatting import NONE, branches, course, duration, percent
 
 FULL = (
     Column("", worth=9),
-    Column("session", stretch=True, worth=10),
+    Column("session", stretch=True, names=True, worth=10),
     Column("state", worth=7),
     Column("methods", stretch=True, worth=4),
     Column("data", worth=2),
@@ -29,7 +29,7 @@ FULL = (
 )
 BRIEF = (
     Column("", worth=1),
-    Column("session", stretch=True, worth=10),
+    Column("session", stretch=True, names=True, worth=10),
     Column("state", worth=2),
     Column("round", numeric=True, worth=8),
     Column("acc", numeric=True, worth=9),

@@ -6,11 +6,12 @@
     table.put_cursor(key)
     table.sort_by("bytes", descending=True) # any column that has a `sort`
     table.cycle_sort()                      # by the next of them; after the last, by the first
+    table.reverse_sort()                    # from high to low, or from low to high
     table.filter("adapter")                 # rows whose `search` has every word; "" shows all
 
-Columns that do not fit are left out, those of the least worth first; what stretches is cut with an ellipsis. The cursor
-keeps to its row's key when rows change places. With `follows`, a table that shows its last row keeps showing it. Lines
-that come out the same are not sent again.
+Columns that do not fit are left out, those of the least worth first, and counted in the header; what stretches is cut
+with an ellipsis. The cursor keeps to its row's key when rows change places. With `follows`, a table that shows its last
+row keeps showing it. Lines that come out the same are not sent again.
 """
 
 from collections.abc import Hashable, Sequence
@@ -34,6 +35,7 @@ from tui.app.charts.table import (
     draw_row,
     has_words,
     layout,
+    left_out,
     sorted_rows,
     widths,
 )
@@ -129,6 +131,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._order, self._widths = (self._place_of(name), descending), None
         self._arrange()
 
+    def reverse_sort(self) -> None:
+        """Sort the other way round."""
+        name, descending = self.sort
+        self.sort_by(name, not descending)
+
     def cycle_sort(self) -> None:
         """Sort by the next column that can be sorted by, its own way."""
         able = [place for place, column in enumerate(self._columns) if column.sort]
@@ -178,7 +185,8 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self._widths = widths(self._columns, self._all, self._order, glyphs)
         self._places = layout(self._columns, self._widths, width, int(self._has_cursor))
         if self._header:
-            draw_header(canvas, self._columns, self._places, self._order, scheme, glyphs)
+            missing = left_out(self._widths, self._places)
+            draw_header(canvas, self._columns, self._places, self._order, missing, scheme, glyphs)
         top, room = self.scroll_offset.y, max(height - self._header, 0)
         for line, row in enumerate(self._rows[top : top + room], self._header):
             here = self._has_cursor and row.key == self._cursor
@@ -212,7 +220,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         for place in self._places:
             if place.left <= x <= place.left + place.width and self._columns[place.column].sort:
                 if self._order is not None and self._order[0] == place.column:
-                    self.sort_by(self.sort[0], not self._order[1])
+                    self.reverse_sort()
                 else:
                     self._sort_its_way(place.column)
                 return

@@ -1,0 +1,28 @@
+"""What is still to be computed; every round of these sessions took 2.5 s."""
+
+from pathlib import Path
+
+import pytest
+
+from simulator.analysis import ahead, feed
+from simulator.analysis.run import Run
+from tests import sessions
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Run:
+    """Stopped after 12 of 20 rounds, with checkpoints of rounds 5, 10 and 12."""
+    return feed.read(sessions.make(tmp_path / "half", rounds=12, of=20, clients=2, state="stopped"))
+
+
+def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: Run) -> None:
+    assert ahead.seconds(half.curves, 8) == pytest.approx(8 * 2.5)
+    assert ahead.seconds(half.curves, 0) is None
+    assert ahead.seconds(half.curves.upto(0), 8) is None
+
+
+@pytest.mark.parametrize(("round", "rounds"), [(9, 4), (10, 0), (4, 4), (0, 0)])
+def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
+    round: int, rounds: int, half: Run
+) -> None:
+    assert ahead.again(half, round) == (rounds, rounds * 2.5)

@@ -1,0 +1,245 @@
+"""Forms: what is typed goes where it is meant to, and what a form will set going is said before it does."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from textual.events import Key
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from simulator.config import Config
+from tests import sessions
+from tests.app.driving import blanks, drive, until
+from tests.app.panels.stage import read
+from tui.app.app import HtflApp
+from tui.app.compatibility import MethodChoice, Parameter
+from tui.app.dialogs.fork import ForkDialog, ForkWish
+from tui.app.dialogs.form import Field, Form
+from tui.app.dialogs.help import Help
+from tui.app.dialogs.resume import ResumeDialog, ResumeWish
+from tui.app.dialogs.switch import SwitchDialog, SwitchWish
+from tui.app.launch_options import LaunchOptions
+
+CHOICES = [
+    MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", ""),)),
+    MethodChoice("fedlora", "FedLoRA", "…", None, (Parameter("mu", "0.9", ""),)),
+]
+KNOWN = [("fedgh", "FedGH"), ("fedssa", "FedSSA"), ("moon", "MOON")]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    sessions.make(tmp_path / "main", rounds=12, clients=4)
+    return tmp_path
+
+
+def opened(home: Path, **options: str) -> HtflApp:
+    return HtflApp(LaunchOptions(home, home / "data", **options), home / "main", panels=blanks())  # type: ignore[arg-type]
+
+
+async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
+    await until(pilot, lambda: app.view.run.round == 12)
+
+
+def typed_at_once(app: HtflApp, keys: str) -> None:
+    """Keys that are there before the app has dealt with the first of them."""
+    assert app._driver is not None
+    for key in keys.split():
+        name, character = (key, key) if len(key) == 1 else (key, None)
+        app._driver.send_message(Key(name, character))
+
+
+def remark(app: HtflApp) -> str:
+    return str(app.screen.query_one("#remark", Static).content)
+
+
+def test_what_is_typed_into_a_filled_in_line_takes_the_place_of_what_stood_there(home: Path) -> None:
+    app, given = opened(home), list[ResumeWish]()
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.ask(ResumeDialog(app.view.run), given.append)
+        typed_at_once(app, "2 4 enter")
+        await until(pilot, lambda: bool(given))
+        assert given == [ResumeWish(24, False)]
+
+    drive(app, script)
+
+
+def test_a_line_for_a_number_takes_nothing_else(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.push_screen(ResumeDialog(app.view.run))
+        await pilot.pause()
+        await pilot.press("3", "x", "0")
+        assert app.screen.query_one("#field-rounds", Input).value == "30"
+
+    drive(app, script)
+
+
+def test_keys_typed_at_once_go_each_where_the_one_before_has_led(home: Path) -> None:
+    app, given = opened(home), list[ForkWish]()
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.ask(ForkDialog(app.view.run, 7, home, KNOWN), given.append)
+        typed_at_once(app, "tab f e d s s a tab tab 2 8 tab s e e d = 3 enter")
+        await until(pilot, lambda: bool(given))
+        assert (given[0].method, given[0].settings) == ("fedssa", ("rounds=28", "seed=3"))
+
+    drive(app, script)
+
+
+def test_a_method_is_changed_before_the_next_key_reaches_its_settings(home: Path) -> None:
+    app, given = opened(home), list[SwitchWish]()
+    settings = Config.read({"method": {"name": "fedlora"}}).to_json()
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.ask(SwitchDialog(settings, CHOICES, "…"), given.append)
+        typed_at_once(app, "up tab 3 tab r o u n d s = 9 9 enter")
+        await until(pilot, lambda: bool(given))
+        assert given == [SwitchWish("fedgh", ("method.server_epochs=3", "rounds=99"))]
+
+    drive(app, script)
+
+
+def test_keys_typed_after_the_one_that_opens_a_form_are_for_the_form(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        typed_at_once(app, "space 2 4")
+        await until(pilot, lambda: bool(app.screen.query("#field-rounds")))
+        await until(pilot, lambda: app.screen.query_one("#field-rounds", Input).value == "24")
+        assert app.panel.id == "live"
+
+    drive(app, script)
+
+
+def test_the_name_given_on_the_command_line_is_offered_while_it_is_free(home: Path) -> None:
+    app = opened(home, name="other")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        for filled_in in ("other", ""):
+            await pilot.press("n")
+            await until(pilot, lambda: bool(app.screen.query("#field-name")))
+            assert app.screen.query_one("#field-name", Input).value == filled_in
+            await pilot.press("escape")
+            (home / "other").mkdir(exist_ok=True)
+
+    drive(app, script)
+
+
+class Slow(Form[str]):
+    """Thinks until it is told what to answer."""
+
+    def __init__(self) -> None:
+        super().__init__("Slow", [Field("x", "x")])
+        self.answered = False
+
+    def accept(self, values: dict[str, str]) -> str:
+        while not self.answered:
+            time.sleep(0.01)
+        return "done"
+
+
+def test_an_answer_that_takes_over_half_a_second_is_said_to_be_worked_on(home: Path) -> None:
+    app, form, given = opened(home), Slow(), list[str]()
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.ask(form, given.append)
+        await pilot.pause()
+        title = app.screen.query_one(".title", Static)
+        await pilot.press("enter")
+        assert str(title.content) == "Slow"
+        await until(pilot, lambda: str(title.content) == "Slow: checking…")
+        form.answered = True
+        await until(pilot, lambda: given == ["done"])
+
+    drive(app, script)
+
+
+@pytest.mark.parametrize(
+    ("round", "said"),
+    [
+        # Checkpoints are kept of rounds 5, 10 and 12; every round took 2.5 s.
+        (9, "4 rounds will be recomputed, about 10 s. With nothing changed"),
+        (6, "1 round will be recomputed, about 2 s. With nothing changed"),
+        (10, "With nothing changed it will end as its parent"),
+        (3, "3 rounds will be recomputed, about 8 s."),
+    ],
+)
+def test_a_fork_says_what_is_computed_again_for_it(round: int, said: str, home: Path) -> None:
+    run = read(home / "main")
+    assert run.checkpoints == (5, 10, 12)
+    unchanged = dict.fromkeys(("method", "seed", "rounds", "set"), "")
+    assert ForkDialog(run, round, home, KNOWN).remark(unchanged).startswith(said)
+
+
+def test_going_on_says_which_rounds_are_computed_and_how_long_that_takes(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "main", rounds=12, of=20, clients=4, checkpoint_every=10, state="interrupted")
+    form = ResumeDialog(read(tmp_path / "main"))
+    assert form.remark({"rounds": "20"}) == "Computes rounds 13 to 20, about 20 s."
+    assert form.remark({"rounds": "30"}) == "Computes rounds 13 to 30, about 45 s."
+    assert form.remark({"rounds": "12"}) == ""
+
+
+def wish(home: Path, then: str) -> ForkWish:
+    return ForkWish(home / "fork", 3, None, (), then)
+
+
+def test_a_fork_that_is_made_is_shown_if_that_was_asked_for_and_nobody_looks_at_anything_else(
+    home: Path,
+) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.runs.forked(home / "main", wish(home, "stay"))
+        assert app.view.run.name == "main"
+        await pilot.press("question_mark")
+        app.runs.forked(home / "main", wish(home, "show"))
+        assert app.view.run.name == "main"
+        assert "Forked: fork." in [*app._notifications][-1].message
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        app.runs.forked(home / "main", wish(home, "show"))
+        assert app.view.run.name == "fork"
+
+    drive(app, script)
+
+
+def test_no_dialog_opens_over_another_when_the_methods_have_answered(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered: list[bool] = []
+
+    def slow(config: object) -> Sequence[MethodChoice]:
+        while not answered:
+            time.sleep(0.01)
+        return CHOICES
+
+    monkeypatch.setattr("tui.app.compatibility.method_choices", slow)
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await pilot.press("f", "question_mark")
+        assert app.waiting == ["asking the methods…"]
+        answered.append(True)
+        await until(pilot, lambda: app.waiting == [])
+        await asyncio.sleep(0.1)
+        assert isinstance(app.screen, Help)
+        for key, dialog in (("f", ForkDialog), ("m", SwitchDialog)):
+            await pilot.press("escape", key)  # they are known now, and it opens at once
+            await until(pilot, lambda dialog=dialog: isinstance(app.screen, dialog))  # type: ignore[misc]
+
+    drive(app, script)

@@ -1,0 +1,50 @@
+"""The rows around the panels: what they say, and what they leave out first."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simulator.analysis.run import Run
+from tests import sessions
+from tests.app.panels.stage import read
+from tui.app.rows import keys, status
+from tui.app.view import View
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    sessions.make(tmp_path / "main", rounds=12, clients=4)
+    return tmp_path
+
+
+def test_the_status_row_keeps_what_matters_where_it_is_narrow(home: Path) -> None:
+    run = read(home / "main")
+    row = status(View(run, round=3), ["pausing…"], 60, "braille").plain
+    assert len(row) == 60
+    assert row.startswith("main")
+    assert " REPLAY round 3 " in row
+    assert row.rstrip().endswith("pausing…")
+
+
+def test_a_long_name_is_cut_in_its_middle(home: Path) -> None:
+    run = replace(read(home / "main"), folder=home / "quickstart-20251122-055440-of-a-long-name")
+    assert status(View(run), [], 40, "braille").plain == "quickstart-2…-a-long-name · round 12/12 "
+
+
+def row_of_keys(view: View, width: int = 80) -> str:
+    return keys("live", width, view.run.state if view.run.name else "", ()).plain
+
+
+def test_an_app_without_a_session_leads_with_a_new_run() -> None:
+    row = row_of_keys(View(Run(Path())))
+    assert row.startswith("n new run  a attach")
+    assert "pause" not in row and "? help" in row
+
+
+@pytest.mark.parametrize(
+    ("state", "label"),
+    [("running", "pause"), ("paused", "resume"), ("finished", "resume"), ("interrupted", "resume")],
+)
+def test_space_is_said_to_do_what_it_does(state: str, label: str, home: Path) -> None:
+    assert row_of_keys(View(Run(home / "main", state=state))).startswith(f"space {label}  ")

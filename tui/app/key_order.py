@@ -1,0 +1,63 @@
+"""Keys one after the other: each goes where the one before it has led.
+
+Textual hands a key to the part that has the focus now, which deals with it when its own turn comes, and passes it on.
+Typed fast, or while a run has the processors, a letter after a tab would land in the field before, and one after the
+key that opens a form nowhere.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+
+from textual.app import App
+from textual.events import Event, Key
+from textual.message import Message
+from textual.widget import Widget
+
+PATIENCE = 2.0
+"""Seconds after which the next key no longer waits for one before it."""
+
+
+class Passed(Message):
+    """Sent after a key on the same way; when the app has it, the key, and what was sent before, has been dealt with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = asyncio.Event()
+
+
+class KeysInOrder(App[str]):
+    """An app in which a key waits until the one before it has had its effects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: deque[Key] = deque()
+        self._following: asyncio.Task[None] | None = None
+
+    async def on_event(self, event: Event) -> None:
+        if not isinstance(event, Key) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._following is not None:
+            self._keys.append(event)
+        else:
+            await self._hand_out(event)
+
+    async def _hand_out(self, key: Key) -> None:
+        target = self.focused or self.screen
+        await super().on_event(key)
+        self._following = asyncio.create_task(self._follow(target))
+
+    async def _follow(self, target: Widget) -> None:
+        """Wait for the key; for the messages that it made its target send; for what has the focus, or is new, now."""
+        for part in (target, target, None):
+            passed = Passed()
+            if (part or self.focused or self.screen).post_message(passed):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(passed.arrived.wait(), PATIENCE)
+        if self._keys:
+            self.call_later(self._hand_out, self._keys.popleft())
+        else:
+            self._following = None
+
+    def on_passed(self, message: Passed) -> None:
+        message.arrived.set()
