@@ -3,19 +3,29 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from checkpoints import note
-from checkpoints.retention import Retention
-from checkpoints.store import Store
+from checkpoints import files, lock, note, tags
+from checkpoints.errors import Locked
+from checkpoints.layout import TMP
+from checkpoints.reader import read_document
 
 
 def mark(folder: Path, add: Iterable[str], remove: Iterable[str] = ()) -> tuple[str, ...]:
-    """Change the tags of a session that nobody runs; all of them.
+    """Change the tags of a session that nobody runs; all of them. A session that is run takes the command `tag`.
 
-    A session that is run takes the command `tag` instead. Raises ValueError for what is no tag, Locked, Damaged or
-    DiskError.
+    The lock is held meanwhile, but nothing else is written: what a crash left, the next opening is to find, and the
+    state stays what it was. Raises ValueError for what is no tag, SessionUnreadable, Locked, Damaged or DiskError.
     """
-    before = note.legible(folder)
-    with Store.open(folder, retention=Retention(last=1 << 62)) as store:
-        tags = store.tag(add, remove)
-        store.close(str(before["state"]) if before is not None and note.is_closed(before) else "stopped")
-    return tags
+    read_document(folder)
+    owner = lock.Ownership.acquire(folder)
+    try:
+        before = note.legible(folder)
+
+        def may() -> None:
+            # A lock may not reach another machine; whoever begins to own the session there writes a note.
+            if (now := note.legible(folder)) != before:
+                raise Locked(f"{folder} was taken by {note.holder(now)} just now.")
+
+        files.make_folder(folder, TMP)
+        return tags.change(folder, add, remove, may)
+    finally:
+        owner.let_go()

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
 
 from simulator.analysis.costs import Cost, costs
 from simulator.analysis.curves import Array
@@ -15,6 +17,8 @@ from simulator.figures import style
 from simulator.figures.grouped import By, Line, grouped, lines, scaled
 from simulator.figures.style import Width
 
+_MARGIN = 0.6
+"""Inches that the y axis takes."""
 NOT_EVALUATED = "none of these sessions has an accuracy in all of its group; run them further."
 
 
@@ -85,18 +89,9 @@ def boxes(runs: Sequence[Run], *, by: By = (), round: int | None = None, width: 
         for place, box in enumerate(drawn["boxes"]):
             box.set(facecolor=style.colour(place), alpha=0.55, linewidth=0.8)
         plot.set(ylabel="test accuracy of a client, %")
-        named(plot, list(found))
+        style.named(plot, range(1, len(found) + 1), list(found), style.WIDTHS[width] - _MARGIN)
         plot.grid(True, axis="y")
     return figure
-
-
-def named(plot: Axes, labels: Sequence[str]) -> None:
-    """Labels under 1, 2, …; slanted where they would run into each other."""
-    plot.set_xticks(range(1, len(labels) + 1), labels)
-    room = 48 * plot.figure.get_figwidth() / 3.5  # type: ignore[union-attr]
-    if sum(len(label) + 2 for label in labels) > room:
-        for tick in plot.get_xticklabels():
-            tick.set(rotation=30, ha="right", rotation_mode="anchor")
 
 
 def tradeoff(
@@ -118,24 +113,42 @@ def tradeoff(
         plot = axes[0, 0]
         unit_name, unit = scaled("bytes", max(point[2] for point in points))
         most = max(point[3] for point in points) or 1.0
+        names: list[Annotation] = []
         for place, (label, accuracy, sent, computed) in enumerate(points):
             area = 30 + 370 * computed / most
             plot.scatter(
                 sent / unit, 100 * accuracy, s=area, color=style.colour(place), alpha=0.55, edgecolors="black",
                 linewidths=0.6, label=label,
             )  # fmt: skip
-            plot.annotate(
+            names.append(plot.annotate(
                 label, (sent / unit, 100 * accuracy), (0, np.sqrt(area) / 2 + 2), textcoords="offset points",
                 ha="center", va="bottom", fontsize=7,
-            )  # fmt: skip
+            ))  # fmt: skip
         flops, power = scaled("FLOPs", most)
         said = (
             f"largest disc: {most / power:.3g}{flops.removeprefix('computation, ').replace('10', '·10', 1)}"
         )
         plot.set(xlabel=unit_name, ylabel="test accuracy, %", title=said)
         plot.margins(0.2, 0.25)
+        plot.set_xticks([tick for tick in plot.get_xticks() if tick >= 0], minor=False)
         plot.grid(True)
+        if _run_together(figure, names):
+            discs = [Line2D([], [], linestyle="", marker="o", alpha=0.55, color=style.colour(place))
+                     for place in range(len(names))]  # fmt: skip
+            style.legend_above(figure, discs, [name.get_text() for name in names])
+            for name in names:
+                name.remove()
     return figure
+
+
+def _run_together(figure: Figure, names: Sequence[Annotation]) -> bool:
+    """Whether names beside their discs would cover each other, or leave the figure."""
+    figure.draw_without_rendering()
+    boxes = [name.get_window_extent() for name in names]
+    return any(
+        box.x0 < 0 or box.x1 > figure.bbox.x1 or any(box.overlaps(other) for other in boxes[:place])
+        for place, box in enumerate(boxes)
+    )
 
 
 def _at_best(run: Run, target: float | None) -> tuple[float, float, float] | None:

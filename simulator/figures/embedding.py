@@ -70,8 +70,8 @@ def _scatter(plot: Axes, points: Points, of: Numbers, names: list[str], title: s
     if anchor_kind:
         handles.append(_key(anchor_kind, "white", "o", markersize=6, markeredgecolor="black"))
     plot.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=5, fontsize=6, handletextpad=0.1,
-        columnspacing=0.8,
+        handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), fontsize=6, handletextpad=0.1,
+        ncols=style.balanced(len(handles), 5)[0], columnspacing=0.8,
     )  # fmt: skip
 
 

@@ -75,8 +75,7 @@ def _plots(runs: Sequence[Run], names: Sequence[str], x: Cost, by: By, width: Wi
     drawn = {name: found for name in names if (found := lines(runs, by, values_of(name), x))}
     if not drawn:
         raise ConfigError("none of these sessions has a loss in all of its group; run them further.")
-    columns = min(len(drawn), 3 if width == "page" else 1)
-    rows = math.ceil(len(drawn) / columns)
+    columns, rows = style.balanced(len(drawn), 3 if width == "page" else 1)
     figure, axes = style.blank(width, 0.05 + 0.78 * rows / columns, rows, columns)
     labels = list(dict.fromkeys(line.label for found in drawn.values() for line in found))
     most = max(float(line.x.max()) for found in drawn.values() for line in found)

@@ -74,7 +74,7 @@ def curves(runs: Sequence[Run], *, by: By = (), layers: Sequence[str] = (), widt
             by_layer.plot(there, means[-1, there], color=style.colour(place), marker="o")
         by_round.set(xlabel="round", ylabel="mean CKA over pairs")
         by_layer.set(xlabel="layer, shallow to deep", title="at the last measurement")
-        by_layer.set_xticks(range(len(chosen)), chosen)
+        style.named(by_layer, range(len(chosen)), chosen, style.WIDTHS[width] / 2 - 0.4)
         for plot in (by_round, by_layer):
             plot.grid(True)
         style.whole_numbers(by_round)

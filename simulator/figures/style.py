@@ -24,6 +24,8 @@ WHITE = 0xFFFFFF
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _KEY_EMS, _ROW_EMS = 5.5, 1.5
 """What an entry of a legend takes besides its text, across, and what a row takes; in font sizes."""
+_SLANT = 30
+"""Degrees."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
 _RC: Any = {
@@ -113,14 +115,40 @@ def legend(axes: Axes, entries: int) -> None:
 
 def legend_above(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """A legend over the plots of a figure, in as many columns as fit its width; the figure grows by its rows."""
-    with styled():
-        size = float(mpl.rcParams["legend.fontsize"])
-        widest = max(TextPath((0, 0), label, size=size).get_extents().width for label in labels)
-    column = (widest + _KEY_EMS * size) / 72
-    columns = min(len(labels), max(1, int(figure.get_figwidth() / column)))
-    rows = math.ceil(len(labels) / columns)
+    size = float(_RC["legend.fontsize"])
+    column = max(inches(label, size) for label in labels) + _KEY_EMS * size / 72
+    columns, rows = balanced(len(labels), int(figure.get_figwidth() / column))
     figure.set_figheight(figure.get_figheight() + rows * _ROW_EMS * size / 72)
     figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
+def balanced(entries: int, most: int) -> tuple[int, int]:
+    """Columns, up to `most`, and rows for so many entries: as few rows as that takes, and these full."""
+    rows = math.ceil(entries / max(1, most))
+    return math.ceil(entries / rows), rows
+
+
+def named(plot: Axes, at: Sequence[float], labels: Sequence[str], width: float) -> None:
+    """Ticks of the x axis with names, on a plot some `width` inches wide.
+
+    Where they would run into each other they are slanted, and the figure grows by what that takes.
+    """
+    size = float(_RC["xtick.labelsize"])
+    taken = [inches(label, size) for label in labels]
+    plot.set_xticks(at, labels)
+    if max(taken) + size / 72 > width / len(labels):
+        plot.tick_params(axis="x", rotation=_SLANT, rotation_mode="anchor")
+        for tick in plot.get_xticklabels():
+            tick.set_horizontalalignment("right")
+        figure = plot.get_figure()
+        assert isinstance(figure, Figure)
+        figure.set_figheight(figure.get_figheight() + max(taken) * math.sin(math.radians(_SLANT)))
+
+
+def inches(text: str, size: float) -> float:
+    """How long a text is in this many points."""
+    with styled():
+        return float(TextPath((0, 0), text, size=size).get_extents().width) / 72
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import checkpoints
 from checkpoints import Damaged, Locked, Store
 from checkpoints.seal import seal
-from tests.checkpoints.helpers import make
+from tests.checkpoints.helpers import commit, make, record
 
 
 @pytest.fixture
@@ -42,6 +42,17 @@ def test_nothing_else_of_a_session_changes_and_it_is_left_in_the_state_it_was_in
     assert everything_else(folder) == before
     assert checkpoints.SessionReader(folder).state() == state
     assert checkpoints.verify(folder) == []
+
+
+def test_what_a_killed_session_has_after_its_checkpoint_stays_and_so_does_its_state(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "s", {})
+    commit(store, 1)
+    store.append(record(2))  # of a round without a checkpoint of its own, which the next opening cuts off
+    store._owner.let_go()
+    reader, before = checkpoints.SessionReader(tmp_path / "s"), everything_else(tmp_path / "s")
+    assert checkpoints.mark(tmp_path / "s", ["killed"]) == ("killed",)
+    assert (reader.state(), len(reader.records())) == ("interrupted", 2)
+    assert everything_else(tmp_path / "s") == before
 
 
 def test_who_does_not_own_a_session_writes_no_tags(folder: Path) -> None:

@@ -110,6 +110,14 @@ def test_a_disc_lies_at_its_traffic_and_best_accuracy_with_an_area_that_grows_wi
     assert reached.axes[0].collections[0].get_offsets().tolist() == [[300, approx(60)]]
 
 
+def test_names_that_would_cover_each_other_become_a_legend_and_no_tick_is_below_zero() -> None:
+    runs = [run("a", [0.5]), run("b", [0.5], method="fedgh"), run("c", [0.9], method="fedproto")]
+    figure = accuracy.tradeoff(runs, by="method")
+    assert list(plot(figure).texts) == []
+    assert [each.get_text() for each in figure.legends[0].get_texts()] == ["fedlora", "fedgh", "fedproto"]
+    assert min(plot(figure).get_xticks()) >= 0
+
+
 @pytest.mark.parametrize("draw", [accuracy.over, accuracy.boxes, accuracy.tradeoff])
 def test_sessions_without_an_accuracy_are_refused(draw) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ConfigError, match="run them further"):

@@ -162,6 +162,22 @@ def test_cka_that_was_not_measured_is_refused() -> None:
         similarity.matrices(measured("a", (1, 0.5, 0.5)), layers=["convv"])
 
 
+def test_names_under_a_plot_are_slanted_where_they_would_run_together_and_the_figure_grows_by_that() -> None:
+    def drawn(*labels: str) -> tuple[float, float]:
+        figure, axes = style.blank("column")
+        before = figure.get_figheight()
+        style.named(axes[0, 0], range(len(labels)), labels, 2.9)
+        return axes[0, 0].get_xticklabels()[0].get_rotation(), figure.get_figheight() - before
+
+    assert drawn("conv1", "fc") == (0, 0)
+    long = "inco_avg, group inco_resnet_narrow"
+    assert drawn("fedlora", long) == (30, approx(0.5 * style.inches(long, 7)))
+
+
+def test_entries_of_a_legend_fill_as_few_rows_as_they_take() -> None:
+    assert [style.balanced(number, 5) for number in (1, 5, 6, 11)] == [(1, 1), (5, 1), (3, 2), (4, 3)]
+
+
 GRID = [
     run(f"mu{mu}-h{hidden}-s{seed}", [0.1, 0.4 + mu / 10 + hidden / 100 + seed / 10], seed,
         method_settings={"mu": mu, "hidden": hidden})

@@ -167,6 +167,27 @@ def test_a_dry_run_counts_such_models_and_tells_which_cannot_be(cli: Cli, model:
     assert wrong.code == 2 and "mynets.py has no model 'Nett'" in wrong.err and "'Net'" in wrong.err
 
 
+def test_points_branch_off_a_session_that_has_them(
+    cli: Cli, sessions: Path, model: Path, metric: Path, lifeline: int, another_process: Any
+) -> None:
+    words = (f"--model={model}:Net@last", f"--metric={metric}", "--method=standalone", "--rounds=1")
+    assert cli("run", *ASKED[1:-2], *words, "--session=main").code == 0
+    another_process()
+    branch = ("sweep", "b", "--from=main@1", "--rounds=2", "--over=training.lr=0.1,0.2")
+    assert "add --model mynets.py" in cli(*branch, "--dry-run").err
+    told = cli(*branch, f"--model={model}", f"--metric={metric}", "--dry-run")
+    assert told.code == 0, told.err
+    study = Study(
+        origin="main@1", over={"training.lr": (0.1,)}, config={"rounds": 2},
+        files=Files(models=(str(model),), metrics=(str(metric),)),
+    )  # fmt: skip
+    plan(sessions / "b", study).open().close("stopped")
+    another_process()
+    options = Launch(sessions, files=study.files).options()
+    assert run_point([str(sessions / "b"), "lr0.1", *options, "--lifeline", str(lifeline)]) == 0
+    assert SessionReader(sessions / "b" / "lr0.1").records()[-1]["round"] == 2
+
+
 def test_from_python_a_file_that_only_this_process_has_loaded_is_asked_for(
     tmp_path: Path, model: Path
 ) -> None:

@@ -1,0 +1,18 @@
+"""The page on figures has every kind there is, with the command that draws it and a picture."""
+
+import re
+
+import pytest
+
+from tests.docs.pages import DOCS
+from tui.cli.plot import Kind
+
+SECTIONS = re.split(r"^## ", (DOCS / "figures.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", [each.value for each in Kind])
+def test_every_kind_is_shown_with_its_command(kind: str) -> None:
+    (section,) = (each for each in SECTIONS if each.startswith(f"{kind}\n"))
+    assert f"    htfl-sim plot {kind} " in section
+    (picture, *_) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", section)
+    assert (DOCS / picture).is_file()
