@@ -13,10 +13,10 @@ EVIL = "\x9b31mevil"
 """Red from here on, where a terminal heeds the one-character form of escape and bracket."""
 
 
-def the_host_of_an_owner(session: Path) -> Path:
-    """Another machine's, which would be named as the place where the session runs."""
+def the_host_and_the_state_of_an_owner(session: Path) -> Path:
+    """Another machine's, which is asked where and how the session runs."""
     note = unseal((session / "owner.json").read_bytes(), "owner.json")
-    elsewhere = {"host": EVIL, "boot_id": "another", "closed": False, "state": "running"}
+    elsewhere = {"host": EVIL, "boot_id": "another", "closed": False, "state": EVIL}
     (session / "owner.json").write_bytes(seal(note | elsewhere))
     return session
 
@@ -35,7 +35,7 @@ def an_event(session: Path) -> Path:
 COMMANDS = ("sessions", "sessions --json", "show", "show --json", "verify", "verify --json", "resume")
 
 
-@pytest.mark.parametrize("put", [the_host_of_an_owner, the_name_of_a_folder, an_event])
+@pytest.mark.parametrize("put", [the_host_and_the_state_of_an_owner, the_name_of_a_folder, an_event])
 def test_no_control_character_reaches_a_terminal(cli: Cli, done: Path, put: Callable[[Path], Path]) -> None:
     session = put(done)
     for command in COMMANDS:
