@@ -224,6 +224,8 @@ class HtflApp(PartsApp):
             return
         if run.error and run.error != self.view.run.error:
             self.say(run.error, "error")
+        if not self.view.run.document:  # there was next to nothing to focus
+            self.call_after_refresh(self._focus_panel)
         self.change(run=run)
 
     def on_compared_read(self, message: messages.ComparedRead) -> None:

@@ -22,7 +22,7 @@ PANEL_TITLES = {
 PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
     "clients": "who is behind; data, loss, bytes of each client",
-    "similarity": "CKA, how alike the models are, by pair and layer",
+    "similarity": "CKA, how alike the models are, by layer",
     "communication": "bytes by round, tensor and client; FLOPs",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",

@@ -199,7 +199,7 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, 
         plot.chars[halves] = ord(glyphs.shade)
         plot.fg[halves] = scheme.faint if scheme.coloured else scheme.muted
         return
-    tint = blend(scheme.background, band_colour(band, scheme), 0.28)
+    tint = scheme.tint(band_colour(band, scheme), 0.28)
     upper, lower = halves[0::2], halves[1::2]
     plot.bg[upper & lower] = tint
     for half, character in ((upper & ~lower, HALVES[0]), (lower & ~upper, HALVES[1])):
