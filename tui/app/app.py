@@ -37,8 +37,9 @@ from tui.app.keys import KEYS, PANEL_TITLES, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
-from tui.app.panels import PANELS
+from tui.app.panels import PANELS, client_rows
 from tui.app.parts import PartsApp
+from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
@@ -50,10 +51,8 @@ from tui.common.settings import Choices
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""
 NOWHERE = Path()
-FRAME_ROWS = 3
-"""The status, the tabs and the keys."""
-SETTLED_SECONDS = 0.05
-"""After a resize nothing is drawn for so long; the parts have their sizes then."""
+FRAME_ROWS = 3  # status, tabs and keys
+SETTLED_SECONDS = 0.05  # after a resize nothing is drawn for so long; the parts have their sizes then
 NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
 Given = TypeVar("Given")
@@ -79,15 +78,24 @@ class HtflApp(PartsApp):
         glyphs: Glyphs = "braille",
         tour: bool = False,
         panels: Sequence[Panel] | None = None,
+        state: Path | None = None,
     ) -> None:
+        """state: the folder in which preferences are kept from start to start; None: nowhere."""
         super().__init__()
+        self._state, self._preferences = state, Preferences.read(state)
         self.sessions_dir = options.sessions
         self.glyphs = glyphs
         self.animation_level = "none"
         self.has_mouse = True
         self.ended_by: int | None = None
         """The signal that ended the app, if one did."""
-        self.view = View(Run(NOWHERE), sessions_dir=options.sessions)
+        kept = self._preferences
+        self.view = View(
+            Run(NOWHERE),
+            chart=kept.chart % 3,
+            sort=client_rows.known(kept.sort),
+            sessions_dir=options.sessions,
+        )
         self.files = Watch(self.post_message)
         self._background = Background(self, self.draw, lambda fault: self.say(fault, "error"))
         choices = MethodChoices(self._background)
@@ -106,6 +114,8 @@ class HtflApp(PartsApp):
 
     def on_mount(self) -> None:
         self.set_class(self.glyphs == "ascii", "-ascii")
+        if self._preferences.theme in self.available_themes:
+            self.theme = self._preferences.theme
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
@@ -128,6 +138,7 @@ class HtflApp(PartsApp):
     def on_unmount(self) -> None:
         self.files.end()
         gc.unfreeze()
+        self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
@@ -224,15 +235,21 @@ class HtflApp(PartsApp):
             return
         if run.error and run.error != self.view.run.error:
             self.say(run.error, "error")
-        if not self.view.run.document:  # there was next to nothing to focus
-            self.call_after_refresh(self._focus_panel)
-        self.change(run=run)
+        pinned = self.view.pinned
+        if run.document and not self.view.run.document:
+            self.call_after_refresh(self._focus_panel)  # there was next to nothing to focus
+            pinned = self._preferences.pinned(run.document["id"])
+        self.change(run=run, pinned=pinned)
 
     def on_compared_read(self, message: messages.ComparedRead) -> None:
         self.change(compared=message.runs)
 
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
         self.change(pinned=self.view.pinned ^ {message.client})
+        self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
+
+    def on_clients_sorted(self, message: messages.ClientsSorted) -> None:
+        self.change(sort=(message.column, message.descending))
 
     def on_session_marked(self, message: messages.SessionMarked) -> None:
         marked = self.view.marked

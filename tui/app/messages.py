@@ -21,6 +21,14 @@ class ClientPinned(Message):
 
 
 @dataclass
+class ClientsSorted(Message):
+    """Sort clients by the column of this name, from high to low or not."""
+
+    column: str
+    descending: bool
+
+
+@dataclass
 class SessionOpened(Message):
     """Show this session in place of the present one."""
 

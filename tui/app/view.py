@@ -24,6 +24,8 @@ class View:
     """Words that a client's line must have."""
     chart: int = 0
     """The accuracy chart's mode: 0 band and mean, 1 all lines, 2 clients × rounds."""
+    sort: tuple[str, bool] = ("accuracy", False)
+    """The column that clients are sorted by, and whether from high to low."""
     marked: tuple[Path, ...] = ()
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[Run, ...] = ()

@@ -28,6 +28,15 @@ COLUMNS = (
 )
 
 
+def known(sort: tuple[object, ...]) -> tuple[str, bool]:
+    """A column to sort by, and whether from high to low, as it was kept; in place of what is none, worst first."""
+    names = [column.name or column.title for column in COLUMNS if column.sort]
+    match sort:
+        case (str(name), bool(descending)) if name in names:
+            return name, descending
+    return "accuracy", False
+
+
 def keys(pinned: frozenset[int]) -> dict[int, str]:
     """The character that names each pinned client, in charts and tables alike."""
     return dict(zip(sorted(pinned), KEYS, strict=False))

@@ -6,7 +6,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.analysis.similarity import last_measured
-from tui.app.messages import ClientPinned, SessionOpened
+from tui.app.messages import ClientPinned, ClientsSorted, SessionOpened
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
@@ -129,6 +129,8 @@ class LivePanel(SizedPanel):
     def _draw_clients(self, view: View) -> None:
         if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
             self._table.show(client_rows.rows(view))
+        if self._table.sort != view.sort:
+            self._table.sort_by(*view.sort)
         self._table.filter(view.filter)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
         self._parts["clients"].caption(
@@ -191,6 +193,9 @@ class LivePanel(SizedPanel):
     def action_reverse(self) -> None:
         """The table the other way round."""
         self._table.reverse_sort()
+
+    def on_table_sorted(self, message: Table.Sorted) -> None:
+        self.post_message(ClientsSorted(*self._table.sort))
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a round: accuracies over clients, traffic, seconds, and every client's accuracy."""

@@ -73,6 +73,12 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         table: "Table"
         key: Hashable
 
+    @dataclass
+    class Sorted(Message):
+        """The rows have been put in another order, by a key or by a click."""
+
+        table: "Table"
+
     def __init__(
         self,
         columns: Sequence[Column],
@@ -135,6 +141,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         """Sort the other way round."""
         name, descending = self.sort
         self.sort_by(name, not descending)
+        self.post_message(self.Sorted(self))
 
     def cycle_sort(self) -> None:
         """Sort by the next column that can be sorted by, its own way."""
@@ -227,6 +234,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def _sort_its_way(self, column: int) -> None:
         self.sort_by(_name(self._columns[column]), self._columns[column].sort == "falling")
+        self.post_message(self.Sorted(self))
 
     def _place(self) -> int:
         """The line of the cursor; 0 where there is none."""
