@@ -379,6 +379,24 @@ def test_the_table_of_clients_has_the_focus_once_a_session_has_been_read(home: P
     drive(app, script)
 
 
+def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await until(pilot, lambda: isinstance(app.focused, Table))
+        await pilot.press("j", "enter")
+        await until(pilot, lambda: app.panel.id == "clients" and isinstance(app.focused, Table))
+        assert app.view.client == app.focused.selected  # type: ignore[union-attr]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.panel.id == "similarity")
+        for panel in ("clients", "live", "live"):
+            await pilot.press("escape")
+            await until(pilot, lambda panel=panel: app.panel.id == panel)  # type: ignore[misc]
+
+    drive(app, script)
+
+
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
     app = opened(home)
 

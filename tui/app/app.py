@@ -7,7 +7,6 @@ through `control`, what runs in this process through `runs`.
 import gc
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -38,10 +37,10 @@ from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
 from tui.app.panels import PANELS, client_rows
-from tui.app.parts import PartsApp
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.view import Panel, View
+from tui.app.view_app import ViewApp
 from tui.app.watch import Watch
 from tui.app.widgets.filter import Filter
 from tui.common.errors import explain
@@ -58,7 +57,7 @@ NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "er
 Given = TypeVar("Given")
 
 
-class HtflApp(PartsApp):
+class HtflApp(ViewApp):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
 
     CSS_PATH = "style.tcss"
@@ -171,11 +170,6 @@ class HtflApp(PartsApp):
         """What has been asked for and is not done yet, as the status row says it."""
         return [*self.control.waiting, *self._background.doing]
 
-    def change(self, **changes: Any) -> None:
-        """Show another View."""
-        self.view = replace(self.view, **changes)
-        self.draw()
-
     def draw(self) -> None:
         """Bring the rows and the visible panel up to date."""
         self._draw_rows()
@@ -224,7 +218,7 @@ class HtflApp(PartsApp):
     def open_session(self, folder: Path) -> None:
         """Show this session, live."""
         self.files.follow(folder)
-        self.change(run=Run(folder), round=None, pinned=frozenset(), filter="")
+        self.change(run=Run(folder), round=None, client=None, pinned=frozenset(), filter="")
 
     def on_session_opened(self, message: messages.SessionOpened) -> None:
         self._go_to(message.folder)
@@ -247,9 +241,6 @@ class HtflApp(PartsApp):
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
         self.change(pinned=self.view.pinned ^ {message.client})
         self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
-
-    def on_clients_sorted(self, message: messages.ClientsSorted) -> None:
-        self.change(sort=(message.column, message.descending))
 
     def on_session_marked(self, message: messages.SessionMarked) -> None:
         marked = self.view.marked
@@ -289,9 +280,6 @@ class HtflApp(PartsApp):
         if self.control.steerable("pause"):
             (self.control.pause if self.view.run.live else self.runs.resume)()
 
-    def action_show_panel(self, panel: str) -> None:
-        self.show_panel(panel)
-
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""
         key = next(key for key in KEYS if key.action == f"panel('{action}')")
@@ -301,21 +289,6 @@ class HtflApp(PartsApp):
         else:
             places = ", ".join(PANEL_TITLES[each] for each in key.where)
             self.say(f"{key.print} works in {places}: {key.about}")
-
-    def action_travel(self, rounds: int) -> None:
-        """Show an earlier or a later round; the newest is live."""
-        run = self.view.run
-        if not run.round:
-            self.say("No round is finished yet.")
-            return
-        target = max(1, self.view.shown + rounds)
-        self.change(round=None if target >= run.round else target)
-
-    def action_live(self) -> None:
-        self.change(round=None)
-
-    def action_chart_mode(self) -> None:
-        self.change(chart=(self.view.chart + 1) % 3)
 
     def action_compare(self) -> None:
         """The marked sessions beside the one shown."""

@@ -18,6 +18,8 @@ class View:
     run: Run
     round: int | None = None
     """The round travelled to; None: live."""
+    client: int | None = None
+    """The client under the cursor, in every panel; None before anyone was evaluated."""
     pinned: frozenset[int] = frozenset()
     """Clients drawn on top and named."""
     filter: str = ""

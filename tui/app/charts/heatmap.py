@@ -119,6 +119,21 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     return Plan(0, left, binned(figure.matrix, *shown), per_cell, down, max(across, 1))
 
 
+def cell_at(
+    figure: HeatFigure, width: int, height: int, halves: bool, x: int, y: int
+) -> tuple[int, int] | None:
+    """(row, column) of the matrix that is drawn at cell (x, y) of a grid of this size, in the order shown; the first of
+    those that share it. None beside the matrix."""
+    plan = plan_of(figure, width, height, halves)
+    down, across = y - plan.top, x - plan.left
+    if not (0 <= down < plan.height and 0 <= across < plan.width):
+        return None
+    bins = plan.values.shape
+    row, column = down * plan.per_cell // plan.down, across // plan.across
+    rows, columns = figure.matrix.shape
+    return int(edges(rows, bins[0])[row]), int(edges(columns, bins[1])[column])
+
+
 def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
     """0…levels − 1 for values between the limits (beyond them, the nearest), −1 for NaN."""
     low, high = limits

@@ -7,7 +7,7 @@ from textual.containers import Vertical
 from simulator.analysis.clients import best
 from simulator.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
-from tui.app.messages import ClientPinned, ClientsSorted
+from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import PERCENT, marks
@@ -57,6 +57,7 @@ class ClientsPanel(SizedPanel):
         if self._table.sort != view.sort:
             self._table.sort_by(*view.sort)
         self._table.filter(view.filter)
+        client_rows.follow(self._table, view)
         shown, count = len(self._table.rows), view.curves.clients or len(view.run.models)
         column, descending = self._table.sort
         order = f"by {column}, {'falling' if descending else 'rising'}"
@@ -97,6 +98,10 @@ class ClientsPanel(SizedPanel):
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self._view is not None:
             self._draw_client(self._view)
+        client_rows.tell(self, message, self._table)
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        self.post_message(PanelWanted("similarity"))
 
     def action_pin(self) -> None:
         """Pin the client under the cursor."""

@@ -6,7 +6,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.analysis.similarity import last_measured
-from tui.app.messages import ClientPinned, ClientsSorted, SessionOpened
+from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted, SessionOpened
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
@@ -132,6 +132,7 @@ class LivePanel(SizedPanel):
         if self._table.sort != view.sort:
             self._table.sort_by(*view.sort)
         self._table.filter(view.filter)
+        client_rows.follow(self._table, view)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
         self._parts["clients"].caption(
             f"{shown} of {count} clients" if shown != count else f"{count} clients"
@@ -170,7 +171,13 @@ class LivePanel(SizedPanel):
         if self.differs("log", view.run.events, width, view.shown):
             self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
 
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        if message.table is self._table:
+            client_rows.tell(self, message, self._table)
+
     def on_table_chosen(self, message: Table.Chosen) -> None:
+        if message.table is self._table:
+            self.post_message(PanelWanted("clients"))
         if message.table is self._sessions and self._sessions.folder is not None:
             self.post_message(SessionOpened(self._sessions.folder))
 

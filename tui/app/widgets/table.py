@@ -50,12 +50,12 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "up", show=False),
-        Binding("down", "move(1)", "down", show=False),
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
         Binding("pageup", "page(-1)", "page up", show=False),
         Binding("pagedown", "page(1)", "page down", show=False),
-        Binding("home", "edge(-1)", "first", show=False),
-        Binding("end", "edge(1)", "last", show=False),
+        Binding("home,g", "edge(-1)", "first", show=False),
+        Binding("end,G", "edge(1)", "last", show=False),
         Binding("enter", "choose", "choose", show=False),
     ]
 
