@@ -15,6 +15,7 @@ from checkpoints.lock import now
 from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.making import in_private, is_free, refuse_remains
 from checkpoints.manifests import Manifest
+from checkpoints.marking import mark
 from checkpoints.naming import POINTS, groups, is_group, name_of, sessions_folder
 from checkpoints.objects import ObjectRef
 from checkpoints.pruning import prune
@@ -24,6 +25,8 @@ from checkpoints.retention import Pruned, Retention
 from checkpoints.schema import Keys, Shape, check_shape, natural, positive, printable, shown
 from checkpoints.seal import canonical
 from checkpoints.store import Store
+from checkpoints.tags import check_tag
+from checkpoints.tags import read as tags_of
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
 from checkpoints.verify import Finding, verify
@@ -59,6 +62,7 @@ __all__ = [
     "canonical",
     "changed_stamp",
     "check_shape",
+    "check_tag",
     "groups",
     "in_private",
     "is_free",
@@ -66,6 +70,7 @@ __all__ = [
     "is_session",
     "last_record",
     "ledger_text",
+    "mark",
     "name_of",
     "natural",
     "now",
@@ -81,5 +86,6 @@ __all__ = [
     "sessions_folder",
     "shown",
     "size_on_disk",
+    "tags_of",
     "verify",
 ]

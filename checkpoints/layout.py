@@ -8,7 +8,7 @@ import re
 FORMAT = 1
 
 SESSION, OWNER, LOCK = "session.json", "owner.json", "lock"
-LEDGER, EVENTS = "ledger.jsonl", "events.jsonl"
+LEDGER, EVENTS, TAGS = "ledger.jsonl", "events.jsonl", "tags.json"
 OBJECTS, MANIFESTS, TMP = "objects", "manifests", "tmp"
 PARTIAL, CONTROL = "partial", "control"
 INBOX, DONE, POSTED = f"{CONTROL}/inbox", f"{CONTROL}/done", f"{CONTROL}/posted.json"
@@ -40,6 +40,8 @@ EVENT_CAP = 256 << 10
 """One event."""
 OBJECT_CAP = 8 << 30
 """An object; one whose tensors are known in advance may have their size, and no more."""
+TAGS_CAP = 64 << 10
+"""tags.json: 50 words of 40 letters take 2 KB."""
 COMMAND_CAP = 64 << 10
 """A command, or its answer."""
 

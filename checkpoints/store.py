@@ -2,14 +2,14 @@
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from checkpoints import files, lock, manifests, objects, recovery
+from checkpoints import files, lock, manifests, objects, recovery, tags
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable
 from checkpoints.events import EventWriter
 from checkpoints.layout import MANIFESTS, PART, STATE, TMP
@@ -237,6 +237,11 @@ class Store:
         """Add an operator event ("started", "paused", "switched", "warning" …)."""
         with self._writing():
             self._events.add(kind, fields)
+
+    def tag(self, add: Iterable[str], remove: Iterable[str] = ()) -> tuple[str, ...]:
+        """Change what the session is marked with; all of it. Raises ValueError for what is no tag."""
+        with self._writing():
+            return tags.change(self.folder, add, remove, self._owner.check)
 
     def warn(self, message: str, **about: Any) -> None:
         """Add a `warning` event, and keep the sentence for `take_warnings`."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import events, files, ledger, lock, mailbox, manifests, note, objects, unfinished_round
+from checkpoints import events, files, ledger, lock, mailbox, manifests, note, objects, tags, unfinished_round
 from checkpoints.completeness import missing_checkpoints, said
 from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import (
@@ -24,6 +24,7 @@ from checkpoints.layout import (
     PARTIAL,
     POSTED,
     SESSION,
+    TAGS,
     TMP,
     is_object_folder,
     manifest_name,
@@ -37,7 +38,7 @@ from checkpoints.reader import read_document
 from checkpoints.seal import Json
 from checkpoints.unfinished_round import UnfinishedRound
 
-_KNOWN = {SESSION, OWNER, LOCK, LEDGER, EVENTS, OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL}
+_KNOWN = {SESSION, OWNER, LOCK, LEDGER, EVENTS, TAGS, OBJECTS, MANIFESTS, TMP, PARTIAL, CONTROL}
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def verify(folder: Path) -> list[Finding]:
     """Everything in a session directory that is not as it was written; empty when all is well.
 
     Looks at each byte of session.json, the manifests, the objects, unfinished rounds, the ledger, the events,
-    commands, answers and the owner's note; and whether what these say must be there is there. While an owner
+    commands, answers, tags and the owner's note; and whether what these say must be there is there. While an owner
     writes, the line it is adding is a note. Raises SessionUnreadable when there is no session, UnsupportedVersion, or
     DiskError.
     """
@@ -222,6 +223,10 @@ def _owner(folder: Path) -> Iterator[Finding]:
         yield Finding(LOCK, "note", f"{LOCK} is not there; the next opening makes it.")
     except Damaged as error:
         yield _damage(LOCK, error)
+    try:
+        tags.read(folder)
+    except Damaged as error:
+        yield _damage(TAGS, error)
 
 
 def _mailbox(folder: Path, kept: list[Manifest], live: bool) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from simulator.config import Config
 from simulator.data.datasets import absolute
 from simulator.methods import plugins
 from simulator.nested import read_toml
+from simulator.own import Names, loaded
 
 
 def preset(
@@ -25,7 +26,9 @@ def preset(
     """The configuration of a named experiment (`htfl-sim presets`), with what is given in place of its own.
 
     `dataset` is a data set's name, a folder of class folders or an .npz file; `settings` are dotted keys with two
-    underscores for the dot: `training__lr=0.05`. Raises HtflError (ConfigError) or presets.PresetError.
+    underscores for the dot: `training__lr=0.05`. Files of your own are named, and loaded, as on the command line:
+    `federation__group=["cnn1", "mynets.py:MyNet"]`, `evaluation__metrics=["f1.py"]`. Raises HtflError (ConfigError) or
+    presets.PresetError.
     """
     raw = presets.load(name, profile or presets.PAPER).config | {"preset": name}
     raw |= {"profile": profile} if profile else {}
@@ -37,18 +40,26 @@ def preset(
         "seed": seed,
     }
     given = {key: value for key, value in quick.items() if value is not None}
-    return Config.read(raw).with_(**given | settings)
+    return Config.read(raw).with_(**given | _loaded(settings))
 
 
 def config(source: str | Path | Mapping[str, Any], **settings: Any) -> Config:
     """A configuration from a TOML file, as `run --config` takes it, or from nested values; then `settings`.
 
-    Raises ConfigError.
+    Files of your own that it names are loaded. Raises ConfigError.
     """
     raw = source if isinstance(source, Mapping) else read_toml(Path(source).expanduser())
-    return Config.read(raw).with_(**settings)
+    return Config.read(loaded(raw)).with_(**_loaded(settings))
 
 
 def plugin(path: str | Path) -> None:
     """Let the methods of a Python file of your own stand beside the built-in ones. Raises ConfigError."""
     plugins.load(Path(path))
+
+
+def _loaded(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with names in place of the files that they name, which have been run."""
+    names = Names(Path())
+    found = {key: names.value(key.replace("__", "."), each) for key, each in settings.items()}
+    names.files.load()
+    return found

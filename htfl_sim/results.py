@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import checkpoints
 from htfl_sim.frames import frame
 from simulator.analysis import tidy
 from simulator.analysis.feed import Feed
@@ -79,6 +80,11 @@ class Results:
     def checkpoints(self) -> tuple[int, ...]:
         """The rounds whose checkpoint is kept; other rounds' models are computed again when they are asked for."""
         return self.moment.checkpoints
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What the session is marked with. Raises Damaged of the room `checkpoints`."""
+        return checkpoints.tags_of(self.path)
 
     @property
     def accuracy(self) -> float | None:

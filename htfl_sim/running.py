@@ -1,7 +1,7 @@
 """Sessions that are run from here: their rounds, their settings, their branches."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
@@ -82,6 +82,18 @@ class Run(Results):
         arguments = {"method": method, "set": _assignments(settings)}
         dry_run.rehearse(checkpoints.SessionReader(self.path), arguments, self._data_folder())
         checkpoints.post(self.path, "switch", arguments)
+        return self
+
+    def tag(self, *add: str, remove: Sequence[str] = ()) -> Self:
+        """Mark the session with words to find it by, or no longer; `htfl-sim sessions --tag` lists what is marked.
+
+        Raises ConfigError for what is no tag: up to 40 letters, digits, '.', '_' and '-'.
+        """
+        self.close()
+        try:
+            checkpoints.mark(self.path, add, remove)
+        except ValueError as error:
+            raise ConfigError(f"{error}.") from error
         return self
 
     def fork(

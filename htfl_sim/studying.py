@@ -117,6 +117,8 @@ def sweep(
     jobs: int = 1,
     extend: bool = False,
     plugins: Sequence[Place] = (),
+    models: Sequence[Place] = (),
+    metrics: Sequence[Place] = (),
     data_dir: Place | None = None,
     progress: Progress = False,
 ) -> Study:
@@ -124,14 +126,15 @@ def sweep(
 
     over: values by key, as {"method": ["fedgh", "fedssa"], "method__mu": [0.5, 0.7], "seed": range(3)}. A method's own
     settings in `config` are for the points of that method. Without `config` and `over` a study that is there goes on:
-    finished points are skipped, others resumed. plugins: files with methods of your own, which each process loads.
+    finished points are skipped, others resumed. plugins, models, metrics: files with methods, models and figures of
+    your own, which each process loads, and the study keeps with their SHA-256; an axis may name one as `run` does.
 
     An interrupt stops every point between two clients and raises KeyboardInterrupt; the same call goes on. Raises
     ConfigError for settings that cannot be, before anything runs, and for a study that is another one; SessionError
     when points failed, with their reasons, after the others have run.
     """
     from simulator.data.datasets import data_folder
-    from simulator.methods import plugins as own
+    from simulator.own import Files, Names
     from simulator.studies.checking import check
     from simulator.studies.children import Launch
     from simulator.studies.plan import plan
@@ -139,22 +142,28 @@ def sweep(
     from simulator.studies.sweep import sweep as carry_out
     from simulator.studies.values import values
 
-    files = tuple(str(Path(each).expanduser().absolute()) for each in plugins)
-    for file in files:
-        own.load(Path(file))
+    names = Names(Path())
+    files = Files(*(tuple(names.path(str(each)) for each in given) for given in (plugins, models, metrics)))
+    files.load()
     asked = None
     if config is not None or over:
         raw = config.to_json() if config is not None else {}
         dotted = {key.replace("__", "."): _listed(key, each) for key, each in (over or {}).items()}
         axes = {key: values(key, each) for key, each in dotted.items()}
-        asked = Asked(preset=None if raw else "quickstart", config=raw, over=axes, plugins=files)
+        asked = Asked(preset=None if raw else "quickstart", config=raw, over=axes, files=files).with_names(
+            names
+        )
     folder = _folder(place).absolute()
     data = data_folder(None if data_dir is None else str(data_dir))
     planned = plan(folder, asked, extend)
     check(planned.unbegun, folder.parent, data)
     with heeded() as interrupt:
         outcome = carry_out(
-            planned, Launch(data, plugins=files), jobs, _told(progress), stop=interrupt.reason
+            planned,
+            Launch(data, files=planned.study.files | files),
+            jobs,
+            _told(progress),
+            stop=interrupt.reason,
         )
     if interrupt.came:
         raise KeyboardInterrupt

@@ -15,7 +15,7 @@ from simulator.progress import Event, RoundStarted
 from simulator.sessions import replay
 from simulator.sessions.session import Session
 from tests import federations
-from tests.test_commands import Operator, finished
+from tests.operators import Operator, finished
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +28,19 @@ def config(**sections: Any) -> Config:
     return federations.config("lg_fedavg", rounds=6, **{"checkpoint": {"keep_last": 2}, **sections})
 
 
-@pytest.fixture
-def parent(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six rounds, of which the checkpoints of the last two and of the best are kept."""
-    folder = tmp_path / "parent"
-    Session.create(config(), folder, tmp_path).run()
+    folder = tmp_path_factory.mktemp("forking") / "parent"
+    with federations.on_images(federations.generated()):
+        Session.create(config(), folder, folder.parent).run()
     return folder
+
+
+@pytest.fixture
+def parent(original: Path, tmp_path: Path) -> Path:
+    """A copy of it, for a test to do with as it likes."""
+    return Path(shutil.copytree(original, tmp_path / "parent"))
 
 
 def forked(parent: Path, at_round: int, name: str = "child", **settings: Any) -> Path:

@@ -3,12 +3,13 @@
 A listing of hundreds of sessions reads session.json, the newest checkpoint and the ledger's last line of each, no more.
 """
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import DiskError, SessionUnreadable, shown
+from checkpoints import Damaged, DiskError, SessionUnreadable, shown
 from simulator.analysis.well_formed import well_formed
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.schema import legible
@@ -35,6 +36,7 @@ class Summary:
     accuracy: float | None = None
     best: float | None = None
     created: str | None = None
+    tags: tuple[str, ...] = ()
     bytes: int | None = None
     error: str | None = None
 
@@ -79,8 +81,16 @@ def _summary(here: Summary, folder: Path) -> Summary:
             "accuracy": last["accuracy"]["mean"] if last else None,
             "best": last["accuracy"]["best_mean"] if last else None,
             "created": document["created"],
+            "tags": _tags(folder),
         }
     return Summary(**asdict(here) | legible(facts))
+
+
+def _tags(folder: Path) -> tuple[str, ...]:
+    """None where the file is damaged: that is for `verify` to say, and no reason not to list the session."""
+    with suppress(Damaged):
+        return checkpoints.tags_of(folder)
+    return ()
 
 
 def _methods(history: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

@@ -98,10 +98,5 @@ def _plots(runs: Sequence[Run], names: Sequence[str], x: Cost, by: By, width: Wi
             for handle, text in zip(*plot.get_legend_handles_labels(), strict=True)
         }
         if len(labels) > 1:
-            figure.legend(
-                [handles[text] for text in labels],
-                labels,
-                loc="outside upper center",
-                ncols=min(len(labels), 6),
-            )
+            style.legend_above(figure, [handles[text] for text in labels], labels)
     return figure

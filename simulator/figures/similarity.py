@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from simulator.analysis.run import Run
 from simulator.analysis.similarity import Measured, last_measured
@@ -21,7 +23,7 @@ def matrices(
 ) -> Figure:
     """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
     found = _measured(run, round)
-    chosen = _layers(found, layers)
+    chosen = _known(found.layers, layers)
     most = 6 if width == "page" else 3
     columns = len(chosen) if len(chosen) <= most else most - 2 * (width == "page")
     rows = math.ceil(len(chosen) / columns)
@@ -45,39 +47,52 @@ def matrices(
 def curves(runs: Sequence[Run], *, by: By = (), layers: Sequence[str] = (), width: Width = "page") -> Figure:
     """Mean CKA over pairs of clients: left by round, a line a layer and group; right by layer at the last measurement.
 
-    Over seeds the mean; a group is drawn at the rounds that all its sessions measured.
+    Over seeds the mean; a group is drawn at the rounds that all its sessions measured. Of one group every layer has a
+    colour; of several every group has, and the layers differ in dashes and marks.
     """
     groups = {
         label: group for label, group in grouped(runs, by).items() if all(r.ledger.measured for r in group)
     }
     if not groups:
         raise ConfigError(NOT_MEASURED.format(", ".join(run.name for run in runs)))
-    chosen = _layers(next(iter(groups.values()))[0].ledger.measured[-1], layers)
-    figure, axes = style.blank(width, 0.38 + 0.02 * len(groups), 1, 2)
+    measured = [run.ledger.measured[-1].layers for group in groups.values() for run in group]
+    chosen = _known(tuple(dict.fromkeys(layer for each in measured for layer in each)), layers)
+    figure, axes = style.blank(width, 0.38, 1, 2)
+    several = len(groups) > 1
     with style.styled():
         by_round, by_layer = axes[0]
-        for place, (label, group) in enumerate(groups.items()):
+        for place, group in enumerate(groups.values()):
             rounds = sorted(set.intersection(*({one.round for one in run.ledger.measured} for run in group)))
             means = _means(group, rounds, chosen)
-            for depth, layer in enumerate(chosen):
-                name = layer if len(groups) == 1 else f"{label}, {layer}"
-                tone = depth if len(groups) == 1 else place
+            there = np.flatnonzero(
+                np.isfinite(means).any(axis=0)
+            ).tolist()  # models of other kinds have other layers
+            for depth in there:
                 by_round.plot(
-                    rounds, means[:, depth], color=style.colour(tone), label=name,
-                    linestyle=style.DASHES[depth % len(style.DASHES)],
-                    marker=style.MARKERS[depth % len(style.MARKERS)],
-                )  # fmt: skip
-            by_layer.plot(
-                range(len(chosen)), means[-1], color=style.colour(place), label=f"{label}, round {rounds[-1]}",
-                marker=style.MARKERS[place % len(style.MARKERS)],
-            )  # fmt: skip
+                    rounds, means[:, depth], color=style.colour(place if several else depth), **_look(depth)
+                )
+            by_layer.plot(there, means[-1, there], color=style.colour(place), marker="o")
         by_round.set(xlabel="round", ylabel="mean CKA over pairs")
-        by_layer.set(xlabel="layer, shallow to deep", xticks=range(len(chosen)), xticklabels=chosen)
+        by_layer.set(xlabel="layer, shallow to deep", title="at the last measurement")
+        by_layer.set_xticks(range(len(chosen)), chosen)
         for plot in (by_round, by_layer):
             plot.grid(True)
-            plot.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         style.whole_numbers(by_round)
+        keys = [Line2D([], [], color=style.colour(place)) for place in range(len(groups) * several)]
+        keys += [
+            Line2D([], [], color="#555555" if several else style.colour(depth), **_look(depth))
+            for depth in range(len(chosen))
+        ]
+        style.legend_above(figure, keys, [*(groups if several else ()), *chosen])
     return figure
+
+
+def _look(depth: int) -> dict[str, Any]:
+    """Dashes and mark of a layer."""
+    return {
+        "linestyle": style.DASHES[depth % len(style.DASHES)],
+        "marker": style.MARKERS[depth % len(style.MARKERS)],
+    }
 
 
 def _means(group: Sequence[Run], rounds: Sequence[int], layers: Sequence[str]) -> np.ndarray:
@@ -97,11 +112,10 @@ def _measured(run: Run, round: int | None) -> Measured:
     return found
 
 
-def _layers(measured: Measured, wanted: Sequence[str]) -> tuple[str, ...]:
+def _known(layers: tuple[str, ...], wanted: Sequence[str]) -> tuple[str, ...]:
+    """The layers that are wanted, of these; all where none is. Raises ConfigError."""
     for layer in wanted:
-        if layer not in measured.layers:
-            there = ", ".join(measured.layers)
-            raise ConfigError(
-                f"no layer '{layer}' was measured.{nearest(layer, measured.layers)} There are: {there}."
-            )
-    return tuple(wanted) or measured.layers
+        if layer not in layers:
+            there = ", ".join(layers)
+            raise ConfigError(f"no layer '{layer}' was measured.{nearest(layer, layers)} There are: {there}.")
+    return tuple(wanted) or layers

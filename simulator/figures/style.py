@@ -1,6 +1,7 @@
 """How figures look: the columns of a paper, text as text, colours and marks that differ in greys; no dates inside."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import MaxNLocator
 
 from simulator.errors import ConfigError
@@ -20,6 +22,8 @@ WIDTHS: dict[Width, float] = {"column": 3.5, "page": 7.16}
 FORMATS = (".pdf", ".svg", ".png")
 WHITE = 0xFFFFFF
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_KEY_EMS, _ROW_EMS = 5.5, 1.5
+"""What an entry of a legend takes besides its text, across, and what a row takes; in font sizes."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
 _RC: Any = {
@@ -97,15 +101,26 @@ def whole_numbers(plot: Axes) -> None:
     plot.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def legend(axes: Axes, entries: int, **options: Any) -> None:
+def legend(axes: Axes, entries: int) -> None:
     """A legend where it covers least, above the plot where it has too many entries for that."""
     if entries > 4:
         figure = axes.get_figure()
         assert isinstance(figure, Figure)
-        columns = min(entries, 3 if figure.get_figwidth() < 5 else 6)
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=columns, **options)
+        legend_above(figure, *axes.get_legend_handles_labels())
     elif entries > 1:
-        axes.legend(loc="best", **options)
+        axes.legend(loc="best")
+
+
+def legend_above(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """A legend over the plots of a figure, in as many columns as fit its width; the figure grows by its rows."""
+    with styled():
+        size = float(mpl.rcParams["legend.fontsize"])
+        widest = max(TextPath((0, 0), label, size=size).get_extents().width for label in labels)
+    column = (widest + _KEY_EMS * size) / 72
+    columns = min(len(labels), max(1, int(figure.get_figwidth() / column)))
+    rows = math.ceil(len(labels) / columns)
+    figure.set_figheight(figure.get_figheight() + rows * _ROW_EMS * size / 72)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -8,6 +8,7 @@ that registers it. The module is imported when the method is first asked for.
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -117,6 +118,15 @@ def _load_installed(name: str) -> None:
         raise ConfigError(
             f"the installed plugin {path} offers a method '{name}' but registers none of that name."
         )
+
+
+def installed_files() -> set[str]:
+    """The names of the files that installed packages bring methods in."""
+    found = set()
+    for point in entry_points(group=GROUP):
+        with suppress(ConfigError):
+            found.add(_file(point).name)
+    return found
 
 
 def _file(point: EntryPoint) -> Path:

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from simulator.federation import ClientInfo
@@ -22,6 +21,7 @@ from simulator.methods.hooks import Hooks
 from simulator.runners.base import Job, Runner
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
+from simulator.training.operations import Operations
 
 Measure = Callable[[Tensor, Tensor], float | None]
 """A figure from a part's scores [n, C] and labels [n], int64, both on the device."""
@@ -171,11 +171,11 @@ def _made_of(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: in
     return digest.digest()
 
 
-class _reading(TorchDispatchMode):
+class _reading(Operations):
     """A context that notes the memory of every tensor that this thread's operations read."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.storages: set[int] = set()
 
     def __torch_dispatch__(

@@ -12,6 +12,7 @@ from pathlib import Path
 from simulator import own_files
 from simulator.config import Config
 from simulator.errors import SessionError
+from simulator.methods import plugins
 from simulator.metrics import own as metrics
 from simulator.models import members
 from simulator.models import own as models
@@ -22,6 +23,16 @@ def recorded(config: Config) -> list[Raw]:
     """What a session keeps about the files that its configuration needs, as plain JSON values."""
     files = [*models.origins(members(config.federation.group)), *metrics.origins(config.evaluation.metrics)]
     return [*map(asdict, files), *_partition(config.data.indices)]
+
+
+def needed(config: Config) -> list[Raw]:
+    """The same, with the plugins that its method and models come from, each file once."""
+    own = plugins.recorded(config.method.name)
+    found = [
+        each for each in (own, *plugins.recorded_models(members(config.federation.group)).values()) if each
+    ]
+    files = [{"kind": "plugin", **each} for each in found] + recorded(config)
+    return [file for number, file in enumerate(files) if file not in files[:number]]
 
 
 def check(folder: Path, indices: str | None, made_with: Sequence[Raw]) -> None:

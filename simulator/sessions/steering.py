@@ -50,9 +50,9 @@ class Steering:
         self._stop, self._checkpoint = stop, checkpoint
 
     def refuse_stale(self) -> None:
-        """Answer what was asked of an earlier owner and makes no sense any more; a switch still does."""
+        """Answer what was asked of an earlier owner and makes no sense any more; a switch still does, and a tag."""
         for command in self._store.commands():
-            if command.kind == "switch":
+            if command.kind in ("switch", "tag"):
                 self._receive(command, may_wait=True)
             else:
                 self._refuse(command, "the run it was meant for had ended")
@@ -108,6 +108,8 @@ class Steering:
                 self.saving.append(command)
             case "stop":
                 self.stopping.append(command)
+            case "tag":
+                self._tag(command)
             case "switch":
                 self._line_up(command, may_wait)
             case _:
@@ -129,6 +131,20 @@ class Steering:
             self._store.event("scheduled", at_round=at_round, command=command.id)
         for other, _ in later:
             self._line_up(other, may_wait=True)
+
+    def _tag(self, command: Command) -> None:
+        match command.arguments:
+            case {"add": list(add), "remove": list(remove)} if all(
+                isinstance(each, str) for each in add + remove
+            ):
+                try:
+                    tags = self._store.tag(add, remove)
+                except ValueError as error:
+                    self._refuse(command, str(error))
+                else:
+                    self._store.answer(command, "applied", ", ".join(tags) or "no tags")
+            case _:
+                self._refuse(command, "it names no tags to add and to remove")
 
     def _refuse(self, command: Command, why: str) -> None:
         self._store.answer(command, "refused", why)

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from simulator.own import Files
 from simulator.studies.study import Point
 
 _ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ class Launch:
     data_dir: Path
     workers: int | None = None
     device: str | None = None
-    plugins: Sequence[str] = ()
+    files: Files = field(default_factory=Files)
     allow_inexact: bool = False
 
     def options(self) -> Iterator[str]:
@@ -39,8 +40,7 @@ class Launch:
         for option, value in (("--workers", self.workers), ("--device", self.device)):
             if value is not None:
                 yield from (option, str(value))
-        for file in self.plugins:
-            yield from ("--plugin", file)
+        yield from self.files.options()
         if self.allow_inexact:
             yield "--allow-inexact"
 

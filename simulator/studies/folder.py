@@ -43,7 +43,9 @@ def read_points(folder: Path) -> list[Point]:
 def documents(study: Study, points: Sequence[Point]) -> dict[str, bytes]:
     """The two files of a study, by name."""
     asked = study.digest()
-    entries = [{key: value for key, value in asdict(point).items() if value is not None} for point in points]
+    entries = [
+        {key: value for key, value in asdict(point).items() if value not in (None, ())} for point in points
+    ]
     listed = [entry | {"asked": asked} for entry in entries]
     return {
         STUDY: study.to_toml().encode(),
@@ -103,11 +105,18 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
 def _point(folder: Path, entry: dict[str, Any]) -> Point:
     match entry:
         case {"name": str(name), "axes": dict(axes), "config": {"rounds": int()} as config}:
-            branch = entry.get("branch")
+            branch, files = entry.get("branch"), entry.get("files", [])
             # What is in the file becomes the path of a folder.
-            if name == Path(name).name and name not in (".", "..") and isinstance(branch, dict | None):
-                return Point(name, axes, config, branch)
+            own = name == Path(name).name and name not in (".", "..") and isinstance(branch, dict | None)
+            if own and isinstance(files, list) and all(map(_is_file, files)):
+                return Point(name, axes, config, branch, tuple(files))
     raise Damaged(f"{folder / POINTS} has a point that htfl-sim did not write. Restore it from a backup.")
+
+
+def _is_file(given: object) -> bool:
+    return isinstance(given, dict) and all(
+        isinstance(given.get(key), str) for key in ("kind", "name", "sha256")
+    )
 
 
 def _text(folder: Path, name: str) -> bytes:

@@ -1,7 +1,7 @@
 """From what is asked to the points to run; those of a study that is there stay as they were listed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import checkpoints
@@ -35,18 +35,35 @@ def plan(folder: Path, study: Study | None = None, extend: bool = False) -> Plan
     """What a sweep of `study` in `folder` comes to; without one, of the study that is there.
 
     Raises ConfigError for settings that are not valid, and for a study that would change what has been asked for;
-    `extend` permits more points. Raises SessionUnreadable, PresetError or DiskError.
+    `extend` permits more points. Runs the files of the user's own that the study names. Raises SessionError where one
+    is no longer what a point was listed with, SessionUnreadable, PresetError or DiskError.
     """
     sessions_dir = folder.parent
-    if not checkpoints.is_group(folder):
-        if study is None:
+    there = checkpoints.is_group(folder)
+    if study is None:
+        if not there:
             raise SessionUnreadable(f"there is no study {folder}.")
-        return Plan(folder, study, tuple(study.points(sessions_dir)), listed=False)
-    study = study or read_study(folder)
+        study = read_study(folder)
+    study.files.load()
+    if not there:
+        return Plan(folder, study, tuple(_points(study, sessions_dir)), listed=False)
     before = read_points(folder)
+    if any(point.files for point in before):
+        from simulator.studies.files import refuse_other  # which needs torch
+
+        refuse_other(folder, before)
     if as_asked(folder, study):
         return Plan(folder, study, tuple(before), listed=True)
-    after = study.points(sessions_dir)
+    after = _points(study, sessions_dir)
     refuse_changed(folder, before, after, extend)
     kept = {point.name: point for point in before}
     return Plan(folder, study, tuple(kept.get(point.name, point) for point in after), listed=False)
+
+
+def _points(study: Study, sessions_dir: Path) -> list[Point]:
+    """The points of a study whose files have been run, each with those it needs."""
+    from simulator.studies.files import needed, refuse_unnamed  # which need torch
+
+    points = [replace(point, files=needed(point.config)) for point in study.points(sessions_dir)]
+    refuse_unnamed(study, points)
+    return points

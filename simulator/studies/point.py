@@ -18,6 +18,7 @@ from presets import PresetError
 from simulator.config import Config
 from simulator.errors import ConfigError, HtflError
 from simulator.nested import merged
+from simulator.own import Files
 from simulator.sessions.signals import Signals, die_by
 from simulator.studies.folder import read_points
 from simulator.studies.study import Point
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lifeline", type=int, required=True)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--device")
-    parser.add_argument("--plugin", type=Path, action="append", default=[])
+    for kind, _ in Files():
+        parser.add_argument(f"--{kind}", action="append", default=[])
     parser.add_argument("--allow-inexact", action="store_true")
     given = parser.parse_args(arguments)
     with Signals() as signals:
@@ -54,15 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace, signals: Signals) -> int:
-    from simulator.methods import plugins
     from simulator.sessions.session import Session
+    from simulator.studies.files import refuse_other
 
     def stop() -> str | None:
         return signals.stop or (ABANDONED if _is_closed(given.lifeline) else None)
 
-    for file in given.plugin:
-        plugins.load(file)
+    Files(*(tuple(getattr(given, kind)) for kind, _ in Files())).load()
     point = _find(given.study, given.point)
+    refuse_other(given.study, [point])
     folder = given.study / point.name
     session: Session
     if stop():

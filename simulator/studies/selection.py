@@ -1,20 +1,26 @@
 """Which sessions a command line means: sessions, studies and globs, as the folders they lie in."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import checkpoints
-from checkpoints import SessionUnreadable
+from checkpoints import Damaged, DiskError, SessionUnreadable
 from simulator.errors import nearest
 from simulator.studies.folder import read_points
+
+TAGGED = "tag:"
+"""What stands before a tag in the place of a session's name."""
 
 
 def select(names: Sequence[str], sessions_dir: Path) -> list[Path]:
     """The session folders that are named, in order and each once; points of a study that never began are left out.
 
-    A name is that of a session or of a study in `sessions_dir`, 'STUDY/POINT', a path, or a glob like 't3/*'. Raises
-    SessionUnreadable where a name is nothing that is there, or a glob finds no session, and Damaged for a study whose
-    list of points cannot be read. Whether the sessions can be read is for the caller to find out.
+    A name is that of a session or of a study in `sessions_dir`, 'STUDY/POINT', a path, a glob like 't3/*', or
+    'tag:NAME' for all that are marked so.
+
+    Raises SessionUnreadable where a name is nothing that is there, or a glob or a tag finds no session, and Damaged for
+    a study whose list of points cannot be read. Whether the sessions can be read is for the caller to find out.
     """
     found = [folder for name in names for folder in _named(name, sessions_dir)]
     return list(dict.fromkeys(found))
@@ -24,6 +30,8 @@ def _named(name: str, sessions_dir: Path) -> list[Path]:
     for path in (sessions_dir / name, Path(name).expanduser()):
         if name not in ("", ".", "..") and path.is_dir() and path != sessions_dir:
             return list(_sessions(path))
+    if name.startswith(TAGGED):
+        return _tagged(name.removeprefix(TAGGED), sessions_dir)
     if any(each in name for each in "*?["):
         return _matching(name, sessions_dir)
     places = [*checkpoints.session_folders(sessions_dir), *checkpoints.groups(sessions_dir)]
@@ -48,6 +56,21 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
     ]
     if not found:
         raise SessionUnreadable(f"'{pattern}' matches no session in {sessions_dir}. See `htfl-sim sessions`.")
+    return found
+
+
+def _tagged(tag: str, sessions_dir: Path) -> list[Path]:
+    """The sessions that are marked so; a damaged list of tags marks nothing."""
+    known: set[str] = set()
+    found = []
+    for folder in checkpoints.session_folders(sessions_dir):
+        with suppress(Damaged, DiskError):
+            tags = checkpoints.tags_of(folder)
+            known.update(tags)
+            if tag in tags:
+                found.append(folder)
+    if not found:
+        raise SessionUnreadable(f"no session in {sessions_dir} is marked '{tag}'.{nearest(tag, known)}")
     return found
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ import presets
 from simulator.config import Config
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
+from simulator.own import Files, Names
 from simulator.studies.values import values
 
 METHOD = "method"
 """The axis of methods; as a key of a configuration it is method.name."""
 _AS_THEY_ARE = (METHOD, "preset")
-_KEYS = ("title", "preset", "profile", "from", "plugins", "config", "over")
+_FILES = ("plugins", "models", "metrics")
+_KEYS = ("title", "preset", "profile", "from", *_FILES, "config", "over")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
@@ -26,13 +28,15 @@ class Point:
     """One session of a study: its name, where it stands on each axis, and its complete configuration.
 
     `branch` is {'parent', 'round', 'method', 'set'} of one that goes on from a round of another session: parent by its
-    name in the sessions folder or by path, method and set as a fork takes them.
+    name in the sessions folder or by path, method and set as a fork takes them. `files` are those of the user's own
+    that it needs, with their SHA-256, as a session keeps them; older studies have none.
     """
 
     name: str
     axes: Raw
     config: Raw
     branch: Raw | None = None
+    files: tuple[Raw, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -61,7 +65,8 @@ class Study:
     """What is asked: `config` lies over the preset, and each point's place on the axes `over` that.
 
     `preset` may name axes in braces, as '{method}_htm5'. With `origin`, 'SESSION@ROUND', the points branch off
-    there, and there is no preset. Without either, `config` is the whole.
+    there, and there is no preset. Without either, `config` is the whole. `files` are the user's own that its points may
+    need; `config` and `over` have the names of what is in them.
     """
 
     preset: str | None = None
@@ -69,7 +74,7 @@ class Study:
     origin: str | None = None
     config: Raw = field(default_factory=dict)
     over: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    plugins: tuple[str, ...] = ()
+    files: Files = field(default_factory=Files)
     title: str = ""
 
     @classmethod
@@ -86,17 +91,25 @@ class Study:
                     f"{where}: unknown key '{key}'.{nearest(key, _KEYS)} A study has {', '.join(_KEYS)}; "
                     "settings go into [config], axes into [over]."
                 )
-        for key, kind in {"config": dict, "over": dict, "plugins": list}.items():
+        for key, kind in {"config": dict, "over": dict, **dict.fromkeys(_FILES, list)}.items():
             if not isinstance(raw.get(key, kind()), kind):
                 raise ConfigError(f"{where}: '{key}' is no {'list' if kind is list else 'table'}.")
         for key in ("title", "preset", "profile", "from"):
             if not isinstance(raw.get(key, ""), str):
                 raise ConfigError(f"{where}: '{key}' is no text.")
         over = {key: values(key, given) for key, given in flattened(raw.get("over", {})).items()}
-        plugins = tuple(str((where.parent / str(each)).absolute()) for each in raw.get("plugins", []))
+        names = Names(where.parent)
+        files = Files(*(tuple(names.path(str(each)) for each in raw.get(key, [])) for key in _FILES))
         text = {key: raw.get(key) for key in ("preset", "profile")}
-        return cls(**text, origin=raw.get("from"), config=raw.get("config", {}), over=over, plugins=plugins,
-                   title=raw.get("title", ""))  # fmt: skip
+        study = cls(**text, origin=raw.get("from"), config=raw.get("config", {}), over=over, files=files,
+                    title=raw.get("title", ""))  # fmt: skip
+        return study.with_names(names)
+
+    def with_names(self, names: Names) -> "Study":
+        """The study with the files that its settings and axes name among its own, and with their names in place."""
+        config = names.raw(self.config)
+        over = {key: tuple(names.value(key, each) for each in values) for key, values in self.over.items()}
+        return replace(self, config=config, over=over, files=self.files | names.files)
 
     def to_toml(self) -> str:
         """The study as a file, in one and the same way whoever asked for it."""
@@ -105,7 +118,7 @@ class Study:
             "preset": self.preset,
             "profile": self.profile,
             "from": self.origin,
-            "plugins": list(self.plugins),
+            **{f"{kind}s": list(files) for kind, files in self.files},
             "config": self.config,
             "over": {key: list(each) for key, each in self.over.items()},
         }
@@ -116,7 +129,7 @@ class Study:
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
     def points(self, sessions_dir: Path) -> list[Point]:
-        """Every point, the last axis varying fastest. Loads the methods, and with them torch.
+        """Every point, the last axis varying fastest. Loads the methods, and with them torch, not the study's files.
 
         Raises ConfigError, naming the point, for settings that are not valid, PresetError, and of a study that branches
         off SessionUnreadable or DiskError.

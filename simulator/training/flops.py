@@ -8,15 +8,16 @@ import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from simulator.training.operations import Operations
 
-class counting_flops(TorchDispatchMode):
+
+class counting_flops(Operations):
     """A context that adds up the floating-point operations of what this thread computes in it."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.total: int = 0
 
     def __torch_dispatch__(

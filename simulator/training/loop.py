@@ -53,7 +53,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
     layers_draw = drawing_from(stream)
     for number, batch in enumerate(trainer.batches(phase), start=1):
         try:
-            optimiser.zero_grad(set_to_none=True)
+            optimiser.zero_grad()
             with trainer.step(phase.name, len(batch.y)):
                 with layers_draw:
                     draws = phase.draws(stream, batch) if phase.draws else {}

@@ -1,10 +1,18 @@
-"""The optimisers of a phase, and their moments as named tensors where a method keeps them from round to round."""
+"""The optimisers of a phase, and their moments as named tensors where a method keeps them from round to round.
 
+The rules are torch's own functions. Its classes around them load its compiler when the first of them is made, a third
+of what a run took to start, and read every parameter's settings again in each step.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 
 from simulator.sections import TrainingConfig
 from simulator.tensors import Tensors
@@ -15,41 +23,119 @@ _MOMENTS = {"sgd": ("momentum_buffer",), "adam": ("exp_avg", "exp_avg_sq")}
 _STEP = "step"
 
 
-class PlainSGD(torch.optim.Optimizer):
+class Optimizer(ABC):
+    """Moves weights by their gradients; weights without one stay. `state` has the moments of those that have moved."""
+
+    def __init__(self, weights: Sequence[nn.Parameter], lr: float) -> None:
+        self.lr = lr
+        self.state: dict[Tensor, Tensors] = {}
+        self._weights = list(weights)
+        self._fused = all(weight.device.type != "meta" for weight in weights)  # no values, nothing to fuse
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for weight in self._weights:
+            weight.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move every weight that has a gradient."""
+        moving = [weight for weight in self._weights if weight.grad is not None]
+        if moving:
+            self._move([*moving], [weight.grad for weight in moving if weight.grad is not None])
+
+    @abstractmethod
+    def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None: ...
+
+
+class PlainSGD(Optimizer):
     """w ← w − ηg, rounded after the product and after the difference.
 
     torch's own rounds once, or twice, as the processor has it. FedGH's server has stepped like this from its first
     version, and its sessions are to keep their bits.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], lr: float) -> None:
-        super().__init__(parameters, {"lr": lr})
+    def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
+        torch._foreach_sub_(weights, torch._foreach_mul(gradients, self.lr))
 
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            moving = [weight for weight in group["params"] if weight.grad is not None]
-            if moving:
-                steps = torch._foreach_mul([weight.grad for weight in moving], group["lr"])
-                torch._foreach_sub_(moving, steps)
+
+class SGD(Optimizer):
+    """torch's, with momentum and weight decay."""
+
+    def __init__(
+        self, weights: Sequence[nn.Parameter], lr: float, momentum: float, weight_decay: float
+    ) -> None:
+        super().__init__(weights, lr)
+        self._momentum, self._decay = momentum, weight_decay
+
+    def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
+        buffers: list[Tensor | None] = [
+            self.state.get(weight, {}).get("momentum_buffer") for weight in weights
+        ]
+        sgd(
+            weights,
+            gradients,
+            buffers,
+            weight_decay=self._decay,
+            momentum=self._momentum,
+            lr=self.lr,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            fused=self._fused,
+        )
+        if self._momentum:
+            for weight, buffer in zip(weights, buffers, strict=True):
+                assert buffer is not None
+                self.state[weight] = {"momentum_buffer": buffer}
+
+
+class Adam(Optimizer):
+    """torch's, with its defaults β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸; `decoupled` weight decay makes it AdamW."""
+
+    def __init__(
+        self, weights: Sequence[nn.Parameter], lr: float, weight_decay: float, decoupled: bool = False
+    ) -> None:
+        super().__init__(weights, lr)
+        self._decay, self._rule = weight_decay, adamw if decoupled else adam
+
+    def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
+        for weight in weights:
+            if weight not in self.state:
+                moments = {name: torch.zeros_like(weight) for name in _MOMENTS["adam"]}
+                self.state[weight] = {_STEP: torch.zeros((), device=weight.device), **moments}
+        states = [self.state[weight] for weight in weights]
+        self._rule(
+            weights,
+            gradients,
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state[_STEP] for state in states],
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.lr,
+            weight_decay=self._decay,
+            eps=1e-8,
+            maximize=False,
+            fused=self._fused,
+        )
 
 
 def make(
     kind: Literal["sgd", "adam"] | None, parameters: Named, settings: TrainingConfig, lr: float
-) -> torch.optim.Optimizer:
+) -> Optimizer:
     """A plain optimiser of this kind; for None the one that the configuration describes."""
     weights = [parameter for _, parameter in parameters]
-    fused = all(weight.device.type != "meta" for weight in weights)  # where no values are, nothing is fused
     match kind, settings.optimizer:
         case "sgd", _:
             return PlainSGD(weights, lr)
         case None, "sgd":
-            momentum, decay = settings.momentum, settings.weight_decay
-            return torch.optim.SGD(weights, lr, momentum=momentum, weight_decay=decay, fused=fused)
+            return SGD(weights, lr, settings.momentum, settings.weight_decay)
         case None, "adamw":
-            return torch.optim.AdamW(weights, lr, weight_decay=settings.weight_decay, fused=fused)
-    decay = settings.weight_decay if kind is None else 0.0
-    return torch.optim.Adam(weights, lr, weight_decay=decay, fused=fused)
+            return Adam(weights, lr, settings.weight_decay, decoupled=True)
+    return Adam(weights, lr, settings.weight_decay if kind is None else 0.0)
 
 
 def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> Tensors:
@@ -68,20 +154,20 @@ def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> T
     return zeros
 
 
-def restore(optimizer: torch.optim.Optimizer, parameters: Named, kept: Mapping[str, Tensor]) -> None:
+def restore(optimizer: Optimizer, parameters: Named, kept: Mapping[str, Tensor]) -> None:
     """Let a fresh optimiser go on from the moments that are kept; raises KeyError for one that is missing."""
-    kind = "adam" if isinstance(optimizer, torch.optim.Adam) else "sgd"
+    kind = "adam" if isinstance(optimizer, Adam) else "sgd"
     for name, parameter in parameters:
         remembered = {moment: kept[f"{name}.{moment}"].clone() for moment in _MOMENTS[kind]}
         if kind == "adam":
             remembered[_STEP] = kept[_STEP].clone()
-        optimizer.state[parameter].update(remembered)
+        optimizer.state[parameter] = remembered
 
 
-def kept(optimizer: torch.optim.Optimizer, parameters: Named) -> Tensors:
+def kept(optimizer: Optimizer, parameters: Named) -> Tensors:
     """The moments to keep, under the names that `moments` gave them."""
     found: Tensors = {}
     for name, parameter in parameters:
-        for moment, value in optimizer.state[parameter].items():
+        for moment, value in optimizer.state.get(parameter, {}).items():
             found[_STEP if moment == _STEP else f"{name}.{moment}"] = value.detach()
     return found

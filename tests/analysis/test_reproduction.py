@@ -1,24 +1,22 @@
 """The command lines of a session give the same session again."""
 
+import json
 import shlex
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import checkpoints
 from simulator.analysis.reproduction import command_lines
+from simulator.methods import registry
+from tests.own import METRIC, MODEL, another_process, written
 from tui.cli import main
 
-TINY = [
-    "--clients",
-    "3",
-    "--workers",
-    "1",
-    "--device",
-    "cpu",
-    "--no-progress",
-    "--set",
-    "federation.group=tiny",
-]
-TINY += ["--set", "data.limit=200", "--set", "training.lr=0.0123456789"]
+__all__ = ["another_process"]
+
+HERE = ["--clients=3", "--workers=1", "--device=cpu", "--no-progress"]
+TINY = [*HERE, "--set=federation.group=tiny", "--set=data.limit=200", "--set=training.lr=0.0123456789"]
 
 
 def run(folder: Path, *words: object) -> None:
@@ -50,3 +48,81 @@ def test_the_command_lines_of_a_switched_fork_give_its_very_ledger(tmp_path: Pat
             assert words[0] == "htfl-sim"
             run(again, *words[1:], "--no-progress", "--device", "cpu", "--workers", "1")
         assert results(again / last) == results(tmp_path / name)
+
+
+PLUGIN = """
+from simulator.methods import register
+from simulator.methods.standalone import Standalone
+from simulator.sections import MethodConfig
+
+@register("mine")
+class Mine(Standalone):
+    class Config(MethodConfig):
+        rho: float = 0.5
+"""
+
+
+def again(folder: Path, into: Path) -> list[list[str]]:
+    """Type a session's command lines, as they are but for where the sessions lie; what was typed."""
+    typed = [shlex.split(line) for line in command_lines(folder)]
+    for words in typed:
+        assert words[0] == "htfl-sim"
+        run(into, *words[1:], "--no-progress", "--device", "cpu", "--workers", "1")
+    return typed
+
+
+def test_a_run_of_a_configuration_file_does_not_take_the_quickstart_s_settings(tmp_path: Path) -> None:
+    settings = ("rounds = 1", "method.name = 'standalone'", "federation = { group = 'tiny', clients = 3 }")
+    file = written(tmp_path, "mine.toml", "\n".join([*settings, "data.limit = 200"]))
+    run(tmp_path, "run", "--config", file, "--session=mine", "--no-progress", "--device=cpu", "--workers=1")
+    again(tmp_path / "mine", tmp_path / "again")
+    assert results(tmp_path / "again" / "mine-again") == results(tmp_path / "mine")
+
+
+def test_files_of_one_s_own_are_named_in_every_line_that_needs_them(
+    tmp_path: Path, another_process: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("mynets.py", MODEL), ("right.py", METRIC), ("late.py", METRIC)):
+        written(tmp_path, name, content)
+    parts = [{"train": [*range(k, 80, 4)], "test": [*range(100 + k, 140, 4)]} for k in range(3)]
+    indices = str(written(tmp_path, "indices.json", json.dumps(parts)))
+    own = [
+        "--model",
+        "tiny_mlp",
+        "--model",
+        "mynets.py:Net@last",
+        "--metric",
+        "right.py",
+        "--partition",
+        indices,
+    ]
+    run(tmp_path, "run", "--session=own", "--rounds=2", "--method=fd", *own, *HERE)
+    loaded = ["--model", "mynets.py", "--metric", "right.py", "--metric", "late.py"]
+    metrics = ["--set", 'evaluation.metrics=["right", "late"]']
+    run(tmp_path, "switch", "own", "standalone", "--set=rounds=3", *metrics, *loaded)
+    run(tmp_path, "resume", "own", *loaded, "--no-progress")
+
+    another_process()
+    first, second = again(tmp_path / "own", tmp_path / "again")
+    assert first[4 : 4 + len(own)] == own
+    assert second[8 : 8 + len(loaded)] == loaded
+    assert results(tmp_path / "again" / "own-again-2") == results(tmp_path / "own")
+
+
+def test_a_plugin_is_named_also_by_a_process_that_has_not_loaded_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "mine.py", PLUGIN)
+    methods = dict(registry._METHODS)
+    monkeypatch.setattr(registry, "_ORIGINS", {})
+    monkeypatch.setattr(registry, "_METHODS", {**methods})
+    words = ["--plugin=mine.py", "--method=mine", "--set=method.rho=0.25"]
+    run(tmp_path, "run", "--session=own", "--rounds=1", *words, *TINY)
+    monkeypatch.setattr(registry, "_ORIGINS", {})
+    monkeypatch.setattr(registry, "_METHODS", {**methods})
+
+    (typed,) = again(tmp_path / "own", tmp_path / "again")
+    assert typed[4:6] == ["--plugin", "mine.py"] and "method.rho=0.25" in typed
+    assert results(tmp_path / "again" / "own-again") == results(tmp_path / "own")

@@ -7,47 +7,12 @@ from typing import Any
 import pytest
 
 from checkpoints import SessionReader
-from simulator import own_files
-from simulator.metrics import own as metrics
-from simulator.models import own as models
-from simulator.models import registry
 from tests.cli.conftest import TINY, Cli
+from tests.own import METRIC, MODEL, another_process, written
 
-MODEL = """
-from torch import nn
+__all__ = ["another_process"]
 
-class Net(nn.Module):
-    def __init__(self, num_classes):
-        super().__init__()
-        self.fc = nn.Linear(32 * 32, 5)
-        self.last = nn.Linear(5, num_classes)
-
-    def forward(self, x):
-        return self.last(self.fc(x.flatten(1)))
-"""
-METRIC = "def metric(scores, labels):\n    return (scores.argmax(1) == labels).double().mean()\n"
 RUN = ("run", *TINY, "--rounds=2", "--method=standalone", "--session=mine")
-
-
-@pytest.fixture(autouse=True)
-def another_process(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Each test begins, and leaves, as a process that has loaded no file; called, it makes another one."""
-
-    def forget() -> None:
-        monkeypatch.setattr(own_files, "_LOADED", {})
-        monkeypatch.setattr(models, "_FILES", {})
-        monkeypatch.setattr(metrics, "_FUNCTIONS", {})
-        kept = {prefix: each for prefix, each in registry._LIBRARIES.items() if prefix != "mynets"}
-        monkeypatch.setattr(registry, "_LIBRARIES", kept)
-
-    forget()
-    return forget
-
-
-def written(folder: Path, name: str, content: str) -> Path:
-    path = folder / name
-    path.write_text(content, encoding="utf-8")
-    return path
 
 
 def recorded(sessions: Path) -> list[tuple[str, str]]:

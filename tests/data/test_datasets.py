@@ -57,6 +57,13 @@ class TestDigits:
         assert len(images.classes) == entry.classes
         assert entry.check(tmp_path) == []
 
+    def test_the_rows_are_those_that_scikit_learn_reads(self) -> None:
+        from sklearn.datasets import load_digits
+
+        theirs = load_digits()
+        assert digits.scanned()[:, :-1].tolist() == theirs.data.tolist()
+        assert digits.scanned()[:, -1].tolist() == theirs.target.tolist()
+
     def test_the_test_set_holds_the_last_fifth_of_each_class(self, tmp_path: Path) -> None:
         images = datasets.load("digits", tmp_path)
         # scikit-learn's file has 178 zeros; a fifth is 35, rounded down

@@ -102,3 +102,11 @@ def test_with_changes_any_key_and_another_method_begins_with_its_own_defaults() 
     assert changed.with_(method="fedlora").method.model_dump()["mu"] == 0.5
     with pytest.raises(hs.ConfigError, match=r"unknown key 'method\.mux'.*method\.mu"):
         changed.with_(method__mux=1)
+
+
+def test_a_run_is_marked_and_a_reader_sees_it(tmp_path: Path) -> None:
+    run = hs.run(tiny(rounds=1), tmp_path / "marked")
+    assert run.tag("paper", "old").tag("t3", remove=["old"]).tags == ("paper", "t3")
+    assert hs.open(tmp_path / "marked").tags == ("paper", "t3")
+    with pytest.raises(hs.ConfigError, match="is no tag"):
+        run.tag("two words")

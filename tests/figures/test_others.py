@@ -29,6 +29,10 @@ def session(name: str, first: list[float], method: str = "fedlora", **metrics: l
     return of(name, records, method=method)
 
 
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def titles(figure: Figure) -> list[str]:
     return [plot.get_title() for plot in figure.axes if plot.get_visible()]
 
@@ -83,16 +87,23 @@ def test_theta_and_beta_are_drawn_by_layer_and_round_as_the_mean_over_sessions()
         coefficients([session("a", [1])])
 
 
-def measured(name: str, *rounds: tuple[int, float, float], seed: int = 0) -> Run:
+def measured(
+    name: str,
+    *rounds: tuple[int, float, float],
+    seed: int = 0,
+    method: str = "fedlora",
+    layers: tuple[str, str] = ("conv", "fc"),
+) -> Run:
     """CKA of two clients after these rounds: of a shallow and of a deep layer."""
     at = {round: (shallow, deep) for round, shallow, deep in rounds}
+    one, other = layers
     records = []
     for round in range(1, max(at) + 1):
         shallow, deep = at.get(round, (0.0, 0.0))
-        matrices = {"conv": [[1.0, shallow], [shallow, 1.0]], "fc": [[1.0, None], [None, 1.0]]}
-        cka = {"order": ["conv", "fc"], "layers": {"conv": shallow, "fc": deep}, "matrix": matrices}
+        matrices = {one: [[1.0, shallow], [shallow, 1.0]], other: [[1.0, None], [None, 1.0]]}
+        cka = {"order": list(layers), "layers": {one: shallow, other: deep}, "matrix": matrices}
         records.append(record(round, 0.5, clients=[0.5, 0.5], cka=cka if round in at else None))
-    return of(name, records, seed)
+    return of(name, records, seed, method=method)
 
 
 def test_cka_matrices_are_those_of_the_last_measurement_up_to_a_round() -> None:
@@ -112,11 +123,34 @@ def test_cka_matrices_are_those_of_the_last_measurement_up_to_a_round() -> None:
 
 def test_cka_curves_are_means_over_seeds_by_round_and_by_layer() -> None:
     runs = [measured("a", (2, 0.2, 0.4), (4, 0.6, 0.8)), measured("b", (2, 0.4, 0.4), (4, 0.8, 0.4), seed=1)]
-    by_round, by_layer = similarity.curves(runs, by="method").axes
-    assert [line.get_label() for line in by_round.lines] == ["conv", "fc"]
+    figure = similarity.curves(runs, by="method")
+    by_round, by_layer = figure.axes
+    assert legend(figure) == ["conv", "fc"]
     assert by_round.lines[0].get_xydata().tolist() == [[2, approx(0.3)], [4, approx(0.7)]]
     assert by_layer.lines[0].get_ydata().tolist() == [approx(0.7), approx(0.6)]
-    assert by_layer.lines[0].get_label() == "fedlora, round 4"
+
+
+def test_cka_curves_of_several_groups_name_each_group_and_each_layer_once() -> None:
+    other = measured("b", (2, 0.5, 0.25), method="inco_avg", layers=("conv", "stage1"))
+    figure = similarity.curves([measured("a", (2, 0.2, 0.4)), other], by="method")
+    by_round, by_layer = figure.axes
+    assert legend(figure) == ["fedlora", "inco_avg", "conv", "fc", "stage1"]
+    assert [line.get_ydata().tolist() for line in by_round.lines] == [[0.2], [0.4], [0.5], [0.25]]
+    assert [line.get_xydata().tolist() for line in by_layer.lines] == [
+        [[0, approx(0.2)], [1, approx(0.4)]],
+        [[0, approx(0.5)], [2, approx(0.25)]],
+    ]
+
+
+def test_a_legend_above_takes_the_columns_that_fit_and_makes_the_figure_higher() -> None:
+    def drawn(*labels: str) -> tuple[int, float]:
+        figure, axes = style.blank("column")
+        lines = [axes[0, 0].plot([1, 2])[0] for _ in labels]
+        style.legend_above(figure, lines, labels)
+        return figure.legends[0]._ncols, figure.get_figheight() - 3.5 * 0.68
+
+    assert drawn("a", "b", "c", "d", "e") == (5, approx(1 * 1.5 * 7 / 72))
+    assert drawn(*["a name that takes some 2 inches of 3.5"] * 3) == (1, approx(3 * 1.5 * 7 / 72))
 
 
 def test_cka_that_was_not_measured_is_refused() -> None:

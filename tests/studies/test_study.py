@@ -10,6 +10,7 @@ from presets import PresetError
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.nested import merged, with_method
+from simulator.own import Files
 from simulator.studies.study import Study, name
 
 TINY: dict[str, Any] = {
@@ -103,7 +104,7 @@ def test_a_study_written_as_a_file_is_read_back_as_it_was(tmp_path: Path) -> Non
         profile="authors",
         config={"rounds": 5, "data": {"alpha": 0.1}},
         over={"method": ("fedgh",), "method.mu_0": (0.5, 0.9), "seed": (0, 1)},
-        plugins=(str(tmp_path / "mine.py"),),
+        files=Files((str(tmp_path / "mine.py"),), (str(tmp_path / "nets.py"),), (str(tmp_path / "f1.py"),)),
         title="A title",
     )
     (tmp_path / "s.toml").write_text(study.to_toml(), encoding="utf-8")

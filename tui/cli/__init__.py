@@ -27,6 +27,7 @@ from tui.cli import (
     settings,
     steer,
     sweep,
+    tags,
     tui,
     upkeep,
 )
@@ -84,6 +85,7 @@ _PANELS: dict[str, list[Callable[..., None]]] = {
     "Sessions": [
         listing.sessions,
         details.show,
+        tags.tag,
         settings.partition,
         export.export,
         upkeep.verify,

@@ -33,7 +33,7 @@ class Select(StrEnum):
     EVAL = "eval"
 
 
-NAMES = "Sessions, studies, STUDY/POINT, or globs in quotes, as 't3/*'."
+NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
 Names = Annotated[list[str], options.argument("NAMES...", completion.sessions, NAMES)]
 BY = "What the rows are: method, dataset, a dotted setting, session; may be repeated. Default: what they differ in."
 By = Annotated[list[str] | None, options.option(BY, "--by", metavar="AXIS")]

@@ -130,6 +130,7 @@ class Page:
             ("state", f"{summary.state}, round {summary.round} of {summary.rounds}"),
             ("unfinished", self._unfinished()),
             ("created", summary.created),
+            ("tags", ", ".join(summary.tags) or None),
             ("forked from", _place(summary.parent)),
             ("forks", ", ".join(f"{fork['name']} at round {fork['round']}" for fork in self.forks)),
             ("preset", " ".join(filter(None, (config.get("preset"), config.get("profile")))) or None),

@@ -1,5 +1,6 @@
 """`htfl-sim sessions`: what has been run, and what was forked from what."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from simulator.analysis.summary import Summary
 from tui.cli import completion, options, output
 from tui.common import folders, formatting
 
-EXPENDABLE = ["created", "size", "best", "data", "forked at"]
+EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 
 
 def sessions(
@@ -22,6 +23,10 @@ def sessions(
     ] = None,
     state: Annotated[
         str | None, options.option("Only those: running, stopped, finished, damaged …", metavar="STATE")
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        options.option("Only those marked with this; may be repeated: with all of them.", metavar="TAG"),
     ] = None,
     sessions_dir: options.SessionsDir = None,
     size: Annotated[bool, options.flag("Also what each takes on disk.", "--size")] = False,
@@ -36,11 +41,12 @@ def sessions(
       htfl-sim sessions
       htfl-sim sessions --size --sessions-dir /mnt/big/sessions
       htfl-sim sessions --method fedgh --state stopped
+      htfl-sim sessions --tag paper
       htfl-sim sessions --json | jq -r '.[] | select(.best > 0.9) | .name'
     """
     folder = folders.sessions_dir(sessions_dir)
     every = [Summary.read(path, sized=size) for path in checkpoints.session_folders(folder)]
-    found = tree([each for each in every if _wanted(each, method, dataset, state)])
+    found = tree([each for each in every if _wanted(each, method, dataset, state, tag or ())])
     if as_json:
         output.emit([each.summary.to_json() for each in found])
         return
@@ -53,7 +59,9 @@ def sessions(
         columns.append(">size")
     if any(each.summary.parent for each in found):
         columns.append("forked at")
-    rows = (_row(each, size, "forked at" in columns) for each in found)
+    if any(each.summary.tags for each in found):
+        columns.append("tags")
+    rows = (_row(each, columns) for each in found)
     named = {column.lstrip(">") for column in columns}
     output.show(output.table(columns, rows, [name for name in EXPENDABLE if name in named]))
     for each in found:
@@ -61,15 +69,18 @@ def sessions(
             output.say(f"{each.summary.name} is damaged: {each.summary.error}", "yellow")
 
 
-def _wanted(each: Summary, method: str | None, dataset: str | None, state: str | None) -> bool:
+def _wanted(
+    each: Summary, method: str | None, dataset: str | None, state: str | None, tags: Sequence[str]
+) -> bool:
     return (
         (method is None or method in [name for _, name in each.methods])
         and (dataset is None or each.dataset == Path(dataset).name)
         and (state is None or each.state == state)
+        and set(tags) <= set(each.tags)
     )
 
 
-def _row(branch: Branch, size: bool, forks: bool) -> list[object]:
+def _row(branch: Branch, columns: Sequence[str]) -> list[object]:
     each = branch.summary
     return [
         formatting.branches(branch.last) + each.name,
@@ -80,8 +91,9 @@ def _row(branch: Branch, size: bool, forks: bool) -> list[object]:
         formatting.percent(each.best),
         each.state,
         each.created[:16].replace("T", " ") if each.created else None,
-        *([formatting.size(each.bytes)] if size else []),
-        *([_origin(branch)] if forks else []),
+        *([formatting.size(each.bytes)] if ">size" in columns else []),
+        *([_origin(branch)] if "forked at" in columns else []),
+        *([", ".join(each.tags)] if "tags" in columns else []),
     ]
 
 

@@ -113,6 +113,8 @@ Models = Annotated[
 ]
 METRICS = "A Python file with a figure of your own, per client (docs/your-own.md); may be repeated."
 Metrics = Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=HOW)]
+TAGS = "A word to find the session by (`htfl-sim sessions --tag`); may be repeated."
+Tags = Annotated[list[str] | None, option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
 MODEL_FILES = "The Python file of a model that the session was made with; may be repeated."
 ModelFiles = Annotated[list[Path] | None, option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
 

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
+import checkpoints
 from tui.cli import options, running
 from tui.cli.options import HOW, WHERE
 from tui.common import folders
@@ -24,6 +25,7 @@ def run(
         str | None,
         options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
     ] = None,
+    tag: options.Tags = None,
     model: options.Models = None,
     metric: options.Metrics = None,
     dry_run: Annotated[
@@ -48,7 +50,7 @@ def run(
       htfl-sim run                   quickstart: no download, seconds a round
       htfl-sim run --preset fedgh_htm5 --dataset fashion_mnist --rounds 10
       htfl-sim run --method fedavg --clients 20 --set training.epochs=2
-      htfl-sim run --set method.mu=0.7 --session mu07
+      htfl-sim run --set method.mu=0.7 --session mu07 --tag paper
       htfl-sim run --rounds 500 --until 0.9     at most 500, to 90 % accuracy
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
@@ -57,6 +59,7 @@ def run(
       htfl-sim run --model cnn1 --model mynets.py:MyNet --metric f1.py
     """
     name = folders.checked_name(session) if session is not None else None
+    tags = list(map(folders.checked_tag, tag or ()))
 
     from simulator.data.datasets import data_folder
     from simulator.sessions.session import Session
@@ -89,6 +92,8 @@ def run(
         return
     fetch_missing(settings.data.dataset, data)
     with Session.create(settings, folder, data) as opened:
+        if tags:
+            checkpoints.post(folder, "tag", {"add": tags, "remove": []})
         running.carry_out(
             opened,
             running.mention(sessions_dir, plugin, running.model_files(model), metric),

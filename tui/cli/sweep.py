@@ -11,6 +11,7 @@ import checkpoints
 from checkpoints import Locked, SessionUnreadable
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, merged, read_toml, with_overrides
+from simulator.own import GROUP, Files, Names
 from simulator.sessions.signals import Signals
 from tui.cli import completion, options, output, running, sweep_progress
 from tui.cli.options import HOW, WHAT
@@ -61,6 +62,7 @@ def sweep(
         ),
     ] = None,
     dataset: options.Dataset = None,
+    partition: options.Partition = None,
     method: options.Method = None,
     rounds: options.Rounds = None,
     clients: options.Clients = None,
@@ -78,6 +80,8 @@ def sweep(
             "Points run at once, each with its share of the cores.", least=1, metavar="J", panel=HOW
         ),
     ] = 1,
+    model: options.Models = None,
+    metric: options.Metrics = None,
     plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
@@ -105,24 +109,24 @@ def sweep(
     from simulator.data.datasets import data_folder
     from simulator.studies import shipped
     from simulator.studies.plan import plan
-    from tui.common.settings import said
+    from tui.common.settings import indices, said
 
+    files, group = _brought(plugin, model, metric)
     quick: Raw = {
         "rounds": rounds,
         "seed": seed,
-        "data": {"dataset": dataset},
-        "federation": {"clients": clients},
+        "data": {"dataset": dataset, **indices(partition)},
+        "federation": {"clients": clients, "group": group or None},
+        "evaluation": {"metrics": [Path(file).stem for file in files.metrics] or None},
     }
     if method:
         quick["method"] = {"name": method}
     settings = with_overrides(said(quick), assignments or ())
     folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
-    files = [*map(Path, asked.plugins if asked else ()), *(plugin or ())]
-    options.load_plugins(list({each.expanduser().absolute(): each for each in files}))
     origin = _origin(origin, folder.parent) if origin else None
-    given = [preset, profile, config, origin, over, plugin]
+    given = [preset, profile, config, origin, over, files != Files()]
     if any(given) or settings:
-        asked = _laid_over(asked, preset, profile, config, origin, over or (), settings, plugin or ())
+        asked = _laid_over(asked, preset, profile, config, origin, over or (), settings, files)
     if asked is None:
         known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped.names()]
         raise SessionUnreadable(
@@ -173,7 +177,7 @@ def _laid_over(
     origin: str | None,
     over: Sequence[str],
     settings: Raw,
-    plugins: Sequence[Path],
+    files: Files,
 ) -> "Study":
     """The study with what the command line says; the last word is the command line's."""
     from simulator.studies.study import Study
@@ -198,11 +202,22 @@ def _laid_over(
         profile=profile or study.profile,
         config=merged(study.config, settings),
         over={**study.over, **axes},
-        plugins=tuple(
-            dict.fromkeys([*study.plugins, *(str(each.expanduser().absolute()) for each in plugins)])
-        ),
+        files=study.files | files,
     )
-    return _with_datasets_found(study)
+    return _with_datasets_found(study).with_names(Names(Path()))
+
+
+def _brought(
+    plugins: Sequence[Path] | None, models: Sequence[str] | None, metrics: Sequence[Path] | None
+) -> tuple[Files, list[str]]:
+    """The files of the user's own that are named, and the group of models: a file alone makes none of them."""
+    names = Names(Path())
+    group = [names.value(GROUP, each) for each in models or () if not each.endswith(".py")]
+    alone = [each for each in models or () if each.endswith(".py")]
+    given = (
+        tuple(names.path(str(each)) for each in files) for files in (plugins or (), alone, metrics or ())
+    )
+    return names.files | Files(*given), group
 
 
 def _origin(text: str, sessions_dir: Path) -> str:
@@ -258,7 +273,7 @@ def _carry_out(
     from simulator.studies.sweep import sweep as carry_out
 
     name = planned.folder.name
-    launch = Launch(data.absolute(), workers, device, planned.study.plugins, allow_inexact)
+    launch = Launch(data.absolute(), workers, device, planned.study.files, allow_inexact)
     output.say(f"study {name}: {len(planned.points)} points in {planned.folder}")
     told = False
     with Signals(LEFT) as signals, sweep_progress.display(name, jobs, drawn, as_json) as shown:

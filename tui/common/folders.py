@@ -48,6 +48,14 @@ def checked_name(name: str) -> str:
     return name
 
 
+def checked_tag(tag: str) -> str:
+    """A word that sessions may be marked with. Raises ConfigError."""
+    try:
+        return checkpoints.check_tag(tag)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+
+
 def plain_name(words: list[str]) -> str:
     """A session name made of words, without what a file name should not have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip(".-_")[:70] or "run"

@@ -45,11 +45,8 @@ class Choices:
         """
         raw = merged(self._base(), self._quick())
         raw = with_overrides(raw, self.assignments)
-        if isinstance(data := raw.get("data"), dict):
-            if isinstance(name := data.get("dataset"), str):
-                data["dataset"] = datasets.absolute(name)
-            if isinstance(file := data.get("indices"), str):
-                data["indices"] = str(Path(file).expanduser().absolute())
+        if isinstance(data := raw.get("data"), dict) and isinstance(name := data.get("dataset"), str):
+            data["dataset"] = datasets.absolute(name)
         config = Config.read(loaded(raw))
         refuse_idle(config, (assignment.partition("=")[0].strip() for assignment in self.assignments))
         return config
@@ -74,7 +71,7 @@ class Choices:
             "rounds": self.rounds,
             "until": self.until,
             "seed": self.seed,
-            "data": {"dataset": self.dataset, **_indices(self.partition)},
+            "data": {"dataset": self.dataset, **indices(self.partition)},
             "federation": {"clients": self.clients, "group": list(self.models) or None},
             "evaluation": {"metrics": [str(file) for file in self.metrics] or None},
             "runtime": {"device": self.device, "workers": self.workers},
@@ -102,7 +99,7 @@ def _what(config: Config) -> str:
     return plain_name(words)
 
 
-def _indices(file: Path | None) -> Raw:
+def indices(file: Path | None) -> Raw:
     """The partition that a file of indices is."""
     return {} if file is None else {"partition": "indices", "indices": str(file)}
 

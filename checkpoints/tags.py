@@ -1,0 +1,77 @@
+"""Tags: short words that a session is marked with, in tags.json. No round depends on them."""
+
+import re
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from checkpoints import files
+from checkpoints.errors import Damaged
+from checkpoints.layout import TAGS, TAGS_CAP
+from checkpoints.schema import Shape, check_shape
+from checkpoints.seal import seal, unseal
+
+MOST = 50
+"""Tags of one session."""
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+
+
+def _is_tag(value: Any) -> bool:
+    return isinstance(value, str) and _TAG.fullmatch(value) is not None
+
+
+def _are_tags(value: Any) -> bool:
+    """A list of tags, and not of too many."""
+    return isinstance(value, list) and len(value) <= MOST and all(map(_is_tag, value))
+
+
+_SHAPE: Shape = {"tags": _are_tags}
+
+
+def check_tag(tag: str) -> str:
+    """The word, if it is a tag; raises ValueError, saying what one is."""
+    if not _is_tag(tag):
+        raise ValueError(
+            f"{tag!r} is no tag: use up to 40 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )
+    return tag
+
+
+def read(folder: Path) -> tuple[str, ...]:
+    """What a session is marked with, in order; nothing where nobody has. Raises Damaged or DiskError."""
+    try:
+        document = unseal(files.read(folder, TAGS, cap=TAGS_CAP), TAGS)
+    except FileNotFoundError:
+        return ()
+    try:
+        check_shape(document, _SHAPE)
+    except ValueError as fault:
+        raise Damaged(f"{folder}: {TAGS} is not one that htfl-sim wrote: {fault}.") from fault
+    return tuple(sorted(set(document["tags"])))
+
+
+def change(
+    folder: Path, add: Iterable[str], remove: Iterable[str], may: Callable[[], None]
+) -> tuple[str, ...]:
+    """Mark a session with more words, and no longer with others; what it is marked with now.
+
+    `may` is the owner's fence. A damaged file is replaced. Raises ValueError for what is no tag, for too many, and
+    where what has the file's name is no plain file; DiskError.
+    """
+    found = files.look(folder, TAGS)
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{TAGS} is not a plain file; remove it")
+    try:
+        before = read(folder)
+    except Damaged:
+        before = ()
+    after = tuple(sorted({*before, *map(check_tag, add)} - set(remove)))
+    if len(after) > MOST:
+        raise ValueError(f"a session has at most {MOST} tags")
+    if found is None and not after:
+        return after
+    may()
+    files.replace(folder, TAGS, seal({"tags": list(after)}))
+    files.sync_folder(folder)
+    return after

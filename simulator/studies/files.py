@@ -1,0 +1,55 @@
+"""The files of a user's own that the points of a study need: kept with each, and held to until the last has run."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from simulator.config import Config
+from simulator.errors import ConfigError, SessionError
+from simulator.nested import Raw
+from simulator.sessions import brought
+from simulator.studies.study import Point, Study
+
+
+def needed(config: Raw) -> tuple[Raw, ...]:
+    """What a point keeps about them: kind, name and SHA-256 of each. They must have been loaded."""
+    return tuple(brought.needed(Config.read(config)))
+
+
+def refuse_unnamed(study: Study, points: Iterable[Point]) -> None:
+    """Raise ConfigError where a point needs a model or a figure whose file is loaded here, and none of the study's.
+
+    Each point is run by a process of its own, which loads what the study names.
+    """
+    named = {kind: {Path(file).name for file in files} for kind, files in study.files}
+    for point in points:
+        for file in point.files:
+            kind, name = file["kind"], file["name"]
+            if kind in ("model", "metric") and name not in named[kind]:
+                raise ConfigError(
+                    f"point {point.name} needs the {kind} file {name}, which the study does not name; "
+                    f'add it, as {kind}s = ["{name}"].'
+                )
+
+
+def refuse_other(study: Path, points: Iterable[Point]) -> None:
+    """Raise SessionError unless every file that a point was listed with is loaded, or there, and the same bytes.
+
+    A session holds its own files to what it was made with; this holds a point that has no session yet to them too.
+    """
+    for point in points:
+        if not point.files:
+            continue
+        present = {(file["kind"], file["name"]): file["sha256"] for file in needed(point.config)}
+        for file in point.files:
+            kind, name, sha256 = file["kind"], file["name"], file["sha256"]
+            found = present.get((kind, name))
+            if found is None:
+                raise SessionError(
+                    f"the points of study {study.name} were asked for with the {kind} file {name}, which is not here; "
+                    "put it back."
+                )
+            if found != sha256:
+                raise SessionError(
+                    f"the {kind} file {name} is not the one that study {study.name} was asked for with (sha256 "
+                    f"{sha256[:12]}…, not {found[:12]}…); give the original, or the other study another name."
+                )

@@ -1,0 +1,27 @@
+"""docs/results.md, whose tables `make results` writes."""
+
+import pytest
+
+from benchmarks import results
+
+
+@pytest.mark.parametrize("name", results.COMPARISONS)
+def test_the_page_has_a_place_for_every_table(name: str) -> None:
+    page = results.PAGE.read_text("utf-8")
+    assert "| A |" in results.placed(page, name, "| A |")
+
+
+def test_a_table_takes_the_place_of_the_one_before_and_of_nothing_else() -> None:
+    page = "above\n<!-- a -->\n\nold\n\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\n"
+    assert results.placed(page, "a", "new\n") == page.replace("old", "new")
+    with pytest.raises(ValueError, match="no place for 'c'"):
+        results.placed(page, "c", "new\n")
+
+
+@pytest.mark.parametrize("comparison", results.COMPARISONS.values(), ids=results.COMPARISONS)
+def test_what_it_asks_for_are_settings_that_there_are(comparison: results.Comparison) -> None:
+    config = results.shared(comparison)
+    assert config.method.name == comparison.baseline
+    for method in comparison.methods:
+        config.with_(method={"name": method})
+    assert not {0} & set(results.SEEDS), "seed 0 is the one that learning rates are chosen on"
