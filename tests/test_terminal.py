@@ -99,9 +99,7 @@ def test_a_run_is_steered_branched_compared_exported_and_left_training(tmux: Tmu
     tmux.press("f")
     tmux.shows("Fork quick after round 1")
     tmux.press("Enter")
-    tmux.shows("Forked: quick-at1")
-    tmux.press("Enter")
-    tmux.shows("quick-at1", "round 1/60")
+    tmux.shows("Forked: quick-at1", "round 1/60 · stopped")
     fork = checkpoints.SessionReader(sessions / "quick-at1")
     assert fork.parent is not None
     assert (fork.parent["name"], fork.parent["round"]) == ("quick", 1)

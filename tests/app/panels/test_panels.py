@@ -268,6 +268,23 @@ def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> 
         assert "is not a session" in " ".join(text.split())
 
 
+def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, view: View) -> None:
+        raise ZeroDivisionError("a fault in a panel")
+
+    async def act(pilot: Any, panel: Any) -> None:
+        monkeypatch.setattr(type(panel), "draw", fail)
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause()
+        await pilot.pause()
+        assert "a fault in a panel" in [*pilot.app._notifications][-1].message
+        monkeypatch.undo()
+
+    on_stage("live", view, act)
+
+
 def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 
