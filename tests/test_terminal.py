@@ -34,7 +34,7 @@ class Tmux:
 
     def start(self, *arguments: str) -> None:
         line = " ".join(map(str, [COMMAND, *arguments]))
-        shell = f"cd {self._folder} && OMP_NUM_THREADS=1 {line}; echo code $?; sleep 600"
+        shell = f"trap : INT; cd {self._folder} && OMP_NUM_THREADS=1 {line}; echo code $?; sleep 600"
         self("new-session", "-d", "-s", "app", "-x", "120", "-y", "40", shell)
 
     def press(self, *keys: str) -> None:
