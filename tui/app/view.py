@@ -64,12 +64,14 @@ class View:
         return self.run.curves
 
     def looks_like(self, other: "View") -> bool:
-        """Whether panels would draw the same of both; how far a round has got is for the status row to say."""
+        """Whether panels would draw the same of both; how far a round has got is for the status row to say, but for the
+        first, beside which there is nothing else."""
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
-        return all(_is(mine[name], theirs[name]) for name in mine if name not in _OF_THE_STATUS_ROW)
+        unseen = _OF_THE_STATUS_ROW if self.run.round else _OF_THE_STATUS_ROW[1:]
+        return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
 
 
-_OF_THE_STATUS_ROW = ("run", "progress", "owner", "pending")
+_OF_THE_STATUS_ROW = ("progress", "run", "owner", "pending")
 
 
 def _is(mine: object, theirs: object) -> bool:

@@ -268,6 +268,19 @@ def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> 
         assert "is not a session" in " ".join(text.split())
 
 
+def test_the_first_round_is_followed_client_by_client(at_home: Path) -> None:
+    begun = read(at_home / "begun")
+    seen = []
+    for phase, done in (("train", 3), ("evaluate", 10)):
+        progress = {"round": 1, "phase": phase, "done": done, "clients": 10}
+        run = replace(begun, state="running", progress=progress)
+        assert not View(run).looks_like(View(begun))
+        _, text = on_stage("live", View(run, sessions_dir=at_home))
+        seen.append(" ".join(text.split()))
+    assert "Round 1: 3 of 10 clients have trained." in seen[0]
+    assert "Round 1: all have trained and are evaluated now." in seen[1]
+
+
 def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
     view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:

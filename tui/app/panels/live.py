@@ -112,10 +112,11 @@ class LivePanel(SizedPanel):
             view.pinned,
             view.chart,
             view.round,
+            None if view.curves.rounds else view.run.progress,
         ):
             return
         part = self._parts["accuracy"]
-        part.say(None if view.curves.rounds else view.run.error or BEGINNING)
+        part.say(None if view.curves.rounds else view.run.error or beginning(view))
         record = view.record
         if record is not None:
             about = record["accuracy"]
@@ -220,3 +221,13 @@ class LivePanel(SizedPanel):
             ]
             for record in view.run.records[: view.shown]
         ]
+
+
+def beginning(view: View) -> str:
+    """What is said before there is a round to draw."""
+    match view.run.progress:
+        case {"round": 1, "phase": "evaluate"} if view.run.live:
+            return "Round 1: all have trained and are evaluated now. It will be drawn here."
+        case {"round": 1, "done": int(done), "clients": int(clients)} if view.run.live:
+            return f"Round 1: {done} of {clients} clients have trained. It will be drawn here."
+    return BEGINNING
