@@ -11,10 +11,12 @@ from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.federated import FederatedData
 from simulator.engine import Engine
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, HtflError
 from simulator.federation import ClientInfo, Federation
-from simulator.methods import Method
+from simulator.methods import Method, registry
 from simulator.models import ImageShape
+from simulator.own_files import failed
+from simulator.sections import MethodConfig
 from simulator.training.client import batch_sizes
 
 
@@ -77,10 +79,23 @@ def _assembled(
         # A user's own are tried out as they are made: now rather than in round 1.
         _ = federation.architectures
     _refuse_idle_stem(federation)
-    _refuse_batches_of_one(federation)
-    method = methods.get(config.method.name)(config.method, federation)
-    method.check()
+    method = _made(config.method, federation)
+    _refuse_batches_of_one(federation, method)
     return Built(data, federation, method, Engine(config, federation, data, method))
+
+
+def _made(config: MethodConfig, federation: Federation) -> Method:
+    """The method, whose needs are met. Raises ConfigError, also where one of the user's own fails."""
+    try:
+        method = methods.get(config.name)(config, federation)
+        method.check()
+    except HtflError:
+        raise
+    except Exception as error:
+        if registry.origin(config.name) is None:
+            raise
+        raise failed(f"method '{config.name}'", error) from error
+    return method
 
 
 def _refuse_idle_stem(federation: Federation) -> None:
@@ -93,13 +108,25 @@ def _refuse_idle_stem(federation: Federation) -> None:
         )
 
 
-def _refuse_batches_of_one(federation: Federation) -> None:
-    """Raise ConfigError where BatchNorm would have to normalise a single image, which has no variance."""
-    batch_size = federation.training.batch_size
+def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
+    """Raise ConfigError where BatchNorm would have to normalise a single image, which has no variance.
+
+    On the clients' own models, and on those that the method has them train beside these.
+    """
+    batch_size, shape = federation.training.batch_size, federation.shape
+    beside = [
+        name
+        for name in method.trained_beside()
+        if not models.trains_on_one_image(federation.architecture(name), shape)
+    ]
     for client in federation.clients:
-        if 1 not in batch_sizes(client.samples, batch_size) or models.trains_on_one_image(
-            federation.architecture_of(client), federation.shape
-        ):
+        if 1 not in batch_sizes(client.samples, batch_size):
+            continue
+        if beside:
+            whose = f"the BatchNorm of {beside[0]}, which it trains beside its own model,"
+        elif not models.trains_on_one_image(federation.architecture_of(client), shape):
+            whose = "its BatchNorm"
+        else:
             continue
         remedy = (
             "set training.batch_size to 2 or more"
@@ -107,7 +134,7 @@ def _refuse_batches_of_one(federation: Federation) -> None:
             else "use fewer clients, a larger data.limit or a smaller test part"
         )
         raise ConfigError(
-            f"{client} would train on a batch of one image, which its BatchNorm cannot normalise; {remedy}."
+            f"{client} would train on a batch of one image, which {whose} cannot normalise; {remedy}."
         )
 
 

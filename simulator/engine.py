@@ -89,7 +89,7 @@ class Engine:
         ]
         if before.name == self._hooks.name and _alike([server, *own], [state.server, *kept]):
             return state, "what it keeps stays as it is"
-        adopted = self._hooks.adopt(state.server)
+        adopted = self._hooks.adopt(state.server, server)
         clients = tuple(
             {name: tensor for name, tensor in tensors.items() if name.startswith("model/")} | fresh
             for tensors, fresh in zip(state.clients, own, strict=True)

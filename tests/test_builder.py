@@ -13,6 +13,23 @@ def test_batchnorm_with_batches_of_one_is_refused_with_what_to_set() -> None:
         federations.built(federations.config(training={"batch_size": 1}))
 
 
+@pytest.mark.parametrize(("method", "option"), [("fml", "meme"), ("fedkd", "meme"), ("fedmrl", "small")])
+def test_the_batchnorm_of_a_model_trained_beside_is_refused_batches_of_one_too(
+    method: str, option: str
+) -> None:
+    """tiny_cnn has no BatchNorm, tiny_mlp has."""
+    with pytest.raises(
+        ConfigError, match=r"client 0 \(tiny_cnn\) .* BatchNorm of tiny_mlp, which it trains beside"
+    ):
+        federations.built(
+            federations.config(
+                training={"batch_size": 1},
+                federation={"group": "tiny_cnn"},
+                method={"name": method, option: "tiny_mlp"},
+            )
+        )
+
+
 def test_a_client_with_one_image_and_batchnorm_is_refused_with_what_to_change() -> None:
     """Ten images of four clients, half of each for test: one or two are left to train on."""
     with pytest.raises(ConfigError, match=r"would train on a batch of one image.*use fewer clients"):

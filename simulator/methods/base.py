@@ -71,6 +71,10 @@ class Method:
 
     def check(self) -> None:
         """Raise ConfigError, naming the client and the reason, when the models cannot run this method."""
+        for name in self.trained_beside():
+            self.federation.architecture(
+                name
+            )  # refused, with the reason, where there is none or the images do not fit
         if (unmet := self.unmet_need()) is not None:
             raise ConfigError(
                 f"method '{self.name}' cannot run here: it {unmet}. Choose another method or group."
@@ -87,6 +91,10 @@ class Method:
     def init_client(self, client: ClientInfo) -> Tensors:
         """What the client keeps beside its model, before round 1. Names must not begin with 'model/'."""
         return {}
+
+    def trained_beside(self) -> Collection[str]:
+        """Architectures that clients train beside their own models, such as a small one that all share."""
+        return ()
 
     def adopts(self) -> Collection[str]:
         """The parts of another method's server state that mean the same here, such as 'head'."""

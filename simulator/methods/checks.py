@@ -1,15 +1,19 @@
 """What a method's hook may hand back: each check raises Unusable, saying what is wrong with it."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from simulator.tensors import TRAVELS, Tensors
 from simulator.training.phase import Nets, Phase
 
+_DEEPEST = 20
+"""Lists in lists that a figure may have."""
+_LARGEST = 1 << 64
 _NAME = re.compile(r"[^/\s]+(/[^/\s]+)*")
 
 
@@ -26,6 +30,8 @@ def tensors(value: object) -> Tensors:
             raise Unusable(f"named a tensor {name!r}; a name reads part/parameter, as 'head/weight'")
         if not isinstance(tensor, Tensor):
             raise Unusable(f"handed back {_kind(tensor)} as '{name}'; it must be a tensor")
+        if tensor.layout is not torch.strided:
+            raise Unusable(f"handed back '{name}' as a sparse tensor; make it dense, with to_dense()")
     return dict(value)
 
 
@@ -41,7 +47,16 @@ def payload(value: object) -> Tensors:
 
 
 def state(value: object, before: Mapping[str, Tensor]) -> Tensors:
-    """Named tensors with the names, shapes and dtypes that they had before."""
+    """Named tensors with the names, shapes and dtypes that they had before, where they were."""
+    now = fitting(value, before)
+    for name, tensor in now.items():
+        if tensor.device != before[name].device:
+            raise Unusable(f"moved '{name}' from {before[name].device} to {tensor.device}")
+    return now
+
+
+def fitting(value: object, before: Mapping[str, Tensor]) -> Tensors:
+    """Named tensors with the names, shapes and dtypes of those."""
     now = tensors(value)
     if lost := [name for name in before if name not in now]:
         raise Unusable(f"dropped '{lost[0]}', which was kept before; states keep their tensors")
@@ -52,9 +67,15 @@ def state(value: object, before: Mapping[str, Tensor]) -> Tensors:
             raise Unusable(
                 f"made '{name}' {_layout(tensor)} of {_layout(before[name])}; states keep their shapes"
             )
-        if tensor.device != before[name].device:
-            raise Unusable(f"moved '{name}' from {before[name].device} to {tensor.device}")
     return now
+
+
+def adopted(value: object, fresh: Mapping[str, Tensor]) -> Tensors:
+    """Some of the tensors that a state begins with, of the shapes and dtypes that those have."""
+    taken = tensors(value)
+    if new := [name for name in taken if name not in fresh]:
+        raise Unusable(f"takes over '{new[0]}', which init_server() does not begin with")
+    return state(taken, {name: fresh[name] for name in taken})
 
 
 def finite(named: Mapping[str, Tensor]) -> None:
@@ -73,44 +94,107 @@ def metrics(value: object) -> dict[str, Any]:
     return {name: _plain(name, each) for name, each in value.items()}
 
 
-def phases(value: object, nets: Nets, kept: Iterable[str]) -> list[Phase]:
-    """Phases of different names that train modules which are there."""
+def phases(value: object, nets: Nets, kept: Iterable[str], on_server: bool = False) -> list[Phase]:
+    """Phases of different names that train modules which are there, with settings that there are."""
     if not isinstance(value, Sequence) or not all(isinstance(phase, Phase) for phase in value):
         raise Unusable(f"handed back {_kind(value)} where a list of phases belongs")
-    modules = [name for name, _ in nets.named_children()]
     parts = {name.partition("/")[0] for name in kept}
     for phase in value:
         if [each.name for each in value].count(phase.name) > 1:
             raise Unusable(f"has two phases named '{phase.name}'; its losses could not be told apart")
-        if missing := [name for name in phase.trains if name not in modules]:
-            raise Unusable(f"trains '{missing[0]}' in phase '{phase.name}'; there are {', '.join(modules)}")
+        _trains(phase, nets)
+        _settings(phase)
+        _correction(phase, nets)
         if phase.keeps is not None and phase.keeps not in parts:
             raise Unusable(
                 f"keeps the moments of phase '{phase.name}' in '{phase.keeps}', which its state does not have; "
                 "begin with `optimizer.moments` before round 1"
             )
+        if on_server and phase.batches is None:
+            raise Unusable(f"gives phase '{phase.name}' no `batches`; the server has no samples of its own")
     return list(value)
+
+
+def networks(value: object) -> dict[str, nn.Module]:
+    """Modules by name."""
+    if not isinstance(value, Mapping):
+        raise Unusable(f"handed back {_kind(value)} where modules by name belong: {{'generator': …}}")
+    for name, module in value.items():
+        if not isinstance(module, nn.Module):
+            raise Unusable(f"handed back {_kind(module)} as '{name}'; it must be a torch module")
+    return dict(value)
 
 
 def scores(value: object, images: int, classes: int) -> Tensor:
     """A number for every image and class: [images, classes]."""
-    if not isinstance(value, Tensor) or value.shape != (images, classes):
-        raise Unusable(f"handed back {_kind(value)} where scores [{images}, {classes}] belong")
+    fits = isinstance(value, Tensor) and value.shape == (images, classes) and value.dtype.is_floating_point
+    if not isinstance(value, Tensor) or not fits:
+        raise Unusable(f"handed back {_kind(value)} where scores, floats [{images}, {classes}], belong")
     return value
 
 
-def _plain(name: str, value: object) -> Any:
+def _trains(phase: Phase, nets: Nets) -> None:
+    modules = [name for name, _ in nets.named_children()]
+    if missing := [name for name in phase.trains if name not in modules]:
+        raise Unusable(f"trains '{missing[0]}' in phase '{phase.name}'; there are {', '.join(modules)}")
+    if not any(True for name in phase.trains for _ in nets[name].parameters()):
+        raise Unusable(f"trains no parameters in phase '{phase.name}'; its `trains` names what moves")
+
+
+def _settings(phase: Phase) -> None:
+    said = f"in phase '{phase.name}'"
+    if phase.lr is not None and not (_is_number(phase.lr) and 0 < phase.lr < math.inf):
+        raise Unusable(f"has lr = {phase.lr!r} {said}; a learning rate is above zero")
+    if phase.epochs is not None and not (isinstance(phase.epochs, int) and phase.epochs >= 1):
+        raise Unusable(f"has epochs = {phase.epochs!r} {said}; it is a whole number from 1")
+    if phase.optimizer not in (None, "sgd", "adam"):
+        raise Unusable(f"has optimizer = {phase.optimizer!r} {said}; it is 'sgd', 'adam' or None")
+    if not callable(phase.loss) or not (phase.draws is None or callable(phase.draws)):
+        raise Unusable(f"has a loss or draws {said} that cannot be called")
+    if phase.samples is not None and not (
+        isinstance(phase.samples, Tensor) and phase.samples.dim() == 1 and phase.samples.dtype == torch.int64
+    ):
+        raise Unusable(f"has {_kind(phase.samples)} as samples {said}; indices are int64 [n]")
+
+
+def _correction(phase: Phase, nets: Nets) -> None:
+    weights = {
+        f"{module}/{name}": parameter
+        for module, network in nets.named_children()
+        for name, parameter in (network.named_parameters() if phase.correction else ())
+    }
+    for name, direction in phase.correction.items():
+        if name not in weights:
+            raise Unusable(
+                f"corrects '{name}' in phase '{phase.name}', and there is no such weight; "
+                f"a name reads module/parameter, as '{next(iter(weights), 'model/head.weight')}'"
+            )
+        if direction.shape != weights[name].shape:
+            raise Unusable(
+                f"corrects '{name}' in phase '{phase.name}' by {_layout(direction)}; it is {_layout(weights[name])}"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(name: str, value: object, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise Unusable(f"gave as the figure '{name}' lists in lists without end")
     match value:
+        case int() if abs(value) >= _LARGEST:
+            raise Unusable(f"gave a whole number of more than 64 bits as the figure '{name}'")
         case None | str() | bool() | int() | float():
             return value
         case Tensor() if value.numel() == 1:
             return value.item()
         case Mapping() if all(isinstance(key, str) for key in value):
-            return {key: _plain(name, each) for key, each in value.items()}
+            return {key: _plain(name, each, depth + 1) for key, each in value.items()}
         case list() | tuple():
-            return [_plain(name, each) for each in value]
+            return [_plain(name, each, depth + 1) for each in value]
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # NumPy's scalars
-        return _plain(name, value.item())
+        return _plain(name, value.item(), depth)
     raise Unusable(f"gave {_kind(value)} as the figure '{name}', which JSON cannot hold")
 
 

@@ -62,11 +62,8 @@ class FedKD(Method):
         """The meme's architecture."""
         return self.config.meme or self.federation.smallest
 
-    def unmet_need(self) -> str | None:
-        self.federation.architecture(
-            self.meme
-        )  # refuses, with its reason, what there is not or the images are not for
-        return None
+    def trained_beside(self) -> Collection[str]:
+        return (self.meme,)
 
     def init_server(self) -> Tensors:
         meme = of_module(self.federation.build(self.meme, self.federation.stream("server/meme")))

@@ -7,7 +7,7 @@ model as it last had it, for both answer together.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from pydantic import Field
@@ -63,6 +63,9 @@ class FedMRL(Method):
     def d_1(self) -> int:
         """The width of the small model's features."""
         return self.config.d_1 or self.federation.architecture(self.small).num_features
+
+    def trained_beside(self) -> Collection[str]:
+        return (self.small,)
 
     def unmet_need(self) -> str | None:
         for client in self.federation.clients:

@@ -22,7 +22,7 @@ from simulator.methods import checks
 from simulator.methods.base import Aggregated, Method, Uplink
 from simulator.own_files import is_users
 from simulator.rng import drawing_from
-from simulator.tensors import Tensors
+from simulator.tensors import Tensors, named
 from simulator.training.client import LocalClient
 from simulator.training.loop import StepFailed
 from simulator.training.phase import Phase
@@ -40,6 +40,7 @@ class Hooks:
 
     def init_server(self) -> Tensors:
         """The server's state before round 1."""
+        self.server_networks()  # of which a state may be made: refused by their own name
         with self._calling("init_server"):
             state = checks.tensors(self.method.init_server())
             checks.finite(state)
@@ -54,10 +55,12 @@ class Hooks:
             checks.finite(state)
             return state
 
-    def adopt(self, server: Mapping[str, Tensor]) -> Tensors:
-        """What the method takes over of another's server state at a switch."""
+    def adopt(self, server: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> Tensors:
+        """What the method takes over of another's server state at a switch, of that which it begins with: `fresh`."""
         with self._calling("adopt"):
-            return checks.tensors(self.method.adopt(server))
+            state = checks.adopted(self.method.adopt(server), fresh)
+            checks.finite(state)
+            return state
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """What the server sends a participant."""
@@ -72,6 +75,8 @@ class Hooks:
         """Take the payload into the client's networks and state."""
         with self._calling("receive", local.round, local.info):
             self.method.receive(local, payload)
+            models = local.nets.model, self._federation.architecture_of(local.info)
+            checks.fitting(*(named("model", model.state_dict()) for model in models))
 
     def phases(self, local: LocalClient) -> list[Phase]:
         """The client's local training, in order."""
@@ -100,12 +105,13 @@ class Hooks:
     def server_networks(self) -> dict[str, nn.Module]:
         """The modules the server trains, without values."""
         with self._calling("server_networks"), torch.device("meta"):
-            return dict(self.method.server_networks())
+            return checks.networks(self.method.server_networks())
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> list[Phase]:
         """The server's own training, in order."""
         with self._calling("server_phases", server.round):
-            return checks.phases(self.method.server_phases(server, uplinks), server.nets, server.state)
+            found = self.method.server_phases(server, uplinks)
+            return checks.phases(found, server.nets, server.state, on_server=True)
 
     def trained(self, server: CentralServer, before: Mapping[str, Tensor]) -> Tensors:
         """What the server keeps after its own training."""
@@ -155,13 +161,14 @@ class Hooks:
             raise
         except Exception as error:
             cause = error.__cause__ if isinstance(error, StepFailed) and error.__cause__ else error
-            if (place := _users_line(cause)) is None:
+            place = _users_line(cause) or self._place(hook) or (self._place("phases") if phase else "")
+            if not place:
                 raise  # ours, with all that is known of it
             if isinstance(error, StepFailed):
                 during += f", phase '{error.phase}', step {error.step}"
             reason = str(cause).rstrip(".") or "no reason given"
             raise MethodError(
-                f"{place}: {whose} failed{during}: {type(cause).__name__}: {reason}. --debug shows the traceback."
+                f"{place}{whose} failed{during}: {type(cause).__name__}: {reason}. --debug shows the traceback."
             ) from error
         if drawn.generators:
             raise MethodError(
@@ -235,7 +242,7 @@ def _parenthesis(during: str) -> str:
     return f" ({during.strip()})" if during else ""
 
 
-def _users_line(error: BaseException) -> str | None:
-    """'my_method.py, line 41': the innermost line of a user's file that an error came through."""
+def _users_line(error: BaseException) -> str:
+    """'my_method.py, line 41: ': the innermost line of a user's file that an error came through."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else None
+    return f"{frames[-1].filename}, line {frames[-1].lineno}: " if frames else ""

@@ -31,6 +31,8 @@ class Plugin:
     sha256: str
 
 
+_FORMER = {"merge": "aggregate", "start_server": "init_server", "start_client": "init_client"}
+"""Hooks by the names that they had up to 1.0, under which nobody would call them."""
 _METHODS: dict[str, type[Method]] = {}
 _ORIGINS: dict[str, Plugin] = {}
 """Where each method comes from that is not built in."""
@@ -39,11 +41,16 @@ M = TypeVar("M", bound=type[Method])
 
 
 def register(name: str) -> Callable[[M], M]:
-    """Add a method under `name`. Raises ValueError when the name is taken."""
+    """Add a method under `name`. Raises ValueError when the name is taken, or a hook has a former name."""
 
     def add(method: M) -> M:
         if name in _METHODS:
             raise ValueError(f"a method named '{name}' exists already")
+        for before, now in _FORMER.items():
+            if before in vars(method) and now not in vars(method):
+                raise ValueError(
+                    f"the hook {before}() is called {now}() now; CHANGELOG.md has all that changed"
+                )
         method.name = name
         _METHODS[name] = method
         return method

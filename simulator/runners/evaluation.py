@@ -158,33 +158,59 @@ def _of_figures(values: list[float]) -> Answers:
 
 @torch.no_grad()
 def _made_of(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> bytes:
-    """SHA-256 over every tensor that the client's answers read: of its networks, and of the method's own."""
+    """SHA-256 over how the client answers: the operations, and whatever they read that was there before."""
     local = answering(hooks, context, info, round, job)
     x, _ = context.data.batch(context.data.clients[info.id].test[:_GLIMPSE])
-    with _reading() as read:
+    read = _reading()
+    with read:
         hooks.predict(local, x)
-    digest = hashlib.sha256()
-    for name, tensor in sorted({**local.nets.state_dict(), **local.state}.items()):
-        if tensor.untyped_storage().data_ptr() in read.storages:
-            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-            digest.update(_bytes(tensor))
-    return digest.digest()
+    if read.draws:  # from the client's own stream
+        read.digest.update(f"client {info.id}".encode())
+    return read.digest.digest()
 
 
 class _reading(Operations):
-    """A context that notes the memory of every tensor that this thread's operations read."""
+    """A context in which this thread's operations are hashed, with the numbers and tensors that they are given.
+
+    What they have made themselves is left out: it follows from the rest. So wherever a client keeps what its answers
+    are made of, in a network, in the method's state or beside them, it counts.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.storages: set[int] = set()
+        self.digest = hashlib.sha256()
+        self.draws = False
+        self._known: set[tuple[Any, ...]] = set()
+        self._made: list[Tensor] = []  # kept, so that nothing else comes to lie where they are
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        self.digest.update(str(func).encode())
         for each in tree_iter((args, kwargs)):
             if isinstance(each, Tensor):
-                self.storages.add(each.untyped_storage().data_ptr())
-        return func(*args, **(kwargs or {}))
+                self._read(each)
+            elif isinstance(each, torch.Generator):
+                self.draws = True
+            else:
+                self.digest.update(f"{each!r},".encode())
+        result = func(*args, **(kwargs or {}))
+        for each in tree_iter(result):
+            if isinstance(each, Tensor):
+                self._known.add(_place(each))
+                self._made.append(each)
+        return result
+
+    def _read(self, tensor: Tensor) -> None:
+        if _place(tensor) not in self._known:
+            self._known.add(_place(tensor))
+            self.digest.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
+            self.digest.update(_bytes(tensor))
+
+
+def _place(tensor: Tensor) -> tuple[Any, ...]:
+    """Where a tensor lies in memory, and how."""
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 
 def _bytes(tensor: Tensor) -> bytes:

@@ -58,6 +58,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
                 with layers_draw:
                     draws = phase.draws(stream, batch) if phase.draws else {}
                     loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))
+                _refuse_unusable(loss)
                 loss.backward()
             if clip is not None:
                 torch.nn.utils.clip_grad_norm_((parameter for _, parameter in parameters), clip)
@@ -76,6 +77,15 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
         yield Step(loss.detach(), {name: term.detach() for name, term in terms.items()}, len(batch.y))
     if phase.keeps is not None:
         trainer.state = trainer.state | named(phase.keeps, optimizer.kept(optimiser, parameters))
+
+
+def _refuse_unusable(loss: object) -> None:
+    """Raise TypeError or ValueError for what no gradient can be taken of."""
+    if not isinstance(loss, Tensor):
+        raise TypeError(f"the loss is a {type(loss).__name__}, not a tensor")
+    if loss.dim() or not loss.requires_grad:
+        what = f"has the shape {list(loss.shape)}" if loss.dim() else "follows from nothing that is trained"
+        raise ValueError(f"the loss {what}; it is to be a scalar of what the phase trains")
 
 
 def _named_parameters(nets: Nets, name: str) -> Iterator[tuple[str, torch.nn.Parameter]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from simulator.errors import MethodError
+from simulator.errors import ConfigError, MethodError
 from simulator.methods import plugins, registry
 from tests import federations
 
@@ -185,7 +185,59 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
             "def phases(self, local): return [Phase('p', self.loss, keeps='adam')]",
             r"keeps the moments of phase 'p' in 'adam', which its state does not have",
         ),
-        ("def predict(self, nets, state, x): return nets.model(x)[:, 0]", r"predict\(\) .*where scores \["),
+        (
+            "def predict(self, nets, state, x): return nets.model(x)[:, 0]",
+            r"predict\(\) .*where scores, floats \[",
+        ),
+        (
+            "def predict(self, nets, state, x): return nets.model(x) > 0",
+            r"predict\(\) .*a tensor bool .*where scores",
+        ),
+        (
+            "def downlink(self, round, server, client): return {'x': torch.eye(2).to_sparse()}",
+            r"'x' as a sparse tensor",
+        ),
+        (
+            "def phases(self, local): return [Phase('p', self.loss, trains=())]",
+            r"trains no parameters in phase 'p'",
+        ),
+        ("def phases(self, local): return [Phase('p', self.loss, lr=-1)]", r"has lr = -1 in phase 'p'"),
+        ("def phases(self, local): return [Phase('p', self.loss, lr='x')]", r"has lr = 'x' in phase 'p'"),
+        ("def phases(self, local): return [Phase('p', self.loss, epochs=0)]", r"has epochs = 0 in phase 'p'"),
+        (
+            "def phases(self, local): return [Phase('p', self.loss, optimizer='adamm')]",
+            r"has optimizer = 'adamm'",
+        ),
+        ("def phases(self, local): return [Phase('p', self.loss, samples=[1])]", r"has a list as samples"),
+        (
+            "def phases(self, local): return [Phase('p', None)]",
+            r"a loss or draws in phase 'p' that cannot be called",
+        ),
+        (
+            "def phases(self, local): return [Phase('p', self.loss, correction={'model/no': torch.ones(1)})]",
+            r"corrects 'model/no' in phase 'p', and there is no such weight",
+        ),
+        (
+            "def phases(self, local): return [Phase('p', self.loss, correction={'model/head.bias': torch.ones(3)})]",
+            r"corrects 'model/head.bias' in phase 'p' by float32 \[3\]; it is float32 \[4\]",
+        ),
+        (
+            "def receive(self, local, payload): local.nets.model = nn.Linear(2, 2)",
+            r"receive\(\) .*dropped 'model/.*client \d",
+        ),
+        (
+            "def receive(self, local, payload): local.nets.model.head = nn.Linear(3, 4)",
+            r"receive\(\) .*made 'model/head.weight' float32 \[4, 3\] of",
+        ),
+        ("def server_networks(self): return [1]", r"handed back a list where modules by name belong"),
+        (
+            "def server_networks(self): return {'g': 3}",
+            r"handed back an int as 'g'; it must be a torch module",
+        ),
+        (
+            "def aggregate(self, round, server, uplinks): return Aggregated(server, {'x': 10**400})",
+            r"a whole number of more than 64 bits as the figure 'x'",
+        ),
         ("def init_client(self, client): return {'model/x': torch.ones(1)}", r"is the client's own model"),
     ],
 )
@@ -200,6 +252,50 @@ def test_what_cannot_be_used_is_refused_at_once(body: str, message: str, mine: W
         f"mine.py, line {line(tmp_path, body.partition('(')[0])}: " in str(refused.value)
         or "uplink" in message
     )
+
+
+def test_a_figure_that_holds_itself_is_refused(mine: Write) -> None:
+    engine = mine("""
+        def aggregate(self, round, server, uplinks):
+            figure = []
+            figure.append(figure)
+            return Aggregated({}, {"x": figure})
+    """)
+    with pytest.raises(MethodError, match="as the figure 'x' lists in lists without end"):
+        federations.run(engine, 1)
+
+
+def test_a_phase_of_the_server_needs_batches(mine: Write) -> None:
+    engine = mine("""
+        def init_server(self): return named("g", of_module(torch.nn.Linear(2, 2)))
+        def server_networks(self): return {"g": torch.nn.Linear(2, 2)}
+        def server_phases(self, server, uplinks): return [Phase("p", lambda *_: None, trains=("g",))]
+    """)
+    with pytest.raises(MethodError, match=r"server_phases\(\) .*gives phase 'p' no `batches`"):
+        federations.run(engine, 1)
+
+
+@pytest.mark.parametrize(
+    ("taken", "message"),
+    [
+        (
+            "{'a': torch.ones(2), 'z': torch.ones(1)}",
+            r"takes over 'z', which init_server\(\) does not begin with",
+        ),
+        ("{'a': torch.ones(5)}", r"made 'a' float32 \[5\] of float32 \[2\]"),
+        ("{'a': torch.full((2,), torch.nan)}", r"gave numbers that are not finite in 'a'"),
+    ],
+)
+def test_what_is_taken_over_at_a_switch_must_fit_what_the_method_begins_with(
+    mine: Write, taken: str, message: str
+) -> None:
+    engine = mine(f"""
+        def init_server(self): return {{"a": torch.ones(2)}}
+        def adopt(self, server): return {taken}
+    """)
+    before = federations.built(federations.config("fedavg"))
+    with pytest.raises(MethodError, match=r"adopt\(\) of method 'mine' " + message):
+        engine.take_over(before.engine.initial_state(), before.method)
 
 
 def test_figures_may_be_tensors_of_one_number_and_numpys_scalars(mine: Write) -> None:
@@ -217,6 +313,55 @@ def test_an_uplink_that_is_not_finite_is_a_divergence_and_no_fault(mine: Write) 
 
 
 # Errors
+
+
+@pytest.mark.parametrize(
+    ("loss", "reason"),
+    [
+        (
+            "def loss(self, nets, state, batch, draws): return None",
+            "TypeError: the loss is a NoneType, not a tensor",
+        ),
+        (
+            "def loss(self, nets, state, batch, draws): return 1.0",
+            "TypeError: the loss is a float, not a tensor",
+        ),
+        (
+            "def loss(self, nets, state, batch, draws): return nets.model(batch.x)[:, 0]",
+            r"ValueError: the loss has the shape \[\d+\]; it is to be a scalar",
+        ),
+        (
+            "def loss(self, nets, state, batch, draws): return torch.zeros(())",
+            "ValueError: the loss follows from nothing that is trained",
+        ),
+        ("def loss(self, nets, state, batch): return None", "TypeError: .*takes 4 positional arguments"),
+    ],
+)
+def test_a_loss_that_nothing_can_be_trained_with_is_its_authors(
+    mine: Write, tmp_path: Path, loss: str, reason: str
+) -> None:
+    engine = mine("def phases(self, local): return [Phase('p', self.loss)]\n" + loss)
+    place = rf"mine\.py, line {line(tmp_path, 'def loss')}: loss\(\) of method 'mine' failed for client \d"
+    with pytest.raises(MethodError, match=rf"{place}.*phase 'p', step 1: {reason}"):
+        federations.run(engine, 1)
+
+
+def test_a_hook_that_takes_other_arguments_is_its_authors(mine: Write, tmp_path: Path) -> None:
+    engine = mine("def downlink(self, server, client): return {}")
+    place = rf"mine\.py, line {line(tmp_path, 'def downlink')}: downlink\(\) of method 'mine' failed"
+    with pytest.raises(MethodError, match=place + ".*TypeError: .*takes 3 positional arguments"):
+        federations.run(engine, 1)
+
+
+@pytest.mark.parametrize("hook", ["__init__(self, config, federation)", "unmet_need(self)"])
+def test_a_method_that_fails_before_round_1_is_its_authors(mine: Write, tmp_path: Path, hook: str) -> None:
+    with pytest.raises(ConfigError, match=r"method 'mine' failed, line \d+: ZeroDivisionError"):
+        mine(f"def {hook}: return 1 / 0")
+
+
+def test_a_hook_by_its_former_name_is_refused(mine: Write) -> None:
+    with pytest.raises(ConfigError, match=r"the hook merge\(\) is called aggregate\(\) now"):
+        mine("def merge(self, round, server, uplinks): return {}")
 
 
 def test_an_error_in_a_loss_names_file_line_client_phase_and_step(mine: Write, tmp_path: Path) -> None:

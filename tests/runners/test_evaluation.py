@@ -93,6 +93,41 @@ class Offset(FedAvg):
         return super().predict(nets, state, x) + state["offset"]
 
 
+class Noted(FedAvg):
+    """FedAvg whose clients keep that offset beside their networks, as a plain number."""
+
+    name = "noted"
+    Config = MethodConfig
+
+    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
+        super().receive(local, payload)
+        local.nets.offset = 100.0 if local.info.id else 0.0  # type: ignore[assignment]
+
+    def predict(self, nets: Any, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        scores = super().predict(nets, state, x)
+        return torch.cat([scores[:, :1] + nets.offset, scores[:, 1:]], 1)
+
+
+class NotedTensor(Noted):
+    """The same as a tensor that is in no state."""
+
+    name = "noted_tensor"
+
+    def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
+        super().receive(local, payload)
+        local.nets.offset = torch.tensor(local.nets.offset)
+
+
+class Drawing(FedAvg):
+    """FedAvg whose clients answer at random."""
+
+    name = "drawing"
+    Config = MethodConfig
+
+    def predict(self, nets: Any, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        return torch.randn(len(x), 4)
+
+
 class Prepared(FedAvg):
     """FedAvg whose clients, before they answer, turn their heads towards class 0."""
 
@@ -120,7 +155,14 @@ def test_clients_answer_as_they_were_made_ready_and_keep_nothing_of_it(
     assert federations.state_bits(prepared) == federations.state_bits(plain)
 
 
-@pytest.mark.parametrize("method", [Unequal, Offset])
+def test_clients_whose_answers_are_drawn_are_asked_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._METHODS, "drawing", Drawing)
+    counted = Counted(monkeypatch)
+    federations.run(built("drawing").engine, 1)
+    assert sorted(counted.clients) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("method", [Unequal, Offset, Noted, NotedTensor])
 def test_clients_that_answer_differently_are_asked_each(
     method: type[FedAvg], monkeypatch: pytest.MonkeyPatch
 ) -> None:
