@@ -10,7 +10,7 @@ from simulator.contract import PROMISES, Subject
 from simulator.methods import plugins, registry
 
 HEAD = """
-import random, time
+import itertools, random, time
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -24,6 +24,13 @@ class Mine(Method):
 """
 
 BREAKS = {
+    "states keep their names, shapes and dtypes": (
+        """
+        def init_server(self): return {"x": torch.zeros(1)}
+        def aggregate(self, round, server, uplinks): return Aggregated({"x": torch.zeros(2)}, {})
+        """,
+        "made 'x' float32 [2] of float32 [1]",
+    ),
     "a round changes every participant and nobody else": (
         "def phases(self, local): return []",
         "kept its state",
@@ -31,6 +38,39 @@ BREAKS = {
     "the same seed gives the same bits": (
         "def init_server(self): return {'x': torch.tensor([time.time_ns() % 1e6])}",
         "gives the server other tensors",
+    ),
+    "another seed gives other bits": (
+        """
+        def __init__(self, config, federation):
+            super().__init__(config, federation)
+            object.__setattr__(federation, "seed", 7)
+
+        def phases(self, local): return []
+        """,
+        "seeds 7 and 8 give the same bits",
+    ),
+    "every runner gives its bits again, whatever the number of workers": (
+        """
+        runs = itertools.count()
+
+        def init_server(self):
+            return {"x": torch.tensor(float(next(self.runs)))}
+        """,
+        "with two workers in place of one gives the server other tensors",
+    ),
+    "a session that was stopped and resumed gives the bits of one left alone": (
+        """
+        seen = 0
+
+        def aggregate(self, round, server, uplinks):
+            self.seen += 1
+            return Aggregated({}, {"seen": self.seen})
+        """,
+        "the resumed session has other tensors or records",
+    ),
+    "measured traffic is the size of the payloads": (
+        "def uplink(self, local): return {'x': torch.tensor(float('nan'))}",
+        "up: measured [0, 0, 0, 0] bytes, sent [",
     ),
     "a round is a function of the state it starts from": (
         """
@@ -91,6 +131,10 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
         return Subject("mine")
 
     return subject
+
+
+def test_every_promise_is_broken_by_one_of_these() -> None:
+    assert {promise.sentence for promise in PROMISES} == set(BREAKS)
 
 
 @pytest.mark.parametrize("sentence", BREAKS)

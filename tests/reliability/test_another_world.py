@@ -1,15 +1,17 @@
 """Newer format; other torch, device, library mode or threads; data changed: found at once, by real differences."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import checkpoints
 from simulator import rng
 from simulator.data import partition
-from simulator.sessions.environment import COMPARED, inexact
+from simulator.sessions.environment import COMPARED, environment, inexact
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND, contents
@@ -88,6 +90,18 @@ def test_a_session_of_another_version_machine_or_library_is_refused(cli: Cli, do
     rewrite(done, environment=recorded | {fact: "of another kind"})
     assert cli("switch", "done", "fedlora", "--set=rounds=5").code == 0
     assert_refused(cli("resume", "done"), 4, f"{fact} of another kind → ", "--allow-inexact")
+
+
+def test_the_libraries_that_are_recorded_are_those_that_torch_reports() -> None:
+    """Blank or never found, another oneDNN or MKL would be no difference."""
+    built = torch.__config__.show()
+    recorded = environment(torch.device("cpu"), 1)["libraries"]
+    mkl = re.search(r"MKL (20\d\d\.\d+)", recorded)
+    onednn = re.search(r"oneDNN (\d+\.\d+\.\d+) \(([0-9a-f]{7})\)", recorded)
+    assert bool(mkl) == ("Math Kernel Library" in built)
+    assert bool(onednn) == torch.backends.mkldnn.is_available()
+    assert mkl is None or f"Math Kernel Library Version {mkl[1]}" in built
+    assert onednn is None or f"v{onednn[1]} (Git Hash {onednn[2]}" in built
 
 
 def test_what_an_earlier_version_did_not_record_is_no_difference(cli: Cli, done: Path) -> None:
