@@ -61,9 +61,8 @@ bench-sweep: $(READY)  ## Measure what a sweep adds to its points, and what two 
 bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
 	$(BIN)/python -m benchmarks.compare
 
-results: $(READY)  ## Run the studies of docs/results.md: an hour or two on two cores; can be stopped and goes on
-	$(BIN)/python -m benchmarks.results htm5
-	$(BIN)/python -m benchmarks.results inco
+results: $(READY)  ## Run the studies of docs/results.md and write its tables: hours on two cores; can be killed and goes on
+	$(BIN)/python -m benchmarks.results
 
 docs: $(VENV)/.docs-installed  ## Build the site into build/site; a link that leads nowhere fails
 	$(BIN)/python -m zensical build --clean --strict

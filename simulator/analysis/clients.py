@@ -42,6 +42,8 @@ def falls(
 ) -> list[tuple[int, list[tuple[int, float]]]]:
     """The rounds, ascending, after which clients were more than `by` (0…1) worse than before; who, and their changes,
     the largest fall first. few [N]: whose accuracies rest on too few samples to count."""
+    if curves.rounds < 2:  # before the first, not even the clients are known
+        return []
     changes = np.diff(curves.accuracy, axis=0)
     if few is not None:
         changes[:, few] = 0.0

@@ -39,6 +39,14 @@ class Measured:
         return np.array(values, float).reshape(len(rows), -1 if rows else 0)
 
 
+def least_alike(matrix: Array) -> list[tuple[int, int]]:
+    """The pairs (i < j) of a matrix [N, N] that have a value, the lowest first."""
+    rows, columns = np.triu_indices(len(matrix), 1)
+    values = matrix[rows, columns]
+    order = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]  # NaN sorts last
+    return list(zip(rows[order].tolist(), columns[order].tolist(), strict=True))
+
+
 def last_measured(measured: Sequence[Measured], round: int) -> Measured | None:
     """The last measurement at or before a round, of those in order of round."""
     return next((one for one in reversed(measured) if one.round <= round), None)

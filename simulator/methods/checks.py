@@ -47,7 +47,16 @@ def payload(value: object) -> Tensors:
 
 
 def state(value: object, before: Mapping[str, Tensor]) -> Tensors:
-    """Named tensors with the names, shapes and dtypes that they had before."""
+    """Named tensors with the names, shapes and dtypes that they had before, where they were."""
+    now = fitting(value, before)
+    for name, tensor in now.items():
+        if tensor.device != before[name].device:
+            raise Unusable(f"moved '{name}' from {before[name].device} to {tensor.device}")
+    return now
+
+
+def fitting(value: object, before: Mapping[str, Tensor]) -> Tensors:
+    """Named tensors with the names, shapes and dtypes of those."""
     now = tensors(value)
     if lost := [name for name in before if name not in now]:
         raise Unusable(f"dropped '{lost[0]}', which was kept before; states keep their tensors")
@@ -58,8 +67,6 @@ def state(value: object, before: Mapping[str, Tensor]) -> Tensors:
             raise Unusable(
                 f"made '{name}' {_layout(tensor)} of {_layout(before[name])}; states keep their shapes"
             )
-        if tensor.device != before[name].device:
-            raise Unusable(f"moved '{name}' from {before[name].device} to {tensor.device}")
     return now
 
 

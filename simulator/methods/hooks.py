@@ -22,7 +22,7 @@ from simulator.methods import checks
 from simulator.methods.base import Aggregated, Method, Uplink
 from simulator.own_files import is_users
 from simulator.rng import drawing_from
-from simulator.tensors import Tensors
+from simulator.tensors import Tensors, named
 from simulator.training.client import LocalClient
 from simulator.training.loop import StepFailed
 from simulator.training.phase import Phase
@@ -40,6 +40,7 @@ class Hooks:
 
     def init_server(self) -> Tensors:
         """The server's state before round 1."""
+        self.server_networks()  # of which a state may be made: refused by their own name
         with self._calling("init_server"):
             state = checks.tensors(self.method.init_server())
             checks.finite(state)
@@ -74,6 +75,8 @@ class Hooks:
         """Take the payload into the client's networks and state."""
         with self._calling("receive", local.round, local.info):
             self.method.receive(local, payload)
+            models = local.nets.model, self._federation.architecture_of(local.info)
+            checks.fitting(*(named("model", model.state_dict()) for model in models))
 
     def phases(self, local: LocalClient) -> list[Phase]:
         """The client's local training, in order."""

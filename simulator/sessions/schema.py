@@ -10,6 +10,7 @@ from checkpoints import Keys, Shape, check_shape, natural, positive, printable, 
 
 MAX_CLIENTS = 1_000_000
 MAX_ROUNDS = 999_999_999
+MAX_SAMPLES = 10**12
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ANY = re.compile(r"(?s).*")
@@ -35,7 +36,7 @@ def _rounds(value: Any) -> bool:
 
 def _counts(value: Any) -> bool:
     """Whole numbers in a list; one look at each, since there may be thousands."""
-    return type(value) is list and all(type(each) is int and each >= 0 for each in value)
+    return type(value) is list and all(type(each) is int and 0 <= each <= MAX_SAMPLES for each in value)
 
 
 _SCALAR: Shape = (None, bool, int, float, str)

@@ -53,6 +53,12 @@ def test_falls_of_more_than_twenty_points_are_told_by_round_the_largest_first() 
     assert falls(curves.upto(1)) == []
 
 
+def test_falls_that_rest_on_few_samples_do_not_count_and_before_round_one_there_are_none() -> None:
+    curves = curves_of([0.9, 0.9], [0.5, 0.5])
+    assert falls(curves, few=np.array([True, False])) == [(2, [(1, pytest.approx(-0.4))])]
+    assert falls(Ledger.of([]).curves, few=np.array([True, False])) == []
+
+
 def test_the_best_is_the_first_of_equals_and_leaves_gaps_out() -> None:
     assert best(np.array([0.1, np.nan, 0.7, 0.7])) == (0.7, 3)
     value, round = best(np.array([np.nan]))

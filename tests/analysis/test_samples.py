@@ -34,6 +34,7 @@ def test_an_early_session_says_nothing_of_its_data(tmp_path: Path) -> None:
         ({"train": [[1, 2, 3], [1, 2]]}, "not of 3 classes"),
         ({"train": [[1, 2, -3], [1, 2, 3]]}, "samples.train"),
         ({"test": [True, 3]}, "samples.test"),
+        ({"test": [10**30, 3]}, "samples.test"),
     ],
 )
 def test_counts_that_do_not_fit_are_damage(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:

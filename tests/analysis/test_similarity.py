@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.analysis.feed import read
-from simulator.analysis.similarity import Measured, last_measured
+from simulator.analysis.similarity import Measured, last_measured, least_alike
 from tests import sessions
 
 
@@ -18,6 +18,12 @@ def test_cka_is_that_of_the_last_round_measured(tmp_path: Path) -> None:
     assert found is not None
     assert (found.round, found.layers) == (10, sessions.LAYERS)
     assert found.matrix("fc2").shape == (3, 3)
+
+
+def test_pairs_are_listed_the_least_alike_first_without_those_that_have_no_value() -> None:
+    matrix = np.array([[1.0, 0.4, np.nan], [0.4, 1.0, 0.2], [np.nan, 0.2, 1.0]])
+    assert least_alike(matrix) == [(1, 2), (0, 1)]
+    assert least_alike(np.empty((0, 0))) == []
 
 
 def test_a_pair_without_cka_is_nan_and_a_layer_without_one_is_empty() -> None:

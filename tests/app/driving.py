@@ -36,6 +36,8 @@ class Blank(Panel):
             "pin",
             "sort",
             "reverse",
+            "least",
+            "scale",
             "previous",
             "next",
             "unit",

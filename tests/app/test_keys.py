@@ -29,7 +29,7 @@ from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.palette import Commands
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.widgets import LineChart
+from tui.app.widgets import LineChart, Table
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
 ROUNDS = 12
@@ -366,6 +366,35 @@ def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
 
     drive(app, script)
     assert laid_out == [(80, False), (120, True)]
+
+
+def test_the_table_of_clients_has_the_focus_once_a_session_has_been_read(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await until(pilot, lambda: app.focused is app.panel.first())
+        assert isinstance(app.focused, Table) and app.focused.selected == 3  # the worst of the four
+
+    drive(app, script)
+
+
+def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await until(pilot, lambda: isinstance(app.focused, Table))
+        await pilot.press("j", "enter")
+        await until(pilot, lambda: app.panel.id == "clients" and isinstance(app.focused, Table))
+        assert app.view.client == app.focused.selected  # type: ignore[union-attr]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.panel.id == "similarity")
+        for panel in ("clients", "live", "live"):
+            await pilot.press("escape")
+            await until(pilot, lambda panel=panel: app.panel.id == panel)  # type: ignore[misc]
+
+    drive(app, script)
 
 
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:

@@ -221,6 +221,14 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
             "def phases(self, local): return [Phase('p', self.loss, correction={'model/head.bias': torch.ones(3)})]",
             r"corrects 'model/head.bias' in phase 'p' by float32 \[3\]; it is float32 \[4\]",
         ),
+        (
+            "def receive(self, local, payload): local.nets.model = nn.Linear(2, 2)",
+            r"receive\(\) .*dropped 'model/.*client \d",
+        ),
+        (
+            "def receive(self, local, payload): local.nets.model.head = nn.Linear(3, 4)",
+            r"receive\(\) .*made 'model/head.weight' float32 \[4, 3\] of",
+        ),
         ("def server_networks(self): return [1]", r"handed back a list where modules by name belong"),
         (
             "def server_networks(self): return {'g': 3}",

@@ -9,6 +9,7 @@ import torch
 from simulator.contract import PROMISES, Promise, Subject
 from simulator.methods import plugins, registry
 from simulator.tensors import part
+from simulator.training.flops import counting_flops
 from tests import federations
 
 FILES = {path.stem: path for path in (Path(__file__).parent / "plugins").glob("*.py")}
@@ -71,10 +72,19 @@ def test_what_the_server_trains_is_counted_and_its_loss_recorded() -> None:
 
 
 def test_operations_are_counted_once_for_each_kind_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty steps of the generator cost what five times ten do, and are counted by looking them up."""
-    few, many = (
-        federations.run(federations.built(federations.config("my_gen", method={"steps": steps})).engine, 1)
-        for steps in (10, 50)
-    )
-    assert few.record is not None and many.record is not None
-    assert many.record["flops"]["server"] == 5 * few.record["flops"]["server"]
+    """Fifty steps of the generator cost what five times ten do, and watch no more of them: the first."""
+    watched: list[object] = []
+    real = counting_flops.__enter__
+    monkeypatch.setattr(counting_flops, "__enter__", lambda mode: watched.append(mode) or real(mode))
+
+    def after(steps: int) -> tuple[int, int]:
+        """The server's operations, and how many steps of anybody were watched to count them."""
+        watched.clear()
+        parts = federations.built(federations.config("my_gen", method={"steps": steps}))
+        record = federations.run(parts.engine, 1).record
+        assert record is not None
+        return record["flops"]["server"], len(watched)
+
+    (few, watched_few), (many, watched_many) = after(10), after(50)
+    assert many == 5 * few
+    assert watched_many == watched_few > 0

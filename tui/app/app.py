@@ -7,7 +7,6 @@ through `control`, what runs in this process through `runs`.
 import gc
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -37,10 +36,11 @@ from tui.app.keys import KEYS, PANEL_TITLES, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
-from tui.app.panels import PANELS
-from tui.app.parts import PartsApp
+from tui.app.panels import PANELS, client_rows
+from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.view import Panel, View
+from tui.app.view_app import ViewApp
 from tui.app.watch import Watch
 from tui.app.widgets.filter import Filter
 from tui.common.errors import explain
@@ -50,16 +50,14 @@ from tui.common.settings import Choices
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""
 NOWHERE = Path()
-FRAME_ROWS = 3
-"""The status, the tabs and the keys."""
-SETTLED_SECONDS = 0.05
-"""After a resize nothing is drawn for so long; the parts have their sizes then."""
+FRAME_ROWS = 3  # status, tabs and keys
+SETTLED_SECONDS = 0.05  # after a resize nothing is drawn for so long; the parts have their sizes then
 NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
 Given = TypeVar("Given")
 
 
-class HtflApp(PartsApp):
+class HtflApp(ViewApp):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
 
     CSS_PATH = "style.tcss"
@@ -79,15 +77,24 @@ class HtflApp(PartsApp):
         glyphs: Glyphs = "braille",
         tour: bool = False,
         panels: Sequence[Panel] | None = None,
+        state: Path | None = None,
     ) -> None:
+        """state: the folder in which preferences are kept from start to start; None: nowhere."""
         super().__init__()
+        self._state, self._preferences = state, Preferences.read(state)
         self.sessions_dir = options.sessions
         self.glyphs = glyphs
         self.animation_level = "none"
         self.has_mouse = True
         self.ended_by: int | None = None
         """The signal that ended the app, if one did."""
-        self.view = View(Run(NOWHERE), sessions_dir=options.sessions)
+        kept = self._preferences
+        self.view = View(
+            Run(NOWHERE),
+            chart=kept.chart % 3,
+            sort=client_rows.known(kept.sort),
+            sessions_dir=options.sessions,
+        )
         self.files = Watch(self.post_message)
         self._background = Background(self, self.draw, lambda fault: self.say(fault, "error"))
         choices = MethodChoices(self._background)
@@ -106,6 +113,8 @@ class HtflApp(PartsApp):
 
     def on_mount(self) -> None:
         self.set_class(self.glyphs == "ascii", "-ascii")
+        if self._preferences.theme in self.available_themes:
+            self.theme = self._preferences.theme
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
@@ -128,6 +137,7 @@ class HtflApp(PartsApp):
     def on_unmount(self) -> None:
         self.files.end()
         gc.unfreeze()
+        self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
@@ -159,11 +169,6 @@ class HtflApp(PartsApp):
     def waiting(self) -> list[str]:
         """What has been asked for and is not done yet, as the status row says it."""
         return [*self.control.waiting, *self._background.doing]
-
-    def change(self, **changes: Any) -> None:
-        """Show another View."""
-        self.view = replace(self.view, **changes)
-        self.draw()
 
     def draw(self) -> None:
         """Bring the rows and the visible panel up to date."""
@@ -213,7 +218,7 @@ class HtflApp(PartsApp):
     def open_session(self, folder: Path) -> None:
         """Show this session, live."""
         self.files.follow(folder)
-        self.change(run=Run(folder), round=None, pinned=frozenset(), filter="")
+        self.change(run=Run(folder), round=None, client=None, pinned=frozenset(), filter="")
 
     def on_session_opened(self, message: messages.SessionOpened) -> None:
         self._go_to(message.folder)
@@ -224,13 +229,18 @@ class HtflApp(PartsApp):
             return
         if run.error and run.error != self.view.run.error:
             self.say(run.error, "error")
-        self.change(run=run)
+        pinned = self.view.pinned
+        if run.document and not self.view.run.document:
+            self.call_after_refresh(self._focus_panel)  # there was next to nothing to focus
+            pinned = self._preferences.pinned(run.document["id"])
+        self.change(run=run, pinned=pinned)
 
     def on_compared_read(self, message: messages.ComparedRead) -> None:
         self.change(compared=message.runs)
 
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
         self.change(pinned=self.view.pinned ^ {message.client})
+        self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
 
     def on_session_marked(self, message: messages.SessionMarked) -> None:
         marked = self.view.marked
@@ -270,9 +280,6 @@ class HtflApp(PartsApp):
         if self.control.steerable("pause"):
             (self.control.pause if self.view.run.live else self.runs.resume)()
 
-    def action_show_panel(self, panel: str) -> None:
-        self.show_panel(panel)
-
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""
         key = next(key for key in KEYS if key.action == f"panel('{action}')")
@@ -282,21 +289,6 @@ class HtflApp(PartsApp):
         else:
             places = ", ".join(PANEL_TITLES[each] for each in key.where)
             self.say(f"{key.print} works in {places}: {key.about}")
-
-    def action_travel(self, rounds: int) -> None:
-        """Show an earlier or a later round; the newest is live."""
-        run = self.view.run
-        if not run.round:
-            self.say("No round is finished yet.")
-            return
-        target = max(1, self.view.shown + rounds)
-        self.change(round=None if target >= run.round else target)
-
-    def action_live(self) -> None:
-        self.change(round=None)
-
-    def action_chart_mode(self) -> None:
-        self.change(chart=(self.view.chart + 1) % 3)
 
     def action_compare(self) -> None:
         """The marked sessions beside the one shown."""

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.events import Event, Key
 from textual.message import Message
 from textual.widget import Widget
@@ -51,8 +51,8 @@ class KeysInOrder(App[str]):
         """Wait for the key; for the messages that it made its target send; for what has the focus, or is new, now."""
         for part in (target, target, None):
             passed = Passed()
-            if (part or self.focused or self.screen).post_message(passed):
-                with suppress(TimeoutError):
+            with suppress(TimeoutError, ScreenStackError):  # the key may have ended the app
+                if (part or self.focused or self.screen).post_message(passed):
                     await asyncio.wait_for(passed.arrived.wait(), PATIENCE)
         if self._keys:
             self.call_later(self._hand_out, self._keys.popleft())

@@ -22,7 +22,7 @@ PANEL_TITLES = {
 PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
     "clients": "who is behind; data, loss, bytes of each client",
-    "similarity": "CKA, how alike the models are, by pair and layer",
+    "similarity": "CKA, how alike the models are, by layer",
     "communication": "bytes by round, tensor and client; FLOPs",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
@@ -74,6 +74,7 @@ def _tab(number: int, panel: str, title: str) -> Key:
 
 
 CHARTS = ("live", "clients", "similarity", "communication", "compare")
+MATRIX = ("similarity",)
 LAYERS = ("similarity", "compare")
 UNITS = ("communication", "compare")
 TABLES = ("live", "clients")
@@ -115,6 +116,8 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, TABLES),
         Key("comma", "panel('previous')", "previous", "The layer before; in Compare, a lower target.", 62, LAYERS, ","),
         Key("full_stop", "panel('next')", "next", "The layer after; in Compare, a higher target.", 61, LAYERS, "."),
+        Key("d", "panel('least')", "least alike", "The pair of clients least alike; again: the next.", 59, MATRIX),
+        Key("e", "panel('scale')", "scale", "Colours for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
         Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds.", 63, UNITS),
         Key("z", "maximise", "maximise", "The focused part of the screen alone; again: all of it.", 35),
         Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", 15, CHARTS, "+"),

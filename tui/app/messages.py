@@ -21,6 +21,28 @@ class ClientPinned(Message):
 
 
 @dataclass
+class ClientSelected(Message):
+    """This client is the one under the cursor, in every panel."""
+
+    client: int
+
+
+@dataclass
+class PanelWanted(Message):
+    """Show another panel, for more of what is selected; escape leads back."""
+
+    panel: str
+
+
+@dataclass
+class ClientsSorted(Message):
+    """Sort clients by the column of this name, from high to low or not."""
+
+    column: str
+    descending: bool
+
+
+@dataclass
 class SessionOpened(Message):
     """Show this session in place of the present one."""
 

@@ -16,10 +16,6 @@ class PartsApp(KeysInOrder):
     def panel(self) -> Panel:
         """The visible panel."""
 
-    def key_escape(self) -> None:
-        """Leave a maximised part."""
-        self.screen.minimize()
-
     def action_maximise(self) -> None:
         if self.screen.maximized is not None:
             self.screen.minimize()

@@ -18,12 +18,16 @@ class View:
     run: Run
     round: int | None = None
     """The round travelled to; None: live."""
+    client: int | None = None
+    """The client under the cursor, in every panel; None before anyone was evaluated."""
     pinned: frozenset[int] = frozenset()
     """Clients drawn on top and named."""
     filter: str = ""
     """Words that a client's line must have."""
     chart: int = 0
     """The accuracy chart's mode: 0 band and mean, 1 all lines, 2 clients × rounds."""
+    sort: tuple[str, bool] = ("accuracy", False)
+    """The column that clients are sorted by, and whether from high to low."""
     marked: tuple[Path, ...] = ()
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[Run, ...] = ()
@@ -60,12 +64,14 @@ class View:
         return self.run.curves
 
     def looks_like(self, other: "View") -> bool:
-        """Whether panels would draw the same of both; how far a round has got is for the status row to say."""
+        """Whether panels would draw the same of both; how far a round has got is for the status row to say, but for the
+        first, beside which there is nothing else."""
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
-        return all(_is(mine[name], theirs[name]) for name in mine if name not in _OF_THE_STATUS_ROW)
+        unseen = _OF_THE_STATUS_ROW if self.run.round else _OF_THE_STATUS_ROW[1:]
+        return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
 
 
-_OF_THE_STATUS_ROW = ("run", "progress", "owner", "pending")
+_OF_THE_STATUS_ROW = ("progress", "run", "owner", "pending")
 
 
 def _is(mine: object, theirs: object) -> bool:

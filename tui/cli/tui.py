@@ -108,6 +108,7 @@ def tui(
         _start(choices, session, launch_options),
         glyphs=glyphs.value,
         tour=tour and is_due(_state_folder()),
+        state=_state_folder(),
     )
     _carry_out(app)
 

@@ -14,7 +14,7 @@ from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import REVERSE
 from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
 from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
-from tui.app.charts.heatmap import HeatFigure, cell_text, draw_heatmap, levels_of
+from tui.app.charts.heatmap import HeatFigure, cell_at, cell_text, draw_heatmap, levels_of, plan_of
 from tui.app.charts.order import cluster_order
 
 NO_COLOUR = ColourScheme(coloured=False)
@@ -105,6 +105,22 @@ def test_values_are_written_where_they_fit_and_read_on_their_colours():
     assert all(text in canvas.text() for text in (".83", ".10", ".50", " 1 "))
     row, column = np.argwhere(canvas.chars == ord("8"))[0]
     assert contrast(int(canvas.fg[row, column]), int(canvas.bg[row, column])) >= 4.5
+
+
+@given(
+    st.integers(1, 60), st.integers(1, 60), st.integers(24, 90), st.integers(6, 40), st.booleans(), st.data()
+)
+def test_the_place_of_a_cell_leads_back_to_it_or_to_one_that_it_shares_it_with(
+    rows, columns, width, height, halves, data
+):
+    shown = figure(np.zeros((rows, columns)))
+    plan = plan_of(shown, width, height, halves)
+    row, column = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, columns - 1))
+    y, x = plan.row(row, rows), plan.column(column, columns)
+    found = cell_at(shown, width, height, halves, plan.left + x, plan.top + y)
+    assert found is not None
+    assert (plan.row(found[0], rows), plan.column(found[1], columns)) == (y, x)
+    assert cell_at(shown, width, height, halves, plan.left - 1, plan.top) is None
 
 
 @pytest.mark.parametrize("colour", VIRIDIS.tolist())

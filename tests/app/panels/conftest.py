@@ -27,7 +27,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "main-fork", rounds=12, of=20, parent=(main, parent, 10), ceiling=0.85, state="stopped"
     )
     sessions.make(folder / "base", rounds=20, method="standalone", ceiling=0.8, cka_every=0)
-    sessions.make(folder / "begun", rounds=0, of=20, state="stopped")
+    sessions.make(folder / "begun", rounds=0, of=20, state="stopped", samples=sessions.samples(10))
     return root
 
 

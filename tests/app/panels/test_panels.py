@@ -1,5 +1,6 @@
 """What the panels do: keys, filters, time travel, remarks, files."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,16 @@ import pytest
 
 from simulator.analysis.events import said
 from simulator.analysis.ledger import Ledger
+from simulator.analysis.similarity import least_alike
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
+from tui.app.charts.heatmap import cell_at
 from tui.app.messages import ClientPinned
 from tui.app.panels import PANELS
-from tui.app.panels.client_rows import keys, remarks, rows
+from tui.app.panels.client_rows import remarks, rows
 from tui.app.panels.log_lines import lines, matches, upto
 from tui.app.view import View
+from tui.app.widgets import Table
 
 
 @pytest.fixture
@@ -36,10 +40,73 @@ def test_numbers_follow_the_round_travelled_to(view: View) -> None:
     assert "fedssa" not in text[text.index("log") :]  # the switch was after round 12
 
 
-def test_pinned_clients_have_one_character_everywhere(view: View) -> None:
-    assert keys(frozenset({7, 3})) == {3: "1", 7: "2"}
-    pinned = rows(replace(view, pinned=frozenset({7, 3})))
-    assert {row.key: row.cells[0] for row in pinned if row.cells[0]} == {3: "1", 7: "2"}
+def test_pinned_clients_are_named_by_their_ids(view: View) -> None:
+    pinned = replace(view, pinned=frozenset({7, 3}))
+    assert {row.key: row.cells[0] for row in rows(pinned) if row.cells[0]} == {3: "●", 7: "●"}
+    _, text = on_stage("live", pinned)
+    assert "m mean 82.2 %  3 cnn4 78.2 %  7 cnn3 91.8 %" in text
+
+
+def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> None:
+    chosen = replace(view, client=4)
+
+    async def tab_to_matrix(pilot: Any, panel: Any) -> None:
+        panel._map.focus()
+        await pilot.press("right")
+
+    for panel in ("live", "clients", "communication"):
+        _, text = on_stage(panel, chosen)
+        assert re.search("▶ +4 ", text)
+    _, text = on_stage("similarity", chosen, tab_to_matrix)
+    assert "client 4 × client 0: 0." in text
+
+
+def test_moving_a_cursor_selects_the_client(view: View) -> None:
+    async def down(pilot: Any, panel: Any) -> None:
+        panel.query(Table).last().focus() if panel.id == "communication" else panel.first().focus()
+        await pilot.press("j", "G", "k")
+
+    for panel, last in (("live", 7), ("clients", 7)):  # the best but one
+        app, _ = on_stage(panel, view, down)
+        assert app.selected[-1] == last
+
+
+def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
+    async def least(pilot: Any, panel: Any) -> None:
+        panel.action_least()
+        await pilot.pause()
+        panel.action_least()
+
+    cka = view.run.ledger.measured[-1]
+    one, other = least_alike(cka.matrix("fc2"))[1]
+    app, text = on_stage("similarity", view, least)
+    names = " × ".join(f"{client} {view.run.models[client]}" for client in (one, other))
+    assert f"{names}: {cka.matrix('fc2')[one, other]:.3f} of fc2" in text
+    assert f"{names}, by depth" in text
+    pair = app.panel._rounds.figure.series[0]  # type: ignore[attr-defined]
+    assert list(pair.y) == [each.matrix("fc2")[one, other] for each in view.run.ledger.measured]
+    assert app.selected[-1] == one
+
+
+def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
+    async def fit(pilot: Any, panel: Any) -> None:
+        panel.action_scale()
+
+    _, text = on_stage("similarity", view, fit)
+    assert "0.490 over pairs, scale 0.132–0.799" in text
+
+
+def test_a_cell_of_the_matrix_can_be_clicked(view: View) -> None:
+    async def click(pilot: Any, panel: Any) -> None:
+        width, height = panel._map.content_size
+        figure = panel._map._figure()
+        cells = [(x, y) for x in range(width) for y in range(height)]
+        x, y = next(at for at in cells if cell_at(figure, width, height, True, *at) == (3, 7))
+        await pilot.click(panel._map, offset=(x, y))
+
+    app, text = on_stage("similarity", view, click)
+    assert "client 3 × client 7: " in text
+    assert app.selected[-1] == 3
 
 
 def test_p_pins_the_client_under_the_cursor(view: View) -> None:
@@ -199,6 +266,36 @@ def test_a_session_that_cannot_be_read_says_why_in_its_place(tmp_path: Path) -> 
     for panel in ("live", "clients", "communication"):
         _, text = on_stage(panel, View(broken, sessions_dir=tmp_path))
         assert "is not a session" in " ".join(text.split())
+
+
+def test_the_first_round_is_followed_client_by_client(at_home: Path) -> None:
+    begun = read(at_home / "begun")
+    seen = []
+    for phase, done in (("train", 3), ("evaluate", 10)):
+        progress = {"round": 1, "phase": phase, "done": done, "clients": 10}
+        run = replace(begun, state="running", progress=progress)
+        assert not View(run).looks_like(View(begun))
+        _, text = on_stage("live", View(run, sessions_dir=at_home))
+        seen.append(" ".join(text.split()))
+    assert "Round 1: 3 of 10 clients have trained." in seen[0]
+    assert "Round 1: all have trained and are evaluated now." in seen[1]
+
+
+def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: object, view: View) -> None:
+        raise ZeroDivisionError("a fault in a panel")
+
+    async def act(pilot: Any, panel: Any) -> None:
+        monkeypatch.setattr(type(panel), "draw", fail)
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause()
+        await pilot.pause()
+        assert "a fault in a panel" in [*pilot.app._notifications][-1].message
+        monkeypatch.undo()
+
+    on_stage("live", view, act)
 
 
 def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,8 @@ def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, gl
     legend = legend_rows(entries, width, height)
     labelled = bool(figure.marks) and height - legend >= 6
     keyed = width >= 30 and any(line.key for line in lines)
-    area = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, 2 if keyed else 0)
+    right = 1 + max(len(line.key) for line in lines) if keyed else 0
+    area = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
 
     draw_axes(canvas, area, figure.x_label, scheme, glyphs)
     for band in figure.all_bands():
@@ -112,7 +113,7 @@ def draw_lines(
         there = layer > 0
         total = np.where(there, layer, total) if pinned else total | layer
         fg[there] = colour if key else density(dots, scheme, glyphs)[there]
-        keys[there] = ord(key or ".")
+        keys[there] = ord(key[-1:] or ".")
     there = total > 0
     half_tinted = there & np.isin(plot.chars, HALVES)
     plot.bg[half_tinted] = plot.fg[half_tinted]
@@ -199,7 +200,7 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, 
         plot.chars[halves] = ord(glyphs.shade)
         plot.fg[halves] = scheme.faint if scheme.coloured else scheme.muted
         return
-    tint = blend(scheme.background, band_colour(band, scheme), 0.28)
+    tint = scheme.tint(band_colour(band, scheme), 0.28)
     upper, lower = halves[0::2], halves[1::2]
     plot.bg[upper & lower] = tint
     for half, character in ((upper & ~lower, HALVES[0]), (lower & ~upper, HALVES[1])):

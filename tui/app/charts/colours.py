@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from simulator.figures import palette
-from simulator.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast
+from simulator.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance
 from tui.app.charts.canvas import DEFAULT, Array
 
 HEAT_LEVELS = (
@@ -47,6 +47,21 @@ def _ramp(stops: tuple[int, ...], levels: int) -> Array:
 
 
 VIRIDIS = _ramp(VIRIDIS_STOPS, HEAT_LEVELS)
+VIRIDIS_256 = np.repeat(
+    [
+        0x5F005F, 0x5F0087, 0x5F00AF, 0x5F00D7, 0x005F87, 0x005FAF, 0x008787, 0x0087AF,
+        0x00AF5F, 0x00AF87, 0x5FAF5F, 0x5FD75F, 0x87D75F, 0xAFD75F, 0xD7D75F, 0xFFFF5F,
+    ],
+    HEAT_LEVELS // 16,
+)  # fmt: skip
+"""Of xterm's 256 colours those that go the way of viridis, each lighter than the one before."""
+GREYS_256 = tuple(level * 0x010101 for level in range(8, 239, 10))
+"""xterm's greys."""
+
+
+def _grey(light: float) -> int:
+    """The one of GREYS_256 whose luminance is nearest."""
+    return min(GREYS_256, key=lambda grey: abs(luminance(grey) - light))
 
 
 @dataclass(frozen=True)
@@ -55,7 +70,8 @@ class ColourScheme:
 
     text, background: those of the app's theme, or DEFAULT where only the terminal knows them (ANSI themes).
     accent: the cursor and whatever has the focus. dark: whether the background is. coloured: False under NO_COLOR,
-    where nothing may be told by colour alone.
+    where nothing may be told by colour alone. exact: False where the terminal has xterm's 256 colours, as over SSH,
+    which leaves out what a terminal says of itself.
     """
 
     text: int = 0xE0E0E0
@@ -63,6 +79,7 @@ class ColourScheme:
     accent: int = 0xFFA62B
     dark: bool = True
     coloured: bool = True
+    exact: bool = True
 
     @cached_property
     def muted(self) -> int:
@@ -78,6 +95,24 @@ class ColourScheme:
     def highlight(self) -> int:
         """The cursor, legible on the background; plain text under NO_COLOR."""
         return self.clear(self.accent) if self.coloured else self.text
+
+    @property
+    def heat(self) -> Array:
+        """[HEAT_LEVELS] colours, each lighter than the one before."""
+        return VIRIDIS if self.exact else VIRIDIS_256
+
+    def tint(self, colour: int, share: float) -> int:
+        """The background with a share (0…1) of a colour. Of xterm's colours the nearest to a dark tint are an olive and
+        a red, which say something else: there it is the grey that is as light, and not the background's."""
+        tinted = blend(self.background, colour, share)
+        if self.exact or tinted == DEFAULT:
+            return tinted
+        light, own = luminance(tinted), _grey(luminance(self.background))
+        return (
+            _grey(light)
+            if _grey(light) != own
+            else GREYS_256[GREYS_256.index(own) + (2 if self.dark else -2)]
+        )
 
     def clear(self, colour: int) -> int:
         """`colour`, legible on this background."""

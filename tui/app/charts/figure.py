@@ -19,8 +19,8 @@ class Series:
     """One line: y [n] over x [n], or over 1…n. NaN is a gap.
 
     pinned: drawn over all others and always named in the legend (a mean, a client one watches). colour: 0xRRGGBB, or
-    None for the palette's next. key: the character that names the line in the plot and the legend, or "" for the next
-    of 1…9, a…z.
+    None for the palette's next. key: what names the line in the plot and the legend, one to three characters, or "" for
+    the next of 1…9, a…z.
     """
 
     name: str

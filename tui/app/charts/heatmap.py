@@ -9,7 +9,7 @@ import numpy as np
 from tui.app.charts.axis import apart, label, reading
 from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas
-from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
+from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
 
 WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
@@ -119,6 +119,21 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     return Plan(0, left, binned(figure.matrix, *shown), per_cell, down, max(across, 1))
 
 
+def cell_at(
+    figure: HeatFigure, width: int, height: int, halves: bool, x: int, y: int
+) -> tuple[int, int] | None:
+    """(row, column) of the matrix that is drawn at cell (x, y) of a grid of this size, in the order shown; the first of
+    those that share it. None beside the matrix."""
+    plan = plan_of(figure, width, height, halves)
+    down, across = y - plan.top, x - plan.left
+    if not (0 <= down < plan.height and 0 <= across < plan.width):
+        return None
+    bins = plan.values.shape
+    row, column = down * plan.per_cell // plan.down, across // plan.across
+    rows, columns = figure.matrix.shape
+    return int(edges(rows, bins[0])[row]), int(edges(columns, bins[1])[column])
+
+
 def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
     """0…levels − 1 for values between the limits (beyond them, the nearest), −1 for NaN."""
     low, high = limits
@@ -129,7 +144,7 @@ def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
 
 def paint(plot: Canvas, plan: Plan, levels: Array, scheme: ColourScheme) -> None:
     """Colour the plot; an empty value shows the background."""
-    colours = np.where(levels >= 0, VIRIDIS[levels], scheme.background)
+    colours = np.where(levels >= 0, scheme.heat[levels], scheme.background)
     colours = np.repeat(colours, plan.across, axis=1)
     if plan.per_cell == 1:
         plot.bg[:] = np.repeat(colours, plan.down, axis=0)
@@ -158,7 +173,7 @@ def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: 
             text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2
         left = column * plan.across + (plan.across - len(text)) // 2
-        fg = text_on(int(VIRIDIS[levels[row, column]])) if coloured else int(plot.fg[top, left])
+        fg = text_on(int(plot.bg[top, left])) if coloured else int(plot.fg[top, left])
         plot.put(top, left, text, fg)
 
 
@@ -211,7 +226,7 @@ def draw_bar(
     if left + 3 + max(map(len, texts)) > canvas.width or rows < 3:
         return
     if coloured:
-        colours = VIRIDIS[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
+        colours = scheme.heat[np.linspace(HEAT_LEVELS - 1, 0, 2 * rows).round().astype(int)]
         for row in range(rows):
             canvas.put(plan.top + row, left, "▀▀", int(colours[2 * row]))
             canvas.bg[plan.top + row, left : left + 2] = colours[2 * row + 1]
@@ -259,7 +274,7 @@ def draw_pointer(
         canvas.flags[top : top + plan.down, left : left + plan.across] |= REVERSE
     else:  # half blocks: the other value of the cell gives way to a cross on this one's colour
         level = int(levels_of(figure.matrix[row, column, None], figure.limits(), HEAT_LEVELS)[0])
-        bg = int(VIRIDIS[level]) if level >= 0 else scheme.background
+        bg = int(scheme.heat[level]) if level >= 0 else scheme.background
         canvas.put(top, left, "+" * plan.across, text_on(bg) if level >= 0 else scheme.text, BOLD)
         canvas.bg[top, left : left + plan.across] = bg
 

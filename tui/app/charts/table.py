@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tui.app.charts.canvas import BOLD, Canvas
-from tui.app.charts.colours import ColourScheme, blend
+from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
 from tui.common.formatting import spelled
 from tui.common.sparkline import sparkline
@@ -188,7 +188,7 @@ def draw_row(
     if under_cursor:
         canvas.put(0, 0, glyphs.pointer, scheme.highlight, BOLD)
         if scheme.coloured:
-            canvas.bg[:] = blend(scheme.background, scheme.accent, 0.18)
+            canvas.bg[:] = scheme.tint(scheme.accent, 0.18)
     for place in places:
         cell, column = row.cells[place.column], columns[place.column]
         if isinstance(cell, Trend):

@@ -6,7 +6,6 @@ from textual.containers import Container
 from simulator.analysis.quantiles import quantiles
 from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
-from tui.app.panels import client_rows
 from tui.app.panels.chart_parts import PERCENT, marks
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart
@@ -43,13 +42,13 @@ class AccuracyChart(Container):
             self._show_lines(view)
 
     def _show_lines(self, view: View) -> None:
-        curves, names = view.curves, client_rows.keys(view.pinned)
+        curves, models = view.curves, view.run.models
         rounds = curves.evaluated
         mean, accuracy = curves.mean[rounds - 1] * PERCENT, curves.accuracy[rounds - 1] * PERCENT
         x = rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
         series += [
-            Series(f"client {client}", accuracy[:, client], x, pinned=True, key=names.get(client, ""))
+            Series(models[client], accuracy[:, client], x, pinned=True, key=str(client))
             for client in sorted(view.pinned)
             if client < curves.clients
         ]
@@ -59,7 +58,7 @@ class AccuracyChart(Container):
             band = Band(spelled("10–90 %", glyphs_of(self)), low, high, x, colour=MEAN)
         else:
             series += [
-                Series(f"client {client}", accuracy[:, client], x)
+                Series(models[client], accuracy[:, client], x, key=str(client))
                 for client in range(curves.clients)
                 if client not in view.pinned
             ]

@@ -12,6 +12,7 @@ from tui.app.charts.glyphs import GLYPHS
 from tui.app.charts.table import fit
 from tui.app.view import Panel, View
 from tui.app.widgets.surface import glyphs_of
+from tui.common.errors import explain
 from tui.common.formatting import spelled
 
 WIDE, FULL, TALL = 96, 170, 30
@@ -47,7 +48,10 @@ class SizedPanel(Panel):
     def update(self) -> None:
         """Draw the present view again: something of the panel's own has changed."""
         if self._view is not None:
-            self.draw(self._view)
+            try:
+                self.draw(self._view)
+            except Exception as fault:  # a fault in a picture must not end the app, and the run with it
+                self.notify(explain(fault)[0], severity="error", markup=False)
 
     def redraw(self) -> None:
         """The same, with the parts that would be found unchanged."""

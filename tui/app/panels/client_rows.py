@@ -1,12 +1,14 @@
 """The clients of a view as a table's rows, and what is to be remarked on each."""
 
 import numpy as np
+from textual.widget import Widget
 
 from simulator.analysis.clients import change, fell_most, incidents, lowest
 from simulator.analysis.samples import Samples
-from tui.app.charts.figure import KEYS
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
+from tui.app.messages import ClientSelected
 from tui.app.view import View
+from tui.app.widgets import Table
 from tui.common.formatting import percent, points, size
 
 TREND = 40  # rounds of which a sparkline tells
@@ -21,16 +23,34 @@ COLUMNS = (
     Column("+/-", name="change", numeric=True, worth=8, least=5, tone="muted", sort="falling"),
     Column("test", numeric=True, worth=7, tone="muted", sort="rising"),
     Column("train", numeric=True, worth=3, tone="muted", sort="rising"),
-    Column("classes", stretch=True, worth=5, least=5),
+    Column("classes", stretch=True, worth=5, least=7),
     Column("up", numeric=True, worth=2, tone="muted", sort="falling"),
     Column("down", numeric=True, worth=1, tone="muted", sort="falling"),
     Column("trend", stretch=True, worth=4, least=5),
 )
 
 
-def keys(pinned: frozenset[int]) -> dict[int, str]:
-    """The character that names each pinned client, in charts and tables alike."""
-    return dict(zip(sorted(pinned), KEYS, strict=False))
+def known(sort: tuple[object, ...]) -> tuple[str, bool]:
+    """A column to sort by, and whether from high to low, as it was kept; in place of what is none, worst first."""
+    names = [column.name or column.title for column in COLUMNS if column.sort]
+    match sort:
+        case (str(name), bool(descending)) if name in names:
+            return name, descending
+    return "accuracy", False
+
+
+def follow(table: Table, view: View) -> None:
+    """Put a table's cursor on the client selected; before anyone is, on the first, the worst."""
+    if view.client is not None:
+        table.put_cursor(view.client)
+    elif view.shown and table.rows:
+        table.put_cursor(table.rows[0].key)
+
+
+def tell(panel: Widget, message: Table.CursorMoved, table: Table) -> None:
+    """Say which client is under a table's cursor, unless that has moved on since."""
+    if isinstance(message.key, int) and message.key == table.selected:
+        panel.post_message(ClientSelected(message.key))
 
 
 def rows(view: View) -> list[Row]:
@@ -41,7 +61,7 @@ def rows(view: View) -> list[Row]:
             client_row(client, model, np.nan, np.nan, None, None, (), samples=samples)
             for client, model in enumerate(models)
         ]
-    changes, names = change(curves), keys(view.pinned)
+    changes = change(curves)
     seen = curves.accuracy[curves.evaluated[-TREND:] - 1]
     return [
         client_row(
@@ -52,7 +72,7 @@ def rows(view: View) -> list[Row]:
             float(curves.client_up[-1, client]),
             float(curves.client_down[-1, client]),
             tuple(seen[:, client].tolist()),
-            names.get(client, "●") if client in view.pinned else "",
+            "●" if client in view.pinned else "",
             samples,
         )
         for client in range(curves.clients)
@@ -70,7 +90,7 @@ def client_row(
     pinned: str = "",
     samples: Samples | None = None,
 ) -> Row:
-    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the character of its line. An
+    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the mark of one that is. An
     accuracy that rests on few test samples is grey."""
     few = samples is not None and samples.few(client)
     tone: Tone = "muted" if few or not abs(change) >= SEEN else "gain" if change > 0 else "loss"

@@ -7,7 +7,7 @@ from textual.containers import Vertical
 from simulator.analysis.clients import best
 from simulator.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
-from tui.app.messages import ClientPinned
+from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import PERCENT, marks
@@ -54,7 +54,10 @@ class ClientsPanel(SizedPanel):
     def draw(self, view: View) -> None:
         if self.differs("table", view.curves, view.run.config, view.pinned, view.shown):
             self._table.show(client_rows.rows(view))
+        if self._table.sort != view.sort:
+            self._table.sort_by(*view.sort)
         self._table.filter(view.filter)
+        client_rows.follow(self._table, view)
         shown, count = len(self._table.rows), view.curves.clients or len(view.run.models)
         column, descending = self._table.sort
         order = f"by {column}, {'falling' if descending else 'rising'}"
@@ -95,6 +98,10 @@ class ClientsPanel(SizedPanel):
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self._view is not None:
             self._draw_client(self._view)
+        client_rows.tell(self, message, self._table)
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        self.post_message(PanelWanted("similarity"))
 
     def action_pin(self) -> None:
         """Pin the client under the cursor."""
@@ -104,12 +111,13 @@ class ClientsPanel(SizedPanel):
     def action_sort(self) -> None:
         """By the next column."""
         self._table.cycle_sort()
-        self.update()
 
     def action_reverse(self) -> None:
         """The other way round."""
         self._table.reverse_sort()
-        self.update()
+
+    def on_table_sorted(self, message: Table.Sorted) -> None:
+        self.post_message(ClientsSorted(*self._table.sort))
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a client, in the order shown."""

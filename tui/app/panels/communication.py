@@ -7,6 +7,8 @@ from simulator.analysis.costs import COSTS, costs
 from simulator.analysis.traffic import by_tensor
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
+from tui.app.messages import PanelWanted
+from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import PERCENT, sizes, traffic
 from tui.app.panels.facts import Facts
@@ -53,7 +55,7 @@ class CommunicationPanel(SizedPanel):
         super().__init__(id)
         self._chart = 0
         self._charts = {name: LineChart() for name in ("round", "total", "over")}
-        self._tensors, self._clients, self._facts = Table(TENSORS), Table(CLIENTS), Facts()
+        self._tensors, self._clients, self._facts = Table(TENSORS), Table(CLIENTS, cursor=True), Facts()
         self._parts = {name: Part(CHARTS[0], chart, classes=name) for name, chart in self._charts.items()}
         self._parts["tensors"] = Part("by tensor", self._tensors)
         self._parts["clients"] = Part("by client", self._clients, classes="clients")
@@ -68,6 +70,8 @@ class CommunicationPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         wide = self.has_class("-wide")
+        if wide:
+            client_rows.follow(self._clients, view)
         about = (view.curves, view.round, self._chart, wide, view.filter, view.run.config, view.run.error)
         if not self.differs("all", *about):
             return
@@ -131,7 +135,16 @@ class CommunicationPanel(SizedPanel):
             ]
         )
         self._clients.filter(view.filter)
+        client_rows.follow(self._clients, view)
         self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {curves.clients}")
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        if message.table is self._clients:
+            client_rows.tell(self, message, self._clients)
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        if message.table is self._clients:
+            self.post_message(PanelWanted("clients"))
 
     def action_unit(self) -> None:
         """The next chart; where all fit side by side, accuracy over the next unit."""

@@ -6,7 +6,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.analysis.similarity import last_measured
-from tui.app.messages import ClientPinned, SessionOpened
+from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted, SessionOpened
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
@@ -112,10 +112,11 @@ class LivePanel(SizedPanel):
             view.pinned,
             view.chart,
             view.round,
+            None if view.curves.rounds else view.run.progress,
         ):
             return
         part = self._parts["accuracy"]
-        part.say(None if view.curves.rounds else view.run.error or BEGINNING)
+        part.say(None if view.curves.rounds else view.run.error or beginning(view))
         record = view.record
         if record is not None:
             about = record["accuracy"]
@@ -129,7 +130,10 @@ class LivePanel(SizedPanel):
     def _draw_clients(self, view: View) -> None:
         if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
             self._table.show(client_rows.rows(view))
+        if self._table.sort != view.sort:
+            self._table.sort_by(*view.sort)
         self._table.filter(view.filter)
+        client_rows.follow(self._table, view)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
         self._parts["clients"].caption(
             f"{shown} of {count} clients" if shown != count else f"{count} clients"
@@ -168,7 +172,13 @@ class LivePanel(SizedPanel):
         if self.differs("log", view.run.events, width, view.shown):
             self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
 
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        if message.table is self._table:
+            client_rows.tell(self, message, self._table)
+
     def on_table_chosen(self, message: Table.Chosen) -> None:
+        if message.table is self._table:
+            self.post_message(PanelWanted("clients"))
         if message.table is self._sessions and self._sessions.folder is not None:
             self.post_message(SessionOpened(self._sessions.folder))
 
@@ -192,6 +202,9 @@ class LivePanel(SizedPanel):
         """The table the other way round."""
         self._table.reverse_sort()
 
+    def on_table_sorted(self, message: Table.Sorted) -> None:
+        self.post_message(ClientsSorted(*self._table.sort))
+
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a round: accuracies over clients, traffic, seconds, and every client's accuracy."""
         columns = ["round", "method", "accuracy", "weighted", "std", "min", "max", "best"]
@@ -208,3 +221,13 @@ class LivePanel(SizedPanel):
             ]
             for record in view.run.records[: view.shown]
         ]
+
+
+def beginning(view: View) -> str:
+    """What is said before there is a round to draw."""
+    match view.run.progress:
+        case {"round": 1, "phase": "evaluate"} if view.run.live:
+            return "Round 1: all have trained and are evaluated now. It will be drawn here."
+        case {"round": 1, "done": int(done), "clients": int(clients)} if view.run.live:
+            return f"Round 1: {done} of {clients} clients have trained. It will be drawn here."
+    return BEGINNING

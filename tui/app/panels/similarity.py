@@ -1,12 +1,17 @@
 """The Similarity panel: CKA between all pairs of clients, layer by layer (InCo's Figures 1, 10, 12)."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from simulator.analysis.similarity import Measured, last_measured
+from simulator.analysis.curves import Array
+from simulator.analysis.similarity import Measured, last_measured, least_alike
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
+from tui.app.messages import ClientSelected
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -40,6 +45,7 @@ class SimilarityPanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._layer: str | None = None  # None: the deepest
+        self._fitted = False
         self._map = Heatmap(value_range=CKA, axes=("client", "client"))
         columns = [
             Column("layer", worth=3, stretch=True),
@@ -69,19 +75,58 @@ class SimilarityPanel(SizedPanel):
             self._matrix.caption("CKA")
             return
         layer = self.chosen(found)
-        if self.differs("matrix", found, layer, self._map.clustered):
-            order = ", like beside like" if self._map.clustered else ""
-            mean = number(found.mean(layer))
-            self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean} over pairs{order}")
-            self._map.show(found.matrix(layer))
+        if self.differs("matrix", found, layer, self._map.clustered, self._fitted):
+            self._draw_matrix(found, layer)
+        self._follow(view)
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
             self._parts["layers"].caption(f"layers, shallow to deep, round {found.round}")
             self._parts["layers"].styles.max_height = len(found.layers) + 2
         self._layers.put_cursor(layer)
-        if self.differs("curves", view.curves, view.round):
-            self._draw_depth(view, found)
-            self._draw_rounds(view, found)
+        if self.differs("curves", view.curves, view.round, self._map.cursor, self._map.cursor and layer):
+            if self._map.cursor is None:
+                self._draw_depth(view, found)
+                self._draw_rounds(view, found)
+            else:
+                self._draw_pair(view, found, layer, self._map.cursor)
+
+    def _draw_matrix(self, found: Measured, layer: str) -> None:
+        matrix, pairs = found.matrix(layer), least_alike(found.matrix(layer))
+        said = ", like beside like" if self._map.clustered else ""
+        scale = CKA
+        if self._fitted and pairs:
+            scale = float(matrix[pairs[0]]), float(matrix[pairs[-1]])
+            said += f", scale {number(scale[0])}–{number(scale[1])}"
+        mean = number(found.mean(layer))
+        self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean} over pairs{said}")
+        self._map.scale(scale)
+        self._map.show(matrix)
+
+    def _follow(self, view: View) -> None:
+        """Keep the cursor in the row of the client selected; where there is none, let it come up there."""
+        client = view.client or 0
+        if self._map.cursor is None:
+            self._map.home = (client, 0 if client else 1)
+        elif view.client is not None and self._map.cursor[0] != client:
+            self._map.put_cursor(client, self._map.cursor[1])
+
+    def _draw_pair(self, view: View, found: Measured, layer: str, pair: tuple[int, int]) -> None:
+        """The two under the cursor beside all pairs: through the layers, and this layer over the rounds."""
+        names = " × ".join(f"{client} {view.run.models[client]}" for client in pair)
+        now = number(_of(found, layer, pair))
+        measured = view.run.ledger.measured
+        depths = np.arange(1.0, len(found.layers) + 1)
+        rounds = np.array([one.round for one in measured], float)
+        by_depth = (
+            [_of(found, each, pair) for each in found.layers],
+            [found.mean(each) for each in found.layers],
+        )
+        by_round = [_of(one, layer, pair) for one in measured], [one.mean(layer) for one in measured]
+        cursor = float(found.round) if view.replaying else None
+        self._depth.show(Figure(_beside(*by_depth, depths), x_label="layer", y_range=CKA))
+        self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, cursor=cursor))
+        self._parts["depth"].caption(f"{names}, by depth")
+        self._parts["rounds"].caption(f"{names}: {now} of {layer}")
 
     def chosen(self, found: Measured) -> str:
         """The layer shown: the chosen one if it was measured, else the deepest."""
@@ -117,6 +162,7 @@ class SimilarityPanel(SizedPanel):
         ]
         cursor = float(found.round) if view.replaying else None
         self._rounds.show(Figure(series, x_label="round", y_range=CKA, cursor=cursor, crowd="layers"))
+        self._parts["rounds"].caption("over rounds")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         # An older message may tell of a cursor that `draw` has moved on since.
@@ -124,6 +170,29 @@ class SimilarityPanel(SizedPanel):
         if now and isinstance(message.key, str) and self._view is not None:
             self._layer = message.key
             self.draw(self._view)
+
+    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
+        # An older message may tell of a cursor that has moved on since.
+        if self._view is None or message.cell != self._map.cursor:
+            return
+        if message.cell is not None:
+            self._view = replace(self._view, client=message.cell[0])
+            self.post_message(ClientSelected(message.cell[0]))
+        self.update()
+
+    def action_least(self) -> None:
+        """The pair least alike in this layer; from one that is under the cursor, the next."""
+        found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None
+        pairs = least_alike(found.matrix(self.chosen(found))) if found is not None else []
+        if pairs:
+            now = self._map.cursor and (min(self._map.cursor), max(self._map.cursor))
+            place = pairs.index(now) + 1 if now in pairs else 0
+            self._map.put_cursor(*pairs[place % len(pairs)])
+
+    def action_scale(self) -> None:
+        """Colours for 0 to 1, or for what the pairs have."""
+        self._fitted = not self._fitted
+        self.update()
 
     def action_previous(self) -> None:
         """The next shallower layer."""
@@ -157,6 +226,17 @@ class SimilarityPanel(SizedPanel):
             for one in range(clients)
             for other in range(one + 1, clients)
         ]
+
+
+def _of(found: Measured, layer: str, pair: tuple[int, int]) -> float:
+    matrix = found.matrix(layer)
+    return float(matrix[pair]) if matrix.size else float("nan")
+
+
+def _beside(pair: Sequence[float], mean: Sequence[float], x: Array) -> list[Series]:
+    """The pair's line, and that of the mean over all."""
+    own = Series("the pair", np.array(pair), x, pinned=True, key="p")
+    return [own, Series("all pairs", np.array(mean), x, key="m")]
 
 
 def _unmeasured(view: View) -> str:

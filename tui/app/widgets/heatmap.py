@@ -10,22 +10,27 @@
 Viridis, with a colour bar. Where a matrix has more rows than the space, two share a cell (half blocks); where it has
 still more rows or columns, neighbours are averaged; where there is room, cells hold their numbers. With ASCII glyphs or
 under NO_COLOR a ramp of characters takes the colours' place. The bottom row names the cell under the cursor and its
-value; without a cursor, the range and the mean. The arrow keys move the cursor and escape hides it, where the heatmap
-has the focus.
+value; without a cursor, the range and the mean. The arrow keys and h j k l move the cursor and escape hides it, where
+the heatmap has the focus; a click puts it on a cell.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from textual import events
+from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
+from textual.message import Message
 
 from tui.app.charts.canvas import Array, Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
-from tui.app.charts.heatmap import HeatFigure, draw_heatmap
+from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
 from tui.app.charts.order import cluster_order
 from tui.app.widgets.canvas_widget import CanvasWidget
+from tui.app.widgets.surface import glyphs_of, scheme_of
 
 
 class Heatmap(CanvasWidget, can_focus=True):
@@ -34,12 +39,19 @@ class Heatmap(CanvasWidget, can_focus=True):
     DEFAULT_CSS = "Heatmap { width: 1fr; height: 1fr; }"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1, 0)", "up", show=False),
-        Binding("down", "move(1, 0)", "down", show=False),
-        Binding("left", "move(0, -1)", "left", show=False),
-        Binding("right", "move(0, 1)", "right", show=False),
+        Binding("up,k", "move(-1, 0)", "up", show=False),
+        Binding("down,j", "move(1, 0)", "down", show=False),
+        Binding("left,h", "move(0, -1)", "left", show=False),
+        Binding("right,l", "move(0, 1)", "right", show=False),
         Binding("escape", "hide_cursor", "no cursor", show=False),
     ]
+
+    @dataclass
+    class CursorMoved(Message):
+        """The cell under the cursor, of the matrix as given; None: there is none."""
+
+        heatmap: "Heatmap"
+        cell: tuple[int, int] | None
 
     def __init__(
         self,
@@ -57,6 +69,8 @@ class Heatmap(CanvasWidget, can_focus=True):
         self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
         self._range, self._axes, self._unit = value_range, axes, unit
         self._at: tuple[int, int] | None = None  # in the order shown
+        self.home = (0, 0)
+        """Where the cursor comes up, as (row, column) of the matrix as given."""
         self.clustered = False
 
     def show(
@@ -99,14 +113,32 @@ class Heatmap(CanvasWidget, can_focus=True):
             return
         last_row, last_column = self._matrix.shape[0] - 1, self._matrix.shape[1] - 1
         if self._at is None:
-            self._set_cursor((0, 0))
+            self.put_cursor(*self.home)
             return
         row, column = self._at
         self._set_cursor((min(max(row + rows, 0), last_row), min(max(column + columns, 0), last_column)))
 
     def action_hide_cursor(self) -> None:
-        """Show no cursor."""
+        """Show no cursor; where there is none, escape is for others."""
+        if self._at is None:
+            raise SkipAction
         self._set_cursor(None)
+
+    def scale(self, value_range: tuple[float, float] | None) -> None:
+        """Have these values for the first and the last colour; None: the data's."""
+        if value_range != self._range:
+            self._range = value_range
+            self.changed()
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the cell clicked."""
+        offset = event.get_content_offset(self)
+        scheme = scheme_of(self)
+        if offset is not None and self._matrix.size:
+            halves = scheme.coloured and glyphs_of(self) != "ascii"
+            cell = cell_at(self._figure(), *self.content_size, halves, offset.x, offset.y)
+            if cell is not None:
+                self._set_cursor(cell)
 
     def cluster(self, clustered: bool) -> None:
         """Show the rows and columns of a square matrix like beside like, or in their own order again."""
@@ -118,6 +150,7 @@ class Heatmap(CanvasWidget, can_focus=True):
         if at != self._at:
             self._at = at
             self.changed()
+            self.post_message(self.CursorMoved(self, self.cursor))
 
     def _arrange(self, kept: tuple[int, int] | None) -> None:
         """Take up the order asked for, with the cursor still on the cell `kept` of the matrix."""
@@ -135,8 +168,11 @@ class Heatmap(CanvasWidget, can_focus=True):
         self.changed()
 
     def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
+        return draw_heatmap(self._figure(), width, height, scheme, glyphs)
+
+    def _figure(self) -> HeatFigure:
         by_row, by_column = self._orders
-        figure = HeatFigure(
+        return HeatFigure(
             matrix=self._matrix[np.ix_(by_row, by_column)],
             rows=tuple(self._rows[row] for row in by_row),
             columns=tuple(self._columns[column] for column in by_column),
@@ -145,4 +181,3 @@ class Heatmap(CanvasWidget, can_focus=True):
             axes=self._axes,
             unit=self._unit,
         )
-        return draw_heatmap(figure, width, height, scheme, glyphs)

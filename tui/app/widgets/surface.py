@@ -12,11 +12,12 @@ def scheme_of(widget: Widget) -> ColourScheme:
     """The text, background and accent of `widget` under the app's present theme, and whether colour may be used."""
     app = widget.app
     dark, colour = app.current_theme.dark, not app.no_color
+    exact = app.console.color_system not in ("256", "standard")
     accent = _packed(_parsed(app.theme_variables.get("accent", ""), dark))
     if app.native_ansi_color:
-        return ColourScheme(DEFAULT, DEFAULT, accent, dark, colour)
+        return ColourScheme(DEFAULT, DEFAULT, accent, dark, colour, exact)
     _, _, background, text = widget.colors
-    return ColourScheme(_packed(background + text), _packed(background), accent, dark, colour)
+    return ColourScheme(_packed(background + text), _packed(background), accent, dark, colour, exact)
 
 
 def glyphs_of(widget: Widget) -> Glyphs:

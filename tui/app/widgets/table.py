@@ -50,12 +50,12 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "up", show=False),
-        Binding("down", "move(1)", "down", show=False),
+        Binding("up,k", "move(-1)", "up", show=False),
+        Binding("down,j", "move(1)", "down", show=False),
         Binding("pageup", "page(-1)", "page up", show=False),
         Binding("pagedown", "page(1)", "page down", show=False),
-        Binding("home", "edge(-1)", "first", show=False),
-        Binding("end", "edge(1)", "last", show=False),
+        Binding("home,g", "edge(-1)", "first", show=False),
+        Binding("end,G", "edge(1)", "last", show=False),
         Binding("enter", "choose", "choose", show=False),
     ]
 
@@ -72,6 +72,12 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
         table: "Table"
         key: Hashable
+
+    @dataclass
+    class Sorted(Message):
+        """The rows have been put in another order, by a key or by a click."""
+
+        table: "Table"
 
     def __init__(
         self,
@@ -135,6 +141,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         """Sort the other way round."""
         name, descending = self.sort
         self.sort_by(name, not descending)
+        self.post_message(self.Sorted(self))
 
     def cycle_sort(self) -> None:
         """Sort by the next column that can be sorted by, its own way."""
@@ -227,6 +234,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def _sort_its_way(self, column: int) -> None:
         self.sort_by(_name(self._columns[column]), self._columns[column].sort == "falling")
+        self.post_message(self.Sorted(self))
 
     def _place(self) -> int:
         """The line of the cursor; 0 where there is none."""

@@ -1,0 +1,83 @@
+"""What is kept from one start of the app to the next."""
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tests import sessions
+from tests.app.driving import drive, until
+from tui.app.app import HtflApp
+from tui.app.launch_options import LaunchOptions
+from tui.app.panels.client_rows import known
+from tui.app.preferences import FILE, SESSIONS, Preferences
+from tui.app.widgets import Table
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    sessions.make(tmp_path / "main", rounds=12, clients=4)
+    return tmp_path
+
+
+def clients(app: HtflApp) -> Table:
+    """The table that has keys first."""
+    table = app.panel.first()
+    assert isinstance(table, Table)
+    return table
+
+
+def test_theme_chart_sort_and_pins_are_there_again_at_the_next_start(home: Path) -> None:
+    def started() -> HtflApp:
+        return HtflApp(LaunchOptions(home, home / "data"), home / "main", state=home / "state")
+
+    async def choose(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: first.view.run.round == 12 and first.focused is clients(first))
+        await pilot.press("y", "o", "O", "p")
+        first.theme = "nord"
+        await until(pilot, lambda: bool(first.view.pinned))
+
+    async def look(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: again.view.run.round == 12)
+        assert again.theme == "nord"
+        assert (again.view.chart, again.view.sort) == (1, ("change", False))
+        assert again.view.pinned == first.view.pinned
+        await until(pilot, lambda: clients(again).sort == ("change", False))
+
+    first = started()
+    drive(first, choose)
+    again = started()
+    drive(again, look)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"theme": 3, "chart": "x", "sort": 1, "pins": []}', '{"sort": ["x", 1]}']
+)
+def test_what_cannot_be_read_is_as_at_a_first_start(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    kept = Preferences.read(tmp_path)
+    assert (kept.theme, kept.chart, known(kept.sort), kept.pins) == ("", 0, ("accuracy", False), {})
+
+
+def test_pins_that_are_no_clients_are_left_out() -> None:
+    assert Preferences(pins={"s": [1, "x", 3.5], "t": 4}).pinned("s") == {1}  # type: ignore[dict-item, list-item]
+    assert Preferences(pins={"t": 4}).pinned("t") == frozenset()  # type: ignore[dict-item]
+
+
+def test_pins_are_kept_of_the_sessions_pinned_in_last(tmp_path: Path) -> None:
+    kept = Preferences()
+    for number in (0, *range(SESSIONS), 0):
+        kept.pin(str(number), {3, 1})
+    kept.pin("new", {2})
+    kept.keep(tmp_path / "state", theme="nord", chart=2, sort=("id", True))
+    assert json.loads((tmp_path / "state" / FILE).read_text())["pins"].keys() == {
+        *map(str, (*range(2, SESSIONS), 0)),
+        "new",
+    }
+
+
+def test_a_state_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    Preferences().keep(tmp_path / "file", theme="", chart=0, sort=("id", False))
+    Preferences().keep(None, theme="", chart=0, sort=("id", False))
