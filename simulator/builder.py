@@ -114,14 +114,15 @@ def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
     On the clients' own models, and on those that the method has them train beside these.
     """
     batch_size, shape = federation.training.batch_size, federation.shape
+    lonely = [client for client in federation.clients if 1 in batch_sizes(client.samples, batch_size)]
+    if not lonely:
+        return
     beside = [
         name
         for name in method.trained_beside()
         if not models.trains_on_one_image(federation.architecture(name), shape)
     ]
-    for client in federation.clients:
-        if 1 not in batch_sizes(client.samples, batch_size):
-            continue
+    for client in lonely:
         if beside:
             whose = f"the BatchNorm of {beside[0]}, which it trains beside its own model,"
         elif not models.trains_on_one_image(federation.architecture_of(client), shape):

@@ -1,7 +1,11 @@
 """What can go wrong and is the user's to mend: each error is one or two sentences and an exit code."""
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+_OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "can't start new thread")
+"""How libraries say so in a RuntimeError."""
 
 
 class HtflError(Exception):
@@ -33,6 +37,16 @@ class SessionError(HtflError):
     """A session that cannot be resumed as it is."""
 
     exit_code = 4
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory has run out: the fault of no code, whoever's it came through."""
+    match error:
+        case MemoryError() | OSError(errno=errno.ENOMEM):
+            return True
+        case RuntimeError():
+            return any(words in str(error) for words in _OUT_OF_MEMORY)
+    return False
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from simulator import rng
-from simulator.errors import HtflError, MethodError
+from simulator.errors import HtflError, MethodError, is_of_memory
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import checks
 from simulator.methods.base import Aggregated, Method, Uplink
@@ -160,6 +160,8 @@ class Hooks:
         except HtflError:
             raise
         except Exception as error:
+            if is_of_memory(error):
+                raise
             cause = error.__cause__ if isinstance(error, StepFailed) and error.__cause__ else error
             place = _users_line(cause) or self._place(hook) or (self._place("phases") if phase else "")
             if not place:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from simulator.errors import HtflError
+from simulator.errors import HtflError, is_of_memory
 from simulator.rng import drawing_from
 from simulator.tensors import named, part
 from simulator.training import optimizer
@@ -69,6 +69,8 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
         except HtflError:
             raise
         except Exception as error:
+            if is_of_memory(error):
+                raise
             raise StepFailed(phase.name, number, error) from error
         if number > phase.collect_after:
             for name, value in sums.items():

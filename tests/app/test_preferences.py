@@ -81,3 +81,4 @@ def test_a_state_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     Preferences().keep(tmp_path / "file", theme="", chart=0, sort=("id", False))
     Preferences().keep(None, theme="", chart=0, sort=("id", False))
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]

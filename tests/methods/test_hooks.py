@@ -1,55 +1,15 @@
-"""Hooks as the engine calls them: draws directed, what comes back checked, a user's error said to be theirs."""
+"""Hooks as the engine calls them: draws directed, and what comes back checked."""
 
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from simulator.errors import ConfigError, MethodError
-from simulator.methods import plugins, registry
+from simulator.errors import MethodError
 from tests import federations
+from tests.methods.mine import Write, line, mine
 
-HEAD = """
-import random
-import numpy as np
-import torch
-from torch import nn
-from torch.nn import functional as F
-from simulator.methods import Aggregated, Card, Method, register
-from simulator.tensors import named, of_module
-from simulator.training.phase import Phase
-
-@register("mine")
-class Mine(Method):
-    card = Card("Mine", "a test", "head", "nothing", "–", "–")
-"""
-
-Write = Any
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Makes a plugin whose class has this body, and gives its federation's engine."""
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
-    monkeypatch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
-    monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
-
-    def engine(body: str, **sections: Any) -> Any:
-        path = tmp_path / "mine.py"
-        path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
-        plugins.load(path)
-        return federations.built(federations.config("mine", **sections)).engine
-
-    yield engine
-
-
-def line(tmp_path: Path, text: str) -> int:
-    """Where in the plugin a text stands."""
-    lines = (tmp_path / "mine.py").read_text(encoding="utf-8").splitlines()
-    return next(number for number, each in enumerate(lines, 1) if text in each)
+__all__ = ["mine"]
 
 
 # Draws
@@ -310,121 +270,3 @@ def test_figures_may_be_tensors_of_one_number_and_numpys_scalars(mine: Write) ->
 def test_an_uplink_that_is_not_finite_is_a_divergence_and_no_fault(mine: Write) -> None:
     state = federations.run(mine("def uplink(self, local): return {'x': torch.full((1,), torch.inf)}"), 1)
     assert state.record["diverged"] == state.record["participants"]
-
-
-# Errors
-
-
-@pytest.mark.parametrize(
-    ("loss", "reason"),
-    [
-        (
-            "def loss(self, nets, state, batch, draws): return None",
-            "TypeError: the loss is a NoneType, not a tensor",
-        ),
-        (
-            "def loss(self, nets, state, batch, draws): return 1.0",
-            "TypeError: the loss is a float, not a tensor",
-        ),
-        (
-            "def loss(self, nets, state, batch, draws): return nets.model(batch.x)[:, 0]",
-            r"ValueError: the loss has the shape \[\d+\]; it is to be a scalar",
-        ),
-        (
-            "def loss(self, nets, state, batch, draws): return torch.zeros(())",
-            "ValueError: the loss follows from nothing that is trained",
-        ),
-        ("def loss(self, nets, state, batch): return None", "TypeError: .*takes 4 positional arguments"),
-    ],
-)
-def test_a_loss_that_nothing_can_be_trained_with_is_its_authors(
-    mine: Write, tmp_path: Path, loss: str, reason: str
-) -> None:
-    engine = mine("def phases(self, local): return [Phase('p', self.loss)]\n" + loss)
-    place = rf"mine\.py, line {line(tmp_path, 'def loss')}: loss\(\) of method 'mine' failed for client \d"
-    with pytest.raises(MethodError, match=rf"{place}.*phase 'p', step 1: {reason}"):
-        federations.run(engine, 1)
-
-
-def test_a_hook_that_takes_other_arguments_is_its_authors(mine: Write, tmp_path: Path) -> None:
-    engine = mine("def downlink(self, server, client): return {}")
-    place = rf"mine\.py, line {line(tmp_path, 'def downlink')}: downlink\(\) of method 'mine' failed"
-    with pytest.raises(MethodError, match=place + ".*TypeError: .*takes 3 positional arguments"):
-        federations.run(engine, 1)
-
-
-@pytest.mark.parametrize("hook", ["__init__(self, config, federation)", "unmet_need(self)"])
-def test_a_method_that_fails_before_round_1_is_its_authors(mine: Write, tmp_path: Path, hook: str) -> None:
-    with pytest.raises(ConfigError, match=r"method 'mine' failed, line \d+: ZeroDivisionError"):
-        mine(f"def {hook}: return 1 / 0")
-
-
-def test_a_hook_by_its_former_name_is_refused(mine: Write) -> None:
-    with pytest.raises(ConfigError, match=r"the hook merge\(\) is called aggregate\(\) now"):
-        mine("def merge(self, round, server, uplinks): return {}")
-
-
-def test_an_error_in_a_loss_names_file_line_client_phase_and_step(mine: Write, tmp_path: Path) -> None:
-    engine = mine("""
-        seen = 0
-
-        def phases(self, local):
-            return [Phase("first", self.loss), Phase("second", self.failing)]
-
-        def loss(self, nets, state, batch, draws):
-            return F.cross_entropy(nets.model(batch.x), batch.y)
-
-        def failing(self, nets, state, batch, draws):
-            Mine.seen += 1
-            return self.loss(nets, state, batch, draws) if Mine.seen < 2 else state["nope"]
-    """)
-    with pytest.raises(MethodError) as refused:
-        federations.run(engine, 1)
-    message = str(refused.value)
-    place = f"{tmp_path / 'mine.py'}, line {line(tmp_path, 'nope')}"
-    assert message.startswith(f"{place}: failing() of method 'mine' failed for client ")
-    assert "(tiny_cnn) in round 1, phase 'second', step 2: KeyError: 'nope'." in message
-    assert refused.value.exit_code == 2
-    assert refused.value.__cause__ is not None  # for --debug
-
-
-@pytest.mark.parametrize(
-    ("hook", "body", "during"),
-    [
-        ("init_server", "def init_server(self): return 1 / 0", ""),
-        (
-            "downlink",
-            "def downlink(self, round, server, client): return 1 / 0",
-            r" for client \d \(tiny_cnn\) in round 1",
-        ),
-        (
-            "receive",
-            "def receive(self, local, payload): return 1 / 0",
-            r" for client \d \(tiny_cnn\) in round 1",
-        ),
-        ("uplink", "def uplink(self, local): return 1 / 0", r" for client \d \(tiny_cnn\) in round 1"),
-        ("aggregate", "def aggregate(self, round, server, uplinks): return 1 / 0", " in round 1"),
-        (
-            "predict",
-            "def predict(self, nets, state, x): return 1 / 0",
-            r" for client \d \(tiny_cnn\) in round 1",
-        ),
-    ],
-)
-def test_an_error_in_any_hook_is_its_authors(
-    hook: str, body: str, during: str, mine: Write, tmp_path: Path
-) -> None:
-    engine = mine(body)
-    where = rf"line {line(tmp_path, '1 / 0')}: {hook}\(\) of method 'mine' failed{during}: ZeroDivisionError"
-    with pytest.raises(MethodError, match=where):
-        federations.run(engine, 1)
-
-
-def test_an_error_of_our_own_stays_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A built-in method that fails is a bug in htfl-sim: its error passes as it is, with phase and step."""
-    from simulator.methods.fedprox import FedProx
-    from simulator.training.loop import StepFailed
-
-    monkeypatch.setattr(FedProx, "loss", lambda *_: 1 / 0)
-    with pytest.raises(StepFailed, match="phase 'model', step 1: ZeroDivisionError"):
-        federations.run(federations.built(federations.config("fedprox")).engine, 1)

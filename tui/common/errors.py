@@ -1,6 +1,5 @@
 """From an exception to what the user reads and the shell receives: one line on stderr, and an exit code."""
 
-import errno
 import sys
 import traceback
 from typing import Any
@@ -10,7 +9,7 @@ import typer
 from checkpoints import DiskError, SessionUnreadable
 from presets import PresetError
 from simulator.config import keys
-from simulator.errors import HtflError
+from simulator.errors import HtflError, is_of_memory
 from tui.common.formatting import printable
 
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
@@ -23,8 +22,6 @@ CODES = (
     "5 the disk refuses · 6 stopped since a client diverged · 7 not enough memory · 8 points of a study failed · "
     "129, 130, 143 stopped by SIGHUP, SIGINT, SIGTERM, with a checkpoint · 141 nobody reads the output · 1 a bug"
 )
-_OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "can't start new thread")
-"""How libraries say so in a RuntimeError."""
 
 
 class OutputClosed(Exception):
@@ -52,7 +49,7 @@ def explain(error: BaseException) -> tuple[str, int]:
             return "", OUTPUT_CLOSED
         case NoOutput():
             return "standard output is closed: send it to a file, or to /dev/null.", OUTPUT_CLOSED
-        case _ if _is_of_memory(error):
+        case _ if is_of_memory(error):
             return (
                 f"not enough memory ({_in_one_line(error)}). Free some, or use fewer --workers, a smaller "
                 "training.batch_size or fewer, smaller images; a run goes on with `htfl-sim resume`."
@@ -71,15 +68,6 @@ def explain(error: BaseException) -> tuple[str, int]:
         f"this is a bug in htfl-sim ({kind}: {error}). Run it again with --debug to see where, and report it.",
         BUG,
     )
-
-
-def _is_of_memory(error: BaseException) -> bool:
-    match error:
-        case MemoryError() | OSError(errno=errno.ENOMEM):
-            return True
-        case RuntimeError():
-            return any(words in str(error) for words in _OUT_OF_MEMORY)
-    return False
 
 
 def _in_one_line(error: BaseException) -> str:

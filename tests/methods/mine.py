@@ -1,0 +1,50 @@
+"""A plugin that a test writes: a method called 'mine', and the engine of a tiny federation that runs it."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.methods import plugins, registry
+from tests import federations
+
+HEAD = """
+import random
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from simulator.methods import Aggregated, Card, Method, register
+from simulator.tensors import named, of_module
+from simulator.training.phase import Phase
+
+@register("mine")
+class Mine(Method):
+    card = Card("Mine", "a test", "head", "nothing", "–", "–")
+"""
+
+Write = Any
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Makes a plugin whose class has this body, and gives its federation's engine."""
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
+    monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
+
+    def engine(body: str, **sections: Any) -> Any:
+        path = tmp_path / "mine.py"
+        path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
+        plugins.load(path)
+        return federations.built(federations.config("mine", **sections)).engine
+
+    yield engine
+
+
+def line(tmp_path: Path, text: str) -> int:
+    """Where in the plugin a text stands."""
+    lines = (tmp_path / "mine.py").read_text(encoding="utf-8").splitlines()
+    return next(number for number, each in enumerate(lines, 1) if text in each)
