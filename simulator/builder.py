@@ -18,6 +18,7 @@ from simulator.models import ImageShape
 from simulator.own_files import failed
 from simulator.sections import MethodConfig
 from simulator.training.client import batch_sizes
+from simulator.training.precision import refuse_lacking
 
 
 class Built(NamedTuple):
@@ -59,6 +60,7 @@ def rebuild(built: Built, config: Config, begun: int | None = None) -> Built:
 def _assembled(
     config: Config, data: FederatedData, clients: tuple[ClientInfo, ...], device: torch.device, begun: int
 ) -> Built:
+    refuse_lacking(config.training.precision, device)
     federation = Federation(
         seed=config.seed,
         rounds=config.rounds,

@@ -22,12 +22,20 @@ from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
 from simulator.metrics import evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
-from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
+from simulator.progress import (
+    ClientDiverged,
+    ClientTrained,
+    EvaluationStarted,
+    Observer,
+    RoundStarted,
+    Warned,
+)
 from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
 from simulator.runners.evaluation import Answers, answering, evaluate
 from simulator.tensors import Tensors, named, of_module
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.precision import tf32_in_force
 from simulator.training.schedule import rate
 from simulator.wire import Wire
 
@@ -110,6 +118,17 @@ class Engine:
         are not computed again. `measure`, asked after evaluation, wants CKA in this round though none is due. Raises
         RoundInterrupted, with all finished updates, when the gate ends the round early.
         """
+        with tf32_in_force(self._config.training.precision, self._federation.device):
+            return self._round(state, observe, gate, finished, measure)
+
+    def _round(
+        self,
+        state: State,
+        observe: Observer,
+        gate: Gate,
+        finished: Mapping[int, LocalUpdate],
+        measure: Callable[[], bool],
+    ) -> State:
         began = time.perf_counter()
         self._set_threads()
         t = state.round + 1
@@ -247,9 +266,12 @@ class Engine:
 
         left_to_do = {client: job for client, job in jobs.items() if client not in finished}
         try:
-            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed)
+            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed, finished)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
+        finally:
+            for note in self._runner.take_notes():
+                observe(Warned(note))
         by_client = dict(finished) | {update.client.id: update for update in updates}
         return [by_client[client] for client in participants], held
 

@@ -3,7 +3,7 @@
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -89,6 +89,13 @@ class Runner(ABC):
         """Threads of torch's that each client computes with."""
         self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
         """Clients at work at a time, at most."""
+        self.notes: list[str] = []
+        """What whoever watches the run should know, as sentences."""
+
+    @classmethod
+    def sums(cls, settings: RuntimeConfig) -> str:
+        """How it computes, in words: runners that say the same give the same bits."""
+        return "each by itself"
 
     @abstractmethod
     def update(
@@ -98,16 +105,23 @@ class Runner(ABC):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         """Local updates of the clients in `jobs`, in client order.
 
-        `done` hears of each, and `gate` is asked before each, on the calling thread. Raises RoundInterrupted when the
-        gate ends the round before all have started.
+        `done` hears of each, and `gate` is asked before each, on the calling thread. Those of the `finished` have been
+        brought out by an earlier attempt at the round. Raises RoundInterrupted when the gate ends the round before all
+        have started.
         """
 
     @abstractmethod
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         """A piece of `work` for every client, in client order."""
+
+    def take_notes(self) -> list[str]:
+        """What is to be said, once."""
+        notes, self.notes = self.notes, []
+        return notes
 
     def close(self) -> None:
         """Let go of threads and devices; there are none unless a subclass says so."""

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_iter
 
 from simulator.federation import ClientInfo
 from simulator.methods.hooks import Hooks
+from simulator.runners import memory
 from simulator.runners.base import Job, Runner
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
@@ -71,7 +72,10 @@ def evaluate(
         return _made_of(hooks, context, runner.info(client), round, jobs[client])
 
     def count(client: int) -> dict[str, Answers]:
-        return _count(hooks, context, runner.info(client), round, jobs[client], batch_size, parts, measures)
+        with memory.for_evaluation(runner, round, client, batch_size):
+            return _count(
+                hooks, context, runner.info(client), round, jobs[client], batch_size, parts, measures
+            )
 
     asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
     # Models that clients have trained differ: only what was received may be the same.

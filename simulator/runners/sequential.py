@@ -1,12 +1,12 @@
 """One client after another, on the calling thread: the plainest runner, for a debugger and as the others' measure."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import torch
 
 from simulator.methods.hooks import Hooks
-from simulator.runners import local
+from simulator.runners import local, memory
 from simulator.runners.base import (
     POLL_SECONDS,
     Gate,
@@ -31,6 +31,7 @@ class SequentialRunner(Runner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         torch.set_num_threads(self.threads)
         updates: list[LocalUpdate] = []
@@ -39,7 +40,8 @@ class SequentialRunner(Runner):
                 time.sleep(POLL_SECONDS)
             if decision == "leave":
                 raise RoundInterrupted(updates)
-            updates.append(local.update(hooks, self.context, self.info(client), round, job))
+            with memory.for_training(self, round, client, at_once=1):
+                updates.append(local.update(hooks, self.context, self.info(client), round, job))
             done(updates[-1])
         return updates
 

@@ -22,7 +22,7 @@ def planned(session: checkpoints.SessionReader, upto: int = 0) -> Config:
     of its method is not loaded.
     """
     # Whether the recorded device is here as well is the resume's concern.
-    config, _ = current(session, {"device": "cpu"})
+    config, _ = current(session, {"runtime": {"device": "cpu"}})
     waiting: list[tuple[int, Command]] = []
     for command in checkpoints.pending(session.folder):
         if command.kind == "switch":
@@ -72,10 +72,16 @@ def rehearse(session: checkpoints.SessionReader, arguments: Mapping[str, Any], d
     when the data are not there or not the same.
     """
     before, after = proposed(session, arguments)
-    built = build(before, data_dir)
+    built = build(_here(session, before), data_dir)
     check_data(session, before, built)
-    rebuild(built, after)
+    rebuild(built, _here(session, after))
     return differences(before, after)
+
+
+def _here(session: checkpoints.SessionReader, config: Config) -> Config:
+    """The settings on this machine's CPU, whose precisions are not those of the GPU that the session may be on."""
+    on_cpu = str(session.document["environment"].get("device", "cpu")).startswith("cpu")
+    return config if on_cpu else config.with_(training__precision="float32")
 
 
 def _done(session: checkpoints.SessionReader) -> int:
