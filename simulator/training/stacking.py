@@ -17,8 +17,8 @@ from simulator.tensors import Tensors
 from simulator.training import optimizer
 from simulator.training.augmentation import augmented
 from simulator.training.client import LocalClient
-from simulator.training.keyed_draws import drawing_each_from
 from simulator.training.loop import freeze_all_but
+from simulator.training.mapped_layers import layers_of_each
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, parts_of
 
 
@@ -271,7 +271,7 @@ class _Stack:
             tensors = {f"nets.{name}": tensor for name, tensor in (weights | held).items()}
             for name in self.parameters:  # so that a loss which asks for parameters finds them
                 tensors[f"nets.{name}"]._is_param = True  # type: ignore[attr-defined]
-            with drawing_each_from(streams, who):
+            with layers_of_each(streams, who):
                 loss, terms, sums = functional_call(self.loss, tensors, (state, Batch(x, y), draws))
             after = {name: tensors[f"nets.{name}"] for name in buffers}
             return loss, (loss, dict(terms), dict(sums), after)

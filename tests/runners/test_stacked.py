@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from simulator import methods
 from simulator.engine import State
 from simulator.errors import ConfigError
 from simulator.methods import registry
@@ -51,9 +52,11 @@ def unwarned(told: list[Event]) -> bool:
     return not [event for event in told if isinstance(event, Warned)]
 
 
-@pytest.mark.parametrize(
-    "name", ["fedavg", "fedlora", "fedkd", "scaffold", "fedproto", "moon", "fiarse", "heterofl", "fedl2g_l"]
-)
+OFTEN = ("fedavg", "fedlora", "fedkd", "scaffold", "fedproto", "moon", "fiarse")
+EACH = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in methods.names()]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_a_round_is_that_of_clients_side_by_side(name: str) -> None:
     """BatchNorm's statistics, dropout, two phases, several networks, corrections, sums, parameters asked for by name,
     samples of the client's choice; batches of one client are fewer images than another's."""
@@ -145,6 +148,20 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
         return "scripted"
 
     return method
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "fedavg" else pytest.mark.slow) for name in methods.names()],
+)
+def test_bf16_is_stacked_too(name: str) -> None:
+    """BatchNorm among it, whose maps are bfloat16 and whose statistics are not."""
+    told: list[Event] = []
+    state = after_a_round(name, "stacked", told, training={"precision": "bf16"})
+    assert unwarned(told)
+    for tensors, others in zip(state.clients, after_a_round(name, "parallel").clients, strict=True):
+        assert [each.dtype for each in tensors.values()] == [each.dtype for each in others.values()]
+        assert all(each.isfinite().all() for each in tensors.values())
 
 
 def test_a_weight_that_no_loss_reaches_does_not_move_and_draws_are_the_clients_own(scripted: Any) -> None:

@@ -1,4 +1,4 @@
-"""Draws of layers in a function that is mapped over clients: each client's from its own stream, the very same ones."""
+"""Layers in a function that is mapped over clients: each client's draw from its own stream, as they do by themselves."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,11 +10,12 @@ from torch.nn import functional as F
 from simulator.rng import TAKES_GENERATOR, drawing_from
 
 
-class drawing_each_from(drawing_from):
+class layers_of_each(drawing_from):
     """A context within `torch.vmap`: dropout of the client that `who` is draws from the stream of that number.
 
-    `who` is mapped over: 0, 1, 2, … Raises TypeError at a draw that cannot be made for each. `one_hot` does as ever,
-    without its look at the values, which no map can take.
+    `who` is mapped over: 0, 1, 2, … Raises TypeError at a draw that cannot be made for each. Two functions do as ever,
+    though a map cannot take them as they are: `one_hot`, which looks at values, and BatchNorm of bfloat16 maps with
+    float32 statistics.
     """
 
     def __init__(self, streams: Sequence[torch.Generator], who: Tensor) -> None:
@@ -26,6 +27,8 @@ class drawing_each_from(drawing_from):
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         name = getattr(func, "__name__", "")
+        if func is F.batch_norm and args[0].dtype == torch.bfloat16:
+            return func(args[0].float(), *args[1:], **(kwargs or {})).to(torch.bfloat16)
         if func is F.one_hot and (classes := _classes(*args, **(kwargs or {}))) is not None:
             return (args[0][..., None] == torch.arange(classes, device=args[0].device)).long()
         if name in TAKES_GENERATOR:
