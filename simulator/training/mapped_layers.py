@@ -1,4 +1,4 @@
-"""Layers in a function that is mapped over clients: each client's draw from its own stream, as they do by themselves."""
+"""Layers in a function that is mapped over clients: each client's draw from its own stream, as by themselves."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -52,7 +52,7 @@ def unwarned(told: list[Event]) -> bool:
     return not [event for event in told if isinstance(event, Warned)]
 
 
-OFTEN = ("fedavg", "fedlora", "fedkd", "scaffold", "fedproto", "moon", "fiarse")
+OFTEN = ("fedavg", "fedlora", "scaffold", "fedproto", "fiarse")
 EACH = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in methods.names()]
 
 
