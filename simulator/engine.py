@@ -270,8 +270,7 @@ class Engine:
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
         finally:
-            for note in self._runner.take_notes():
-                observe(Warned(note))
+            self._tell(observe)
         by_client = dict(finished) | {update.client.id: update for update in updates}
         return [by_client[client] for client in participants], held
 
@@ -304,9 +303,16 @@ class Engine:
         }
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
-        return evaluate(
+        answers = evaluate(
             self._runner, self._hooks, t + aggregated, jobs, settings.batch_size, parts, self._measures
         )
+        self._tell(observe)
+        return answers
+
+    def _tell(self, observe: Observer) -> None:
+        """Pass on what the runner has to say."""
+        for note in self._runner.take_notes():
+            observe(Warned(note))
 
     def _unmeasured(self, before: Mapping[str, Any] | None) -> bool:
         """Whether the last record, if there is one, lacks what is measured now."""

@@ -89,8 +89,8 @@ class Runner(ABC):
         """Threads of torch's that each client computes with."""
         self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
         """Clients at work at a time, at most."""
-        self.notes: list[str] = []
-        """What whoever watches the run should know, as sentences."""
+        self._said: list[str] = []
+        self._told = 0
 
     @classmethod
     def sums(cls, settings: RuntimeConfig) -> str:
@@ -118,9 +118,18 @@ class Runner(ABC):
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         """A piece of `work` for every client, in client order."""
 
+    def together(self, clients: Sequence[int]) -> list[list[int]]:
+        """Clients of one architecture and with the same test images, in groups that answer as one: each by itself."""
+        return [[client] for client in clients]
+
+    def say_once(self, sentence: str) -> None:
+        """Something that whoever watches the run should know, unless it has been said."""
+        if sentence not in self._said:
+            self._said.append(sentence)
+
     def take_notes(self) -> list[str]:
-        """What is to be said, once."""
-        notes, self.notes = self.notes, []
+        """What is new to be said."""
+        notes, self._told = self._said[self._told :], len(self._said)
         return notes
 
     def close(self) -> None:

@@ -19,10 +19,10 @@ def for_training(runner: Runner, round: int, client: int, at_once: int) -> Itera
 
 
 @contextmanager
-def for_evaluation(runner: Runner, round: int, client: int, batch_size: int) -> Iterator[None]:
-    """Around a client's answers on its test images. Raises NotEnoughMemory."""
+def for_evaluation(runner: Runner, round: int, client: int, batch_size: int, at_once: int) -> Iterator[None]:
+    """Around a client's answers on its test images, of which so many are asked at once. Raises NotEnoughMemory."""
     doing = f"in round {round}, in evaluation on {batch_size} images at a time"
-    with _needed(runner, client, doing, runner.workers, "evaluation.batch_size", batch_size):
+    with _needed(runner, client, doing, at_once, "evaluation.batch_size", batch_size):
         yield
 
 

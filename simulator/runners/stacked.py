@@ -29,7 +29,7 @@ from simulator.runners.parallel import ParallelRunner
 from simulator.sections import RuntimeConfig
 from simulator.training.client import batch_sizes
 from simulator.training.context import TrainingContext
-from simulator.training.stacking import CannotStack, Reached, steps
+from simulator.training.stacking import CannotStack, Reached, steps, why
 
 
 @register("stacked")
@@ -46,8 +46,6 @@ class StackedRunner(ParallelRunner):
         super().__init__(context, settings)
         self._most = settings.stack
         self._reached: Reached = {}
-        self._said: set[str] = set()
-        """Architectures of which it has been said that their clients cannot be stacked."""
 
     @classmethod
     def sums(cls, settings: RuntimeConfig) -> str:
@@ -90,6 +88,9 @@ class StackedRunner(ParallelRunner):
             raise RoundInterrupted(_in_order([*updates, *interrupted.updates])) from None
         return _in_order([*updates, *rest])
 
+    def together(self, clients: Sequence[int]) -> list[list[int]]:
+        return [list(clients[start : start + self._most]) for start in range(0, len(clients), self._most)]
+
     def _stacks(self, clients: Iterable[int]) -> list[list[int]]:
         """The clients in stacks: of one architecture, and of as many batches an epoch."""
         groups: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -97,11 +98,7 @@ class StackedRunner(ParallelRunner):
         for client in sorted(clients):
             info = self.info(client)
             groups[info.architecture, len(batch_sizes(info.samples, batch_size))].append(client)
-        return [
-            group[start : start + self._most]
-            for group in groups.values()
-            for start in range(0, len(group), self._most)
-        ]
+        return [stack for group in groups.values() for stack in self.together(group)]
 
     def _trained(self, hooks: Hooks, round: int, jobs: Mapping[int, Job]) -> list[LocalUpdate] | None:
         """What the clients of a stack bring out of the round; None where they cannot be trained as one."""
@@ -116,18 +113,10 @@ class StackedRunner(ParallelRunner):
             except Exception as error:
                 if is_of_memory(error):
                     raise
-                self._say(self.info(next(iter(jobs))).architecture, error)
+                architecture = self.info(next(iter(jobs))).architecture
+                self.say_once(f"Clients of {architecture} train side by side, and not stacked: {why(error)}.")
                 return None  # where it is the method's own fault, it comes up again, and is said to be
             return self.each(jobs, lambda client: local.finish(stack[client]))
-
-    def _say(self, architecture: str, error: Exception) -> None:
-        if architecture in self._said:
-            return
-        self._said.add(architecture)
-        cause = error.__cause__ or error
-        reason = str(cause) if isinstance(cause, CannotStack) else f"{type(cause).__name__}: {cause}"
-        reason = " ".join(reason.split())[:300].rstrip(".")
-        self.notes.append(f"Clients of {architecture} train side by side, and not stacked: {reason}.")
 
 
 def _train(stack: Sequence[Prepared], reached: Reached) -> None:

@@ -8,7 +8,7 @@ point counts like its first.
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,7 @@ class _CountingRunner(Runner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         updates = []
         for number, job in jobs.items():

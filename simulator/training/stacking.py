@@ -26,6 +26,13 @@ class CannotStack(Exception):
     """Why clients cannot be trained as one, as 'their losses are different functions'."""
 
 
+def why(error: Exception) -> str:
+    """Why clients could not be stacked, in one line."""
+    cause = error.__cause__ or error
+    words = str(cause) if isinstance(cause, CannotStack) else f"{type(cause).__name__}: {cause}"
+    return " ".join(words.split())[:200].rstrip(".")
+
+
 Reached = dict[tuple[object, ...], frozenset[str]]
 """Which weights a loss reaches, found out once: the others have no gradient, rather than one of zero."""
 
@@ -64,10 +71,15 @@ def refuse_unlike(clients: Sequence[LocalClient], phases: Sequence[Phase]) -> No
             raise CannotStack("their losses are different functions")
         if _settings(other) != _settings(phase) or client.steps(other) != first.steps(phase):
             raise CannotStack(f"their phases '{phase.name}' differ")
-        if _layout(client.nets.state_dict()) != _layout(first.nets.state_dict()):
-            raise CannotStack("their networks have other tensors")
-        for one, another in zip(first.nets.modules(), client.nets.modules(), strict=True):
-            _refuse_unlike_modules(one, another)
+        refuse_unlike_networks(first, client)
+
+
+def refuse_unlike_networks(one: LocalClient, other: LocalClient) -> None:
+    """Raise CannotStack unless two clients' networks differ in the values of tensors alone."""
+    if _layout(values(one.nets)) != _layout(values(other.nets)):
+        raise CannotStack("their networks have other tensors")
+    for module, another in zip(one.nets.modules(), other.nets.modules(), strict=True):
+        _refuse_unlike_modules(module, another)
 
 
 def _settings(phase: Phase) -> tuple[object, ...]:
@@ -81,6 +93,7 @@ def _layout(tensors: Mapping[str, Tensor]) -> list[tuple[str, torch.Size, torch.
     return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()]
 
 
+_PLAIN = (bool, int, float, str, tuple, list, dict, set, frozenset, torch.dtype)
 _OF_ANY_MODULE = frozenset(vars(nn.Module())) - {"training"}
 
 
@@ -96,9 +109,8 @@ def _refuse_unlike_modules(one: nn.Module, other: nn.Module) -> None:
 def _equal(one: object, other: object) -> bool:
     if one is other:
         return True
-    plain = bool | int | float | str | tuple | list | dict | set | frozenset | torch.Size | torch.dtype
     try:
-        return isinstance(one, plain) and type(one) is type(other) and bool(one == other)
+        return isinstance(one, _PLAIN) and type(one) is type(other) and bool(one == other)
     except (RuntimeError, ValueError, TypeError):  # tensors or arrays within
         return False
 
@@ -121,9 +133,9 @@ class _Stack:
     def __init__(self, clients: Sequence[LocalClient], phases: Sequence[Phase], reached: Reached) -> None:
         self.clients, self.phases, self.phase, self.nets = clients, phases, phases[0], clients[0].nets
         self.reached = reached
-        values = [_values(client.nets) for client in clients]
+        of_each = [values(client.nets) for client in clients]
         stacked = {
-            name: torch.stack([each[name].detach() for each in values]).contiguous() for name in values[0]
+            name: torch.stack([each[name].detach() for each in of_each]).contiguous() for name in of_each[0]
         }
         trained = tuple(f"{name}." for name in self.phase.trains)
         self.parameters = [name for name, _ in self.nets.named_parameters()]
@@ -174,7 +186,7 @@ class _Stack:
         """Give every client its weights, buffers and sums."""
         frozen = set(self.parameters) - set(self.weights)
         for number, client in enumerate(self.clients):
-            for name, tensor in _values(client.nets).items():
+            for name, tensor in values(client.nets).items():
                 if name not in frozen:
                     stacked = self.weights.get(name, self.held.get(name))
                     assert stacked is not None
@@ -270,7 +282,7 @@ class _Stack:
         ) -> tuple[Tensor, tuple[Any, ...]]:
             tensors = {f"nets.{name}": tensor for name, tensor in (weights | held).items()}
             for name in self.parameters:  # so that a loss which asks for parameters finds them
-                tensors[f"nets.{name}"]._is_param = True  # type: ignore[attr-defined]
+                tensors[f"nets.{name}"]._is_param = True
             with layers_of_each(streams, who):
                 loss, terms, sums = functional_call(self.loss, tensors, (state, Batch(x, y), draws))
             after = {name: tensors[f"nets.{name}"] for name in buffers}
@@ -310,7 +322,8 @@ def _stacked(tensors: Sequence[Mapping[str, Tensor]]) -> Tensors:
     return {name: torch.stack([each[name] for each in tensors]) for name in tensors[0]}
 
 
-def _values(nets: nn.Module) -> dict[str, Tensor]:
+def values(nets: nn.Module) -> dict[str, Tensor]:
+    """The tensors of networks by name, parameters before buffers."""
     return {**dict(nets.named_parameters()), **dict(nets.named_buffers())}
 
 
