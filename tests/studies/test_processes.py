@@ -17,7 +17,7 @@ from checkpoints import GroupReader, SessionReader
 from tests import federations
 from tests.reliability.sessions import configuration, messages, rounds, start
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 LONG = 40
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 METHODS = ("standalone", "fedgh")
@@ -35,7 +35,7 @@ class Failing(Standalone):
 
 def finish(folder: Path, *arguments: str) -> None:
     """Let a command end, which must go well; a sweep may take minutes."""
-    assert start(folder, *arguments).wait(timeout=1000) == 0, messages(folder)
+    assert start(folder, *arguments).wait(timeout=3000) == 0, messages(folder)
 
 
 @contextmanager
