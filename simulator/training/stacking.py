@@ -264,15 +264,16 @@ class _Stack:
         return _Taken(*(_in_order(each, order) for each in zip(*parts, strict=True)))
 
     def _taken_by(self, numbers: Sequence[int], batches: Sequence[Batch], draws: Sequence[Draws]) -> "_Taken":
-        everybody = len(numbers) == len(self.clients)
         device = self.clients[0].federation.device
-        index = torch.tensor(numbers, device=device)
+        index = None if len(numbers) == len(self.clients) else torch.tensor(numbers, device=device)
 
         def of_these(tensors: Mapping[str, Tensor]) -> Tensors:
-            return {
-                name: tensor.detach() if everybody else tensor.detach().index_select(0, index)
-                for name, tensor in tensors.items()
-            }
+            plain = {name: tensor.detach() for name, tensor in tensors.items()}
+            return (
+                plain
+                if index is None
+                else {name: each.index_select(0, index) for name, each in plain.items()}
+            )
 
         streams = [self.streams[number] for number in numbers]
         buffers = [name for name, _ in self.nets.named_buffers()]
