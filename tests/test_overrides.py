@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import checkpoints
+from simulator import builder
 from simulator.errors import ConfigError, SessionError
+from simulator.inspection import cka
+from simulator.sessions.forking import fork
 from simulator.sessions.metadata import current
 from simulator.sessions.overrides import other_bits, overrides
 from simulator.sessions.reader import SessionReader
@@ -76,25 +80,38 @@ def test_a_switch_to_a_precision_that_the_device_lacks_is_refused(tmp_path: Path
 
 
 def test_a_session_from_before_there_was_a_precision_goes_on_in_float32(tmp_path: Path) -> None:
+    """On a GPU torch had its convolutions in TF32."""
     session = SessionReader(made(tmp_path))
-    del session.document["config"]["training"]["precision"]
-    for entry in session.manifest().history:
-        entry["settings"]["training"].pop("precision", None)
     config, _ = current(session, {})
-    assert other_bits(_Older(session), config, on_cuda=False) == []
-    assert other_bits(_Older(session), config, on_cuda=True) == [
+    settings = session.manifest().history[-1]["settings"]
+    settings["training"].pop("precision")
+    rewritten = mock.Mock(document=session.document, rounds=lambda: [1])
+    rewritten.manifest.return_value = mock.Mock(
+        history=[session.manifest().history[-1] | {"settings": settings}]
+    )
+    assert other_bits(rewritten, config, on_cuda=False) == []
+    assert other_bits(rewritten, config, on_cuda=True) == [
         "precision float32, convolutions in tf32 → float32"
     ]
 
 
-class _Older:
-    """A session whose files know of no precision."""
-
-    def __init__(self, session: SessionReader) -> None:
-        self.document = session.document
-
-    def rounds(self) -> list[int]:
-        return []
+def test_what_was_trained_in_a_precision_that_is_not_here_can_be_looked_at_and_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session in TF32, on a machine without a GPU: it is not gone on with."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(builder, "refuse_lacking", lambda precision, device: None)
+        session = made(tmp_path, training={"precision": "tf32"})
+    with pytest.raises(ConfigError, match="'tf32' needs a CUDA device"):
+        go_on(session)
+    assert cka.of_checkpoint(session, tmp_path)["round"] == 1
+    with pytest.raises(ConfigError, match="'tf32' needs a CUDA device"):
+        fork(session, tmp_path / "same", tmp_path, 1)
+    forked = fork(
+        session, tmp_path / "other", tmp_path, 1, assignments=["training.precision=float32", "rounds=3"]
+    )
+    assert forked.changes == ("training.precision tf32 → float32",)
+    assert go_on(tmp_path / "other").round == 3
 
 
 def test_the_number_of_workers_and_an_equal_runner_change_no_bits(tmp_path: Path) -> None:

@@ -72,16 +72,12 @@ def rehearse(session: checkpoints.SessionReader, arguments: Mapping[str, Any], d
     when the data are not there or not the same.
     """
     before, after = proposed(session, arguments)
-    built = build(_here(session, before), data_dir)
-    check_data(session, before, built)
-    rebuild(built, _here(session, after))
-    return differences(before, after)
-
-
-def _here(session: checkpoints.SessionReader, config: Config) -> Config:
-    """The settings on this machine's CPU, whose precisions are not those of the GPU that the session may be on."""
+    # Looked at on this machine's CPU; a GPU's precisions are for the GPU's owner to refuse.
     on_cpu = str(session.document["environment"].get("device", "cpu")).startswith("cpu")
-    return config if on_cpu else config.with_(training__precision="float32")
+    built = build(before, data_dir, runs=False)
+    check_data(session, before, built)
+    rebuild(built, after, runs=on_cpu)
+    return differences(before, after)
 
 
 def _done(session: checkpoints.SessionReader) -> int:

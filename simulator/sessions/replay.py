@@ -42,7 +42,7 @@ class Source:
             raise ConfigError(f"{folder} has no round {at_round}; it has {has}.")
         given = {key: value for key, value in runtime.items() if value is not None}
         config, history = metadata.current(session, {"runtime": given})
-        built = build(config, data_dir)
+        built = build(config, data_dir, runs=False)
         metadata.check_data(session, config, built)
         return cls(session, records, history, config, built)
 

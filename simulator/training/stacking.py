@@ -238,17 +238,15 @@ class _Stack:
         return self.reached[kind]
 
     def _taken_plainly(self, number: int, batch: Batch, draws: Draws) -> frozenset[str]:
-        weights = {
-            name: weight[number].detach().clone().requires_grad_() for name, weight in self.weights.items()
-        }
-        tensors = {f"nets.{name}": tensor[number].clone() for name, tensor in self.held.items()}
-        tensors |= {f"nets.{name}": nn.Parameter(weight) for name, weight in weights.items()}
+        """The weights that the loss of this client reaches in a step that moves nothing."""
+        leaves = {name: nn.Parameter(weight[number].clone()) for name, weight in self.weights.items()}
+        held = {name: tensor[number].clone() for name, tensor in self.held.items()}
+        tensors = {f"nets.{name}": tensor for name, tensor in (held | leaves).items()}
         state = {name: tensor[number] for name, tensor in self.state.items()}
         stream = torch.Generator(self.streams[number].device)
         stream.set_state(self.streams[number].get_state())
         with drawing_from(stream), self.clients[0].precise():
             loss = functional_call(self.loss, tensors, (state, batch, draws)).loss
-        leaves = {name: tensors[f"nets.{name}"] for name in weights}
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         return frozenset(name for name, each in zip(leaves, gradients, strict=True) if each is not None)
 
