@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.charts.axis import apart, label, reading
+from tui.app.charts.axis import apart, label
 from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas
 from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
@@ -20,7 +20,8 @@ class HeatFigure:
     """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
 
     value_range: the values of the first and last colour, or None for the matrix's own extremes. cursor: (row, column).
-    axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one.
+    axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one. decimals: how exactly
+    they are said. titles: what the bottom row calls rows and columns, where that is more than their names.
     """
 
     matrix: Array
@@ -30,6 +31,8 @@ class HeatFigure:
     cursor: tuple[int, int] | None = None
     axes: tuple[str, str] = ("", "")
     unit: str = ""
+    decimals: int = 3
+    titles: tuple[Sequence[str], Sequence[str]] | None = None
 
     def limits(self) -> tuple[float, float]:
         """The values of the first and the last colour."""
@@ -92,7 +95,7 @@ def draw_heatmap(
     else:
         shade(plot, plan, levels, glyphs)
     if plan.across >= 4 and plan.per_cell == 1:
-        write_values(plot, plan, levels, coloured, figure.unit)
+        write_values(plot, plan, levels, coloured, figure)
     draw_labels(canvas, plan, figure, scheme)
     draw_bar(canvas, plan, figure, scheme, glyphs, coloured)
     draw_pointer(canvas, plan, figure, scheme, glyphs)
@@ -165,10 +168,10 @@ def shade(plot: Canvas, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
     plot.chars[:] = np.repeat(np.repeat(codes[levels], plan.across, axis=1), plan.down, axis=0)
 
 
-def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: str) -> None:
+def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure: HeatFigure) -> None:
     """Write each value into the middle of its cell, in black or white on a colour, between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
-        text = cell_text(float(plan.values[row, column]), plan.across - 1, unit)
+        text = cell_text(float(plan.values[row, column]), plan.across - 1, figure.unit, figure.decimals)
         if not coloured and text:
             text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2
@@ -177,10 +180,10 @@ def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: 
         plot.put(top, left, text, fg)
 
 
-def cell_text(value: float, room: int, unit: str = "") -> str:
+def cell_text(value: float, room: int, unit: str = "", decimals: int = 1) -> str:
     """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" where none fits."""
     short = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else label(value)
-    texts = (f"{value:.1f}", f"{value:.0f}") if unit else (short, label(value))
+    texts = (f"{value:.{min(decimals, 1)}f}", f"{value:.0f}") if unit else (short, label(value))
     return next((text for text in texts if len(text) <= room), "")
 
 
@@ -285,8 +288,9 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     if figure.cursor is not None:
         row, column = figure.cursor
         value = float(figure.matrix[row, column])
-        names = f"{figure.axes[0]} {figure.rows[row]}", f"{figure.axes[1]} {figure.columns[column]}"
-        shown = "empty" if math.isnan(value) else _exactly(value, figure.unit)
+        rows, columns = figure.titles or (figure.rows, figure.columns)
+        names = f"{figure.axes[0]} {rows[row]}", f"{figure.axes[1]} {columns[column]}"
+        shown = "empty" if math.isnan(value) else _exactly(value, figure)
         return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
     values = figure.matrix
     if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each is like itself, which tells nothing
@@ -295,9 +299,9 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     if not finite.size:
         return "empty"
     size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"
-    low, high, mean = (_exactly(each, figure.unit) for each in (finite.min(), finite.max(), finite.mean()))
-    return f"{size}, {low}{glyphs.dash}{high}, mean {mean}"
+    high, mean = _exactly(finite.max(), figure), _exactly(finite.mean(), figure)
+    return f"{size}, {finite.min():.{figure.decimals}f}{glyphs.dash}{high}, mean {mean}"
 
 
-def _exactly(value: float, unit: str) -> str:
-    return reading(value, unit) if unit else f"{value:.3f}"
+def _exactly(value: float, figure: HeatFigure) -> str:
+    return f"{value:.{figure.decimals}f} {figure.unit}".rstrip()
