@@ -24,7 +24,9 @@ class Embedding:
     def to_bytes(self) -> bytes:
         """As numpy's archive of arrays."""
         file = io.BytesIO()
-        np.savez(file, **{name: np.asarray(value) for name, value in asdict(self).items()})
+        np.savez(
+            file, allow_pickle=False, **{name: np.asarray(value) for name, value in asdict(self).items()}
+        )
         return file.getvalue()
 
     @classmethod

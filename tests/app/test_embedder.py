@@ -42,7 +42,7 @@ class Process:
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
     monkeypatch.setattr("tui.app.embedder.EmbeddingProcess", Process)
     Process.started = []
-    sessions.make(tmp_path / "main", rounds=5, clients=4)
+    sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1)
     return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
 
 

@@ -37,7 +37,7 @@ class EmbeddingProcess:
     def __init__(self, folder: Path, data_dir: Path, round: int, images: int) -> None:
         """Begin with a kept round of the session in `folder`. Raises OSError when the system gives no process."""
         self._cancelled = False
-        what = [folder.absolute(), data_dir.absolute(), str(round), str(images)]
+        what: list[str | Path] = [folder.absolute(), data_dir.absolute(), str(round), str(images)]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BEGIN, _ROOT, *what],
             stdin=subprocess.PIPE,

@@ -57,7 +57,8 @@ def draw_scatter(
             0, Entry("[k]", f"{figure.mark_name} of class k", float("nan"), scheme.text, pinned=True)
         )
     legend = legend_rows(entries, width, height)
-    draw_legend(canvas, entries, legend, 0, scheme)
+    if legend:
+        draw_legend(canvas, entries, legend, 0, scheme)
     plot = canvas.window(legend, 1, height - legend, width - 2)  # a mark is three cells wide
     rows, columns = places(np.concatenate([figure.points, figure.marks]), plot.width, plot.height)
     own = slice(len(figure.points))
