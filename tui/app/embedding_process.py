@@ -56,14 +56,17 @@ class EmbeddingProcess:
         with self._process as process:
             assert process.stdout is not None
             said = process.stdout.read()
+            process.wait()  # before its standard input is closed, which would end it with another code
         if self._cancelled:
             return None
         if process.returncode == 0:
             return Embedding.from_bytes(said)
+        if process.returncode > 0 and said:
+            return said.decode(errors="replace")
         how = f"with code {process.returncode}"
         if process.returncode < 0:
             how = f"by {signal.Signals(-process.returncode).name}; perhaps memory ran out"
-        return said.decode(errors="replace") or f"The process that computes it was ended {how}."
+        return f"The process that computes it was ended {how}."
 
 
 def main(folder: str, data_dir: str, round: str, images: str) -> int:
@@ -95,5 +98,5 @@ def embedding(folder: Path, data_dir: Path, round: int, images: int) -> Embeddin
 
 
 def _end_with_the_app() -> None:
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not through sys.stdin, whose lock would keep the interpreter from ending
     os._exit(1)

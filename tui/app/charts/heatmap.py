@@ -245,7 +245,8 @@ def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
     """The numbers beside the colour bar, the highest first: both ends and what divides the range in `parts`."""
     low, high = figure.limits()
     values = [high + (low - high) * part / parts for part in range(parts + 1)]
-    return [label(value, (high - low) / 100, max(abs(low), abs(high))) for value in values]
+    step = max((high - low) / 100, 10.0**-figure.decimals)
+    return [label(value, step, max(abs(low), abs(high))) for value in values]
 
 
 def draw_pointer(
