@@ -40,7 +40,10 @@ class EmbeddingProcess:
         what: list[str | Path] = [folder.absolute(), data_dir.absolute(), str(round), str(images)]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BEGIN, _ROOT, *what],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},  # threads that wait for one another are slow beside a run
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+            },  # threads that wait for one another are slow beside a run
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

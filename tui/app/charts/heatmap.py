@@ -300,8 +300,8 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     if not finite.size:
         return "empty"
     size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"
-    high, mean = _exactly(finite.max(), figure), _exactly(finite.mean(), figure)
-    return f"{size}, {finite.min():.{figure.decimals}f}{glyphs.dash}{high}, mean {mean}"
+    low, mean = (f"{each:.{figure.decimals}f}" for each in (finite.min(), finite.mean()))
+    return f"{size}, {low}{glyphs.dash}{_exactly(finite.max(), figure)}, mean {mean}"
 
 
 def _exactly(value: float, figure: HeatFigure) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -20,7 +20,7 @@ from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
-CROWD = 40  # from so many clients on the matrix needs more room, and has like beside like
+CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 
 
 class LivePanel(SizedPanel):
@@ -32,18 +32,16 @@ class LivePanel(SizedPanel):
     LivePanel > .lower { height: 2; }
     LivePanel > .behind { height: 1; padding: 0 1; }
     LivePanel.-wide > .behind { display: none; }
-    LivePanel .clients, LivePanel .trend, LivePanel .similarity, LivePanel .sessions { display: none; }
+    LivePanel .side, LivePanel .trend, LivePanel .similarity, LivePanel .sessions { display: none; }
     LivePanel.-wide > .lower { height: 7; }
     LivePanel.-wide.-tall > .lower { height: 12; }
-    LivePanel.-wide .clients { display: block; width: 52; margin-left: 1; }
+    LivePanel.-wide .side { display: block; width: 52; margin-left: 1; }
+    LivePanel.-wide.-tall .similarity { display: block; }
+    LivePanel.-unmeasured .similarity { height: 6; }
+    LivePanel.-wide .trend { display: block; }
     LivePanel.-wide .log { margin-left: 1; }
-    LivePanel.-wide .trend, LivePanel.-wide .similarity { display: block; }
-    LivePanel.-wide .similarity { width: 36; margin-left: 1; }
-    LivePanel.-full.-tall > .lower { height: 18; }
-    LivePanel.-full.-tall.-crowd > .lower { height: 26; }
-    LivePanel.-full .clients { width: 66; }
-    LivePanel.-full .similarity { width: 48; }
-    LivePanel.-full.-crowd .similarity { width: 66; }
+    LivePanel.-full.-tall > .lower { height: 14; }
+    LivePanel.-full .side { width: 66; }
     LivePanel.-full .sessions { display: block; width: 38; margin-left: 1; }
     """
 
@@ -69,15 +67,15 @@ class LivePanel(SizedPanel):
         parts = self._parts
         with Horizontal(classes="upper"):
             yield parts["accuracy"]
-            yield parts["clients"]
+            yield Vertical(parts["clients"], parts["similarity"], classes="side")
         yield self._behind
         with Horizontal(classes="lower"):
-            yield from (parts[name] for name in ("trend", "similarity", "log", "sessions"))
+            yield from (parts[name] for name in ("trend", "log", "sessions"))
 
     def draw(self, view: View) -> None:
         wide, full = self.has_class("-wide"), self.has_class("-full")
         found = last_measured(view.run.ledger.measured, view.shown)
-        self.set_class(found is not None and view.curves.clients >= CROWD, "-crowd")
+        self.set_class(found is None, "-unmeasured")
         self._parts["log"].set_class(not wide, "-bare")
         self._draw_accuracy(view)
         self._draw_log(view)
@@ -126,6 +124,7 @@ class LivePanel(SizedPanel):
         self._parts["clients"].caption(
             f"{shown} of {count} clients" if shown != count else f"{count} clients"
         )
+        self._parts["clients"].styles.max_height = max(count, 1) + 2  # what it does not need, the matrix has
         nobody = "No client has all these words; / changes them." if count else BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
