@@ -96,7 +96,7 @@ def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
     assert "round 20: 0.490, scale 0–1─" in text
     _, text = on_stage("similarity", view, fit)
     assert "round 20: 0.490, scale fitted: 0.132–0.799─" in text
-    assert "▀▀ 0.80" in text and "▀▀ 0.13" in text
+    assert "▀▀ 0.799" in text and "▀▀ 0.132" in text
 
 
 @pytest.mark.parametrize("shown", ["similarity", "live"])

@@ -62,12 +62,13 @@ class LivePanel(SizedPanel):
             "log": Part("log", self._log, classes="log -bare"),
             "sessions": Part("sessions", self._sessions, classes="sessions"),
         }
+        self._room = Vertical(self._parts["clients"])  # not the part's own height, which z makes the screen's
 
     def compose(self) -> ComposeResult:
         parts = self._parts
         with Horizontal(classes="upper"):
             yield parts["accuracy"]
-            yield Vertical(parts["clients"], parts["similarity"], classes="side")
+            yield Vertical(self._room, parts["similarity"], classes="side")
         yield self._behind
         with Horizontal(classes="lower"):
             yield from (parts[name] for name in ("trend", "log", "sessions"))
@@ -124,7 +125,7 @@ class LivePanel(SizedPanel):
         self._parts["clients"].caption(
             f"{shown} of {count} clients" if shown != count else f"{count} clients"
         )
-        self._parts["clients"].styles.max_height = max(count, 1) + 2  # what it does not need, the matrix has
+        self._room.styles.max_height = max(count, 1) + 2  # what it does not need, the matrix has
         nobody = "No client has all these words; / changes them." if count else BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
