@@ -33,14 +33,14 @@ class SimilarityPanel(SizedPanel):
 
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
-    SimilarityPanel > Vertical { width: 34; margin-left: 1; }
+    SimilarityPanel > .side { width: 34; margin-left: 1; }
     SimilarityPanel .layers { height: 8; }
     SimilarityPanel .depth { display: none; }
-    SimilarityPanel.-wide > Vertical { width: 48; }
+    SimilarityPanel.-wide > .side { width: 48; }
     SimilarityPanel.-tall .depth { display: block; }
     SimilarityPanel.-tall .layers { height: 14; }
-    SimilarityPanel.-full > Vertical { width: 72; }
-    SimilarityPanel.-empty > Vertical { display: none; }
+    SimilarityPanel.-full > .side { width: 72; }
+    SimilarityPanel.-empty > .side { display: none; }
     """
 
     def __init__(self, id: str) -> None:
@@ -58,15 +58,15 @@ class SimilarityPanel(SizedPanel):
         self._rounds = LineChart()
         self._matrix = Part("CKA", self._map)
         self._parts = {
-            "layers": Part("layers, shallow to deep", self._layers, classes="layers"),
+            "layers": Part("layers, shallow to deep", self._layers),
             "depth": Part("by depth", self._depth, classes="depth"),
             "rounds": Part("over rounds", self._rounds),
         }
+        self._room = Vertical(self._parts["layers"], classes="layers")  # not the part's own height, for z
 
     def compose(self) -> ComposeResult:
         yield self._matrix
-        with Vertical():
-            yield from self._parts.values()
+        yield Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
 
     def draw(self, view: View) -> None:
         found = last_measured(view.run.ledger.measured, view.shown)
@@ -82,7 +82,7 @@ class SimilarityPanel(SizedPanel):
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
             self._parts["layers"].caption(f"layers, shallow to deep, round {found.round}")
-            self._parts["layers"].styles.max_height = len(found.layers) + 2
+            self._room.styles.max_height = len(found.layers) + 2
         self._layers.put_cursor(layer)
         if self.differs("curves", view.curves, view.round, self._map.cursor, self._map.cursor and layer):
             if self._map.cursor is None:
