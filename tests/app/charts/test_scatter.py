@@ -49,6 +49,12 @@ def test_a_mark_stands_over_the_points_in_its_groups_colour():
     assert shown.bg[0, 3:6].tolist() == [colour_of(1, 3, COLOURED)] * 3
 
 
+def test_where_marks_meet_their_keys_stand_before_their_brackets():
+    points, marks = [[0, 0], [8, 0]], ([[3, 0], [4, 0]], [1, 2])
+    shown = draw_scatter(figure(points, [0, 0], marks=marks), 11, 2, COLOURED, BRAILLE)
+    assert drawn(shown)[1] == " 0 [12]  0 "
+
+
 def test_without_colour_a_mark_is_reversed_and_points_are_told_apart_by_their_keys():
     points, marks = [[0, 0], [1, 1]], ([[1, 0]], [1])
     shown = draw_scatter(figure(points, [0, 1], marks=marks), 9, 3, NO_COLOUR, BRAILLE)

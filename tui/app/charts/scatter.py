@@ -67,11 +67,9 @@ def draw_scatter(
     plot.fg[behind, before] = scheme.muted
     for row, column, group in most_in_each(rows[own][shown], columns[own][shown], figure.groups[shown]):
         plot.put(row, column, key_of(group), colour_of(group, len(figure.names), scheme))
-    for row, column, group in zip(
-        rows[len(figure.points) :], columns[len(figure.points) :], figure.mark_groups, strict=True
-    ):
-        colour = colour_of(int(group), len(figure.names), scheme) if figure.marks_coloured else scheme.text
-        draw_mark(canvas, legend + int(row), int(column), key_of(int(group)), colour, scheme)
+    marks = slice(len(figure.points), None)
+    of_marks = zip(rows[marks].tolist(), columns[marks].tolist(), figure.mark_groups.tolist(), strict=True)
+    draw_marks(canvas.window(legend, 0, height - legend, width), list(of_marks), figure, scheme)
     return canvas
 
 
@@ -103,11 +101,18 @@ def colour_of(group: int, groups: int, scheme: ColourScheme) -> int:
     return scheme.clear(int(scheme.heat[group * (len(scheme.heat) - 1) // (groups - 1)]))
 
 
-def draw_mark(canvas: Canvas, row: int, column: int, key: str, colour: int, scheme: ColourScheme) -> None:
-    """Write [k] over the cells around (row, column + 1), in black or white on the colour."""
-    canvas.put(row, column, f"[{key}]", scheme.text, BOLD)
-    cells = (row, slice(column, column + 3))
-    if scheme.coloured and colour != DEFAULT:
-        canvas.bg[cells], canvas.fg[cells] = colour, text_on(colour)
-    else:
-        canvas.flags[cells] = BOLD | REVERSE
+def draw_marks(
+    canvas: Canvas, marks: Sequence[tuple[int, int, int]], figure: ScatterFigure, scheme: ColourScheme
+) -> None:
+    """Write [k] for each (row, column, group), three cells from its column on, in black or white on its colour; where
+    several meet, all keys stand before any bracket."""
+    for cells in (slice(0, 3), slice(1, 2)):
+        for row, column, group in marks:
+            text, first = f"[{key_of(group)}]", column + cells.start
+            canvas.put(row, first, text[cells], scheme.text, BOLD)
+            place = (row, slice(first, column + cells.stop))
+            if scheme.coloured and scheme.text != DEFAULT:
+                colour = colour_of(group, len(figure.names), scheme) if figure.marks_coloured else scheme.text
+                canvas.bg[place], canvas.fg[place] = colour, text_on(colour)
+            else:
+                canvas.flags[place] = BOLD | REVERSE

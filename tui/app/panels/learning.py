@@ -2,6 +2,7 @@
 
 import numpy as np
 from textual.app import ComposeResult
+from textual.containers import Vertical
 
 from simulator.analysis.samples import Samples
 from simulator.inspection.embedding import Embedding
@@ -43,9 +44,8 @@ class LearningPanel(SizedPanel):
     LearningPanel > .partition { width: 2fr; }
     LearningPanel > .plane { width: 3fr; margin-left: 1; }
     LearningPanel.-crowd { layout: vertical; }
-    LearningPanel.-crowd > Part { width: 1fr; }
-    LearningPanel.-crowd > .partition { height: 2fr; max-height: 30; }
-    LearningPanel.-crowd > .plane { height: 3fr; margin-left: 0; }
+    LearningPanel.-crowd > .partition { width: 1fr; height: 2fr; }
+    LearningPanel.-crowd > .plane { width: 1fr; height: 3fr; margin-left: 0; }
     """
 
     def __init__(self, id: str) -> None:
@@ -53,11 +53,12 @@ class LearningPanel(SizedPanel):
         self._points = BY_CLASS
         self._map = Heatmap(axes=("class", "client"), unit="samples", decimals=0)
         self._scatter = Scatter()
-        self._partition = Part("who holds which classes", self._map, classes="partition")
+        self._partition = Part("who holds which classes", self._map)
+        self._room = Vertical(self._partition, classes="partition")  # not the part's own height, for z
         self._plane = Part("t-SNE", self._scatter, classes="plane")
 
     def compose(self) -> ComposeResult:
-        yield self._partition
+        yield self._room
         yield self._plane
 
     def draw(self, view: View) -> None:
@@ -80,6 +81,8 @@ class LearningPanel(SizedPanel):
         if samples is None:
             return
         held = samples.train.T.astype(float)
+        across = max((self.size.width - MARGIN) // max(len(samples.train), 1), 1)
+        self._room.styles.max_height = across * len(held) + 4 if self.has_class("-crowd") else None
         self._map.scale((0.0, max(held.max(initial=0.0), 1.0)))
         names, clients = samples.classes, named_clients(view.run)
         rows = [f"{key_of(label)} {beside_key(label, name)}".rstrip() for label, name in enumerate(names)]
