@@ -43,7 +43,7 @@ def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
 
     app, text = on_stage("learning", view, cell)
     assert "10 classes × 10 clients: samples to train on" in text
-    assert "class 0 × client 1 cnn2: 11 samples" in text  # 4 + 7 of client 1
+    assert "class 0 × client 1 cnn2: 11\n" in text  # 4 + 7 of client 1
     assert app.selected[-1] == 1
 
 
@@ -53,7 +53,7 @@ def test_the_partitions_cursor_stands_in_the_column_of_the_client_selected(view:
         await pilot.press("down", "down")
 
     _, text = on_stage("learning", replace(view, client=4), down)
-    assert "class 1 × client 4 cnn5: 35 samples" in text  # 4 + 28 + 3
+    assert "class 1 × client 4 cnn5: 35\n" in text  # 4 + 28 + 3
 
 
 def test_a_session_that_does_not_say_who_holds_what_says_who_counts(at_home: Path) -> None:

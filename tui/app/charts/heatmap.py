@@ -95,7 +95,7 @@ def draw_heatmap(
     else:
         shade(plot, plan, levels, glyphs)
     if plan.across >= 4 and plan.per_cell == 1:
-        write_values(plot, plan, levels, coloured, figure)
+        write_values(plot, plan, levels, coloured, figure.unit)
     draw_labels(canvas, plan, figure, scheme)
     draw_bar(canvas, plan, figure, scheme, glyphs, coloured)
     draw_pointer(canvas, plan, figure, scheme, glyphs)
@@ -168,10 +168,10 @@ def shade(plot: Canvas, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
     plot.chars[:] = np.repeat(np.repeat(codes[levels], plan.across, axis=1), plan.down, axis=0)
 
 
-def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure: HeatFigure) -> None:
+def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: str) -> None:
     """Write each value into the middle of its cell, in black or white on a colour, between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
-        text = cell_text(float(plan.values[row, column]), plan.across - 1, figure.unit, figure.decimals)
+        text = cell_text(float(plan.values[row, column]), plan.across - 1, unit)
         if not coloured and text:
             text = text.center(min(len(text) + 2, plan.across))
         top = row * plan.down + (plan.down - 1) // 2
@@ -180,10 +180,10 @@ def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, figure
         plot.put(top, left, text, fg)
 
 
-def cell_text(value: float, room: int, unit: str = "", decimals: int = 1) -> str:
+def cell_text(value: float, room: int, unit: str = "") -> str:
     """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" where none fits."""
     short = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else label(value)
-    texts = (f"{value:.{min(decimals, 1)}f}", f"{value:.0f}") if unit else (short, label(value))
+    texts = (f"{value:.1f}", f"{value:.0f}") if unit else (short, label(value))
     return next((text for text in texts if len(text) <= room), "")
 
 

@@ -51,7 +51,7 @@ class LearningPanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._points = BY_CLASS
-        self._map = Heatmap(axes=("class", "client"), unit="samples", decimals=0)
+        self._map = Heatmap(axes=("class", "client"), decimals=0)
         self._scatter = Scatter()
         self._partition = Part("who holds which classes", self._map)
         self._room = Vertical(self._partition, classes="partition")  # not the part's own height, for z
