@@ -25,7 +25,7 @@ class AccuracyChart(Container):
     def __init__(self) -> None:
         super().__init__()
         self._lines = LineChart()
-        self._map = Heatmap(value_range=(0.0, PERCENT), unit="%", decimals=1, axes=("client", "round"))
+        self._map = Heatmap(value_range=(0.0, PERCENT), unit="%", axes=("client", "round"))
         self._map.display = False
         self._travelled = False
 
@@ -76,7 +76,7 @@ class AccuracyChart(Container):
         )
         if view.replaying and rounds.size:
             column = int((rounds <= view.shown).sum()) - 1
-            row = view.client if view.client is not None else min(view.pinned, default=0)
+            row = self._map.cursor[0] if self._map.cursor else min(view.pinned, default=0)
             self._map.put_cursor(row, max(column, 0))
         elif self._travelled:
             self._map.action_hide_cursor()

@@ -59,17 +59,18 @@ class Heatmap(CanvasWidget, can_focus=True):
         value_range: tuple[float, float] | None = None,
         axes: tuple[str, str] = ("", ""),
         unit: str = "",
-        decimals: int = 3,
+        decimals: int | None = None,
     ) -> None:
         """value_range: of the first and the last colour; None: the data's. axes: what rows and columns are, ("client",
-        "round"): it goes before their names in the bottom row. unit: what values are in, as "%", said with so many
-        decimals."""
+        "round"): it goes before their names in the bottom row. unit: what values are in, as "%". decimals: how exactly
+        they are said; None: one with a unit, three without."""
         super().__init__()
         self._matrix: Array = np.empty((0, 0))
         self._rows: tuple[str, ...] = ()
         self._columns: tuple[str, ...] = ()
         self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
-        self._range, self._axes, self._unit, self._decimals = value_range, axes, unit, decimals
+        self._range, self._axes, self._unit = value_range, axes, unit
+        self._decimals = decimals if decimals is not None else 1 if unit else 3
         self._titles: tuple[Sequence[str], Sequence[str]] | None = None
         self._at: tuple[int, int] | None = None  # in the order shown
         self.home = (0, 0)
