@@ -1,4 +1,4 @@
-"""The terminal app: seven panels of one session, dialogs over them, and the keys that lead to either.
+"""The terminal app: panels of one session, dialogs over them, and the keys that lead to either.
 
 What it shows is `view`; only the visible panel draws, when that changes. What its keys ask of the session shown goes
 through `control`, what runs in this process through `runs`.
@@ -174,7 +174,12 @@ class HtflApp(ViewApp):
         """Bring the rows and the visible panel up to date."""
         self._draw_rows()
         panel = self.panel
-        if self._drawn is None or self._drawn[0] != panel.id or not self.view.looks_like(self._drawn[1]):
+        before = self._drawn
+        if not (
+            before
+            and before[0] == panel.id
+            and self.view.looks_like(before[1], within_rounds=panel.FOLLOWS_PROGRESS)
+        ):
             self._drawn = (panel.id or "", self.view)
             try:
                 panel.show(self.view)

@@ -15,6 +15,7 @@ PANEL_TITLES = {
     "communication": "Communication",
     "compare": "Compare",
     "log": "Log",
+    "resources": "Resources",
     "sessions": "Sessions",
 }
 """The panels by id, in the order of their tabs."""
@@ -26,6 +27,7 @@ PANELS_SHOW = {
     "communication": "bytes by round, tensor and client; FLOPs",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
+    "resources": "where a round's time goes, slow clients, memory",
     "sessions": "all there are, with studies and forks",
 }
 """What there is to see in each."""
@@ -73,12 +75,13 @@ def _tab(number: int, panel: str, title: str) -> Key:
     return Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
 
 
-CHARTS = ("live", "clients", "similarity", "communication", "compare")
+CHARTS = ("live", "clients", "similarity", "communication", "compare", "resources")
 MATRIX = ("similarity",)
-LAYERS = ("similarity", "compare")
-UNITS = ("communication", "compare")
+LAYERS = ("similarity", "compare", "resources")
+UNITS = ("communication", "compare", "resources")
 TABLES = ("live", "clients")
-SORTED = ("live", "clients", "similarity", "sessions")
+REVERSED = (*TABLES, "resources")
+SORTED = ("live", "clients", "similarity", "resources", "sessions")
 
 GROUPS: dict[str, tuple[Key, ...]] = {
     "Panels": tuple(_tab(number, *panel) for number, panel in enumerate(PANEL_TITLES.items(), 1)),
@@ -113,12 +116,12 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key("y", "chart_mode", "chart", "Accuracy as band and mean, all lines, or clients × rounds.", 58, ("live",)),
         Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
-        Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, TABLES),
-        Key("comma", "panel('previous')", "previous", "The layer before; in Compare, a lower target.", 62, LAYERS, ","),
-        Key("full_stop", "panel('next')", "next", "The layer after; in Compare, a higher target.", 61, LAYERS, "."),
+        Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, REVERSED),
+        Key("comma", "panel('previous')", "previous", "The layer or figure before; a lower target.", 62, LAYERS, ","),
+        Key("full_stop", "panel('next')", "next", "The layer or figure after; a higher target.", 61, LAYERS, "."),
         Key("d", "panel('least')", "least alike", "The pair of clients least alike; again: the next.", 59, MATRIX),
         Key("e", "panel('scale')", "scale", "Colours for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
-        Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds.", 63, UNITS),
+        Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds; the next chart.", 63, UNITS),
         Key("z", "maximise", "maximise", "The focused part of the screen alone; again: all of it.", 35),
         Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", 15, CHARTS, "+"),
         Key("minus", "zoom(-1)", "zoom out", "Zoom out of the chart.", 14, CHARTS, "-"),

@@ -21,7 +21,7 @@ def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs
     width = screen.size.width
     idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
-    _write(screen, "tabs", tabs(panel))
+    _write(screen, "tabs", tabs(panel, width))
     state = view.run.state if view.run.name else ""
     _write(screen, "keys", keys(panel, width - 1, state, idle))
 
@@ -54,15 +54,27 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
     return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
 
 
-def tabs(shown: str) -> Content:
-    """The row of tabs; that of the panel shown is reversed."""
-    parts = []
-    for panel, title in PANEL_TITLES.items():
+def tabs(shown: str, width: int) -> Content:
+    """The row of tabs, the longest titles cut where `width` cells have no room; that of the panel shown is reversed."""
+    parts, (titles, gap) = [], _cut_titles(width)
+    for panel, title in zip(PANEL_TITLES, titles, strict=True):
         key = next(key.print for key in KEYS if key.action == f"show_panel('{panel}')")
         style = "reverse bold" if panel == shown else ""
         link = f"@click=app.show_panel('{panel}')"
-        parts.append(Content.from_markup(f"[{link} {style}] {key} {title} [/]"))
+        parts.append(Content.from_markup(f"[{link} {style}] {key} {title}{gap}[/]"))
     return Content("").join(parts)
+
+
+def _cut_titles(width: int) -> tuple[list[str], str]:
+    """The tabs' titles as there is room for them, and what follows each."""
+    titles = list(PANEL_TITLES.values())
+    taken = sum(len(title) + 4 for title in titles)
+    if taken <= width:
+        return titles, " "
+    longest = max(map(len, titles))
+    while sum(min(len(title), longest) + 3 for title in titles) > width and longest > 1:
+        longest -= 1
+    return [title[:longest] for title in titles], ""
 
 
 def keys(panel: str, width: int, state: str, idle: Sequence[str]) -> Content:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from textual.containers import Container
 from textual.widget import Widget
@@ -63,11 +64,12 @@ class View:
         """All rounds: while replaying, charts show the whole run with a cursor at the round shown."""
         return self.run.curves
 
-    def looks_like(self, other: "View") -> bool:
+    def looks_like(self, other: "View", within_rounds: bool = False) -> bool:
         """Whether panels would draw the same of both; how far a round has got is for the status row to say, but for the
-        first, beside which there is nothing else."""
+        first, beside which there is nothing else, and where a panel shows what goes on `within_rounds`."""
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
-        unseen = _OF_THE_STATUS_ROW if self.run.round else _OF_THE_STATUS_ROW[1:]
+        seen = within_rounds or not self.run.round
+        unseen = _OF_THE_STATUS_ROW[1:] if seen else _OF_THE_STATUS_ROW
         return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
 
 
@@ -81,6 +83,9 @@ def _is(mine: object, theirs: object) -> bool:
 
 class Panel(Container):
     """One of the app's panels. It draws what a View says, and asks for nothing itself."""
+
+    FOLLOWS_PROGRESS: ClassVar[bool] = False
+    """Whether it shows where the clients are in a round under way, also in later rounds than the first."""
 
     def first(self) -> Widget | None:
         """The part that has the focus when the panel comes up: the first in sight that takes keys."""

@@ -128,7 +128,8 @@ class LivePanel(SizedPanel):
         self._behind.update(spelled(client_rows.behind(view), glyphs_of(self)))
 
     def _draw_clients(self, view: View) -> None:
-        if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
+        begins = None if view.curves.rounds else view.run.progress
+        if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown, begins):
             self._table.show(client_rows.rows(view))
         if self._table.sort != view.sort:
             self._table.sort_by(*view.sort)
