@@ -1,0 +1,276 @@
+"""The Resources panel: where a round's time goes, which client takes it, what the run takes of the machine."""
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+
+from simulator.analysis.curves import Array
+from simulator.analysis.resources import PARTS, at_work, busy, machine, metrics, parts
+from tui.app.charts.figure import Figure, Series
+from tui.app.charts.table import Cell, Column, Row, Trend
+from tui.app.messages import PanelWanted
+from tui.app.panels import client_rows
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import marks, sizes
+from tui.app.panels.facts import Facts
+from tui.app.view import View
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import NONE, duration, percent, size
+
+BEGINNING = "No round is finished yet. Where its time goes will be drawn here."
+NO_METRICS = "This method tells no figures of its own, and has no second phase."
+MACHINE = ("memory", "processors", "GPU memory")
+TREND = 40  # rounds of which a sparkline tells
+
+CLIENTS = (
+    Column("id", numeric=True, worth=11, least=3, sort="rising"),
+    Column("model", names=True, worth=6, least=5, most=14, tone="muted", sort="rising"),
+    Column("now", worth=7, least=8),
+    Column("seconds", numeric=True, worth=10, tone="strong", sort="falling"),
+    Column("× median", numeric=True, worth=8, sort="falling"),
+    Column("mean", numeric=True, worth=5, tone="muted", sort="falling"),
+    Column("rounds", numeric=True, worth=2, tone="muted", sort="falling"),
+    Column("trend", stretch=True, worth=4, least=5),
+)
+SLOW = 1.5  # times the median: from here on a client is pointed out
+
+
+class ResourcesPanel(SizedPanel):
+    """Seconds by what they are for and by client, memory and processors, and the method's own figures."""
+
+    FOLLOWS_PROGRESS = True
+    DEFAULT_CSS = """
+    ResourcesPanel .upper { height: 1fr; }
+    ResourcesPanel .lower { height: 10; }
+    ResourcesPanel .machine, ResourcesPanel .metric { display: none; }
+    ResourcesPanel .facts { width: 36; margin-left: 1; }
+    ResourcesPanel.-wide .machine, ResourcesPanel.-wide .metric { display: block; margin-left: 1; }
+    ResourcesPanel.-tall .lower { height: 16; }
+    ResourcesPanel.-full .lower { height: 28; }
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._chart, self._metric = 0, 0
+        self._charts = {name: LineChart() for name in ("time", "machine", "metric")}
+        self._clients, self._facts = Table(CLIENTS, cursor=True, sort="seconds"), Facts()
+        self._parts = {name: Part(name, chart, classes=name) for name, chart in self._charts.items()}
+        self._parts["clients"] = Part("by client", self._clients)
+        self._parts["facts"] = Part("this round", self._facts, classes="facts")
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="upper"):
+            yield from (self._parts[name] for name in self._charts)
+        with Horizontal(classes="lower"):
+            yield self._parts["clients"]
+            yield self._parts["facts"]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._clients.sort_by("seconds", descending=True)
+
+    def draw(self, view: View) -> None:
+        self._draw_charts(view)
+        doing = at_work(view.run)
+        if self.differs("clients", view.curves, view.round, view.run.config, doing):
+            self._clients.show(rows(view, doing))
+        self._clients.filter(view.filter)
+        client_rows.follow(self._clients, view)
+        self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(view.run.models)}")
+        self._parts["facts"].caption(f"round {view.shown}")
+        self._facts.tell(facts_of(view))
+
+    def _draw_charts(self, view: View) -> None:
+        about = (view.curves, view.round, view.run.events, view.run.error, view.run.checkpoints)
+        wide = self.has_class("-wide")
+        if not self.differs("charts", *about, wide, self._chart, self._metric):
+            return
+        for name in self._charts:
+            self._parts[name].say(None if view.curves.rounds else view.run.error or BEGINNING)
+        if not view.curves.rounds:
+            return
+        if wide:
+            self._draw_time(view)
+            self._draw_machine(view, "machine", max(self._chart - 1, 0) % len(MACHINE))
+            self._draw_metric(view, "metric")
+        elif self._chart == 0:
+            self._draw_time(view)
+        elif self._chart <= len(MACHINE):
+            self._draw_machine(view, "time", self._chart - 1)
+        else:
+            self._draw_metric(view, "time")
+
+    def _draw_time(self, view: View) -> None:
+        spent = parts(view.curves)
+        series = [
+            Series(name, spent[name], pinned=True, key=name[0])
+            for name in PARTS
+            if np.nansum(spent[name]) > 0
+        ]
+        self._show("time", "seconds of a round", view, series, "s")
+
+    def _draw_machine(self, view: View, part: str, which: int) -> None:
+        curves, name = view.curves, MACHINE[which]
+        if name == "processors":
+            values, unit = curves.cpu / curves.seconds, ""
+        else:
+            (values,), unit = sizes(curves.memory if which == 0 else curves.gpu_memory)
+        title = {"memory": "memory of the process, at most", "processors": "processors at work"}
+        self._show(
+            part, title.get(name, "memory of tensors on the GPU, at most"), view, [_line(name, values)], unit
+        )
+        missing = f"The {name} of these rounds is not on record."
+        self._parts[part].say(None if np.isfinite(values).any() else missing)
+
+    def _draw_metric(self, view: View, part: str) -> None:
+        found = metrics(view.run.records)
+        self._parts[part].say(None if found else NO_METRICS)
+        self._parts[part].caption("figures of the method")
+        if found:
+            place = self._metric % len(found)
+            name = list(found)[place]
+            which = f" ({place + 1} of {len(found)}, . next)" if len(found) > 1 else ""
+            self._show(part, f"{name}{which}", view, [_line(name, found[name])], "", from_zero=False)
+
+    def _show(
+        self, part: str, title: str, view: View, series: list[Series], unit: str, from_zero: bool = True
+    ) -> None:
+        top = max((float(np.nanmax(each.y)) for each in series if np.isfinite(each.y).any()), default=0.0)
+        scale = (0.0, top * 1.05 or 1.0) if from_zero else None
+        figure = Figure(
+            series, marks=marks(view.run), x_label="round", unit=unit, y_range=scale, cursor=view.cursor
+        )
+        self._charts[part].show(figure)
+        self._parts[part].caption(title)
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        client_rows.tell(self, message, self._clients)
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        self.post_message(PanelWanted("clients"))
+
+    def action_sort(self) -> None:
+        """The clients by the next column."""
+        self._clients.cycle_sort()
+
+    def action_reverse(self) -> None:
+        """The clients the other way round."""
+        self._clients.reverse_sort()
+
+    def action_unit(self) -> None:
+        """The next chart; where all are side by side, the next of the machine's."""
+        wide = self.has_class("-wide")
+        first, last = (1, len(MACHINE)) if wide else (0, len(MACHINE) + 1)
+        self._chart = max(self._chart, first) + 1
+        if self._chart > last:
+            self._chart = first
+        self.update()
+
+    def action_previous(self) -> None:
+        """The method's figure before."""
+        self._move_metric(-1)
+
+    def action_next(self) -> None:
+        """The method's next figure."""
+        self._move_metric(1)
+
+    def _move_metric(self, by: int) -> None:
+        if self.has_class("-wide") or self._chart > len(MACHINE):
+            self._metric += by
+        self._chart = self._chart if self.has_class("-wide") else len(MACHINE) + 1
+        self.update()
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row a round: its seconds by what they were for, of the machine, and every client's."""
+        curves, shown = view.curves, view.shown
+        spent = {name: values[:shown] for name, values in parts(curves).items()}
+        columns = ["round", "seconds", *spent, "cpu", "memory", "gpu_memory"]
+        columns += [f"client {client}" for client in range(curves.clients)]
+        single = (curves.seconds, *spent.values(), curves.cpu, curves.memory, curves.gpu_memory)
+        return columns, [
+            [row + 1, *(_known(each[row]) for each in single), *map(_known, curves.client_seconds[row])]
+            for row in range(shown)
+        ]
+
+
+def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
+    """Every client by id, at the round shown; `doing`: where each is in the round under way."""
+    curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
+    took_it = curves.client_seconds
+    now = took_it[-1] if shown else np.full(len(models), np.nan)
+    median = float(np.nanmedian(now)) if np.isfinite(now).any() else np.nan
+    found = []
+    for client, model in enumerate(models):
+        history = took_it[:, client] if shown else np.empty(0)
+        took = history[np.isfinite(history)]
+        mean = float(took.mean()) if took.size else np.nan
+        times = float(now[client]) / median if median > 0 else np.nan
+        ratio = Cell(NONE if np.isnan(times) else f"{times:.1f}", "loss" if times >= SLOW else "muted")
+        word = doing[client] if doing else ""
+        texts = (
+            str(client),
+            model,
+            Cell(word, client_rows.doing_tone(word)),
+            seconds(now[client]),
+            ratio,
+            seconds(mean),
+        )
+        trend = Trend(tuple(history[-TREND:].tolist()), float(took[-TREND:].max()) if took.size else 1.0)
+        values = (client, model.casefold(), None, float(now[client]), times, mean, took.size, None)
+        found.append(
+            Row(client, (*texts, str(took.size), trend), values=values, search=f"{client} {model} {word}")
+        )
+    return found
+
+
+def facts_of(view: View) -> list[tuple[str, str]]:
+    """Where the time of the round shown went, and what it took of the machine."""
+    facts = [] if view.replaying else _now(view)
+    if not view.shown:
+        return facts
+    curves, models = view.curves.upto(view.shown), view.run.models
+    total = float(curves.seconds[-1])
+    facts.append(("time", f"{seconds(total)}, {duration(float(curves.seconds.sum()))} in all"))
+    for name, spent in parts(curves).items():
+        took = float(spent[-1])
+        if np.isfinite(took) and (took > 0 or name != "waiting"):
+            within = f" ({percent(took / total)})" if name in PARTS[:3] and total > 0 else ""
+            facts.append((name, f"{seconds(took)}{within}"))
+    if np.isfinite(curves.workers[-1]):
+        facts.append(("workers", f"{curves.workers[-1]:.0f}, busy {percent(float(busy(curves)[-1]))}"))
+    now = curves.client_seconds[-1]
+    if np.isfinite(now).any():
+        slowest = int(np.nanargmax(now))
+        facts.append(("slowest", f"{slowest} {models[slowest]}, {seconds(float(now[slowest]))}"))
+    if np.isfinite(curves.cpu[-1]) and total > 0:
+        facts.append(("processors", f"{curves.cpu[-1] / total:.1f} at work"))
+    if np.isfinite(curves.memory[-1]):
+        facts.append(("memory", f"{size(curves.memory[-1])} at most"))
+    if np.isfinite(curves.gpu_memory[-1]):
+        facts.append(("GPU", f"{size(curves.gpu_memory[-1])} at most"))
+    return facts
+
+
+def _now(view: View) -> list[tuple[str, str]]:
+    """What the run takes at this moment, if it runs."""
+    said = machine(view.run)
+    words = [f"{said['cpu']:.1f} processors"] if "cpu" in said else []
+    words += [size(said["memory"])] if "memory" in said else []
+    words += [f"GPU {size(said['gpu_memory'])}"] if "gpu_memory" in said else []
+    return [("now", ", ".join(words))] if words else []
+
+
+def _line(name: str, values: Array) -> Series:
+    known = np.flatnonzero(np.isfinite(values))
+    return Series(name, values[known], known + 1.0, pinned=True)
+
+
+def seconds(value: float) -> str:
+    """A time that may be much shorter than a second; a dash for none."""
+    if np.isnan(value):
+        return NONE
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 60 else duration(value)
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
