@@ -1,4 +1,4 @@
-"""Where a round's time goes, which client takes it, what the method tells of itself, and what is done at this moment."""
+"""Where a round's time goes, which client takes it, what the method tells of itself, and what goes on now."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,6 @@
 """What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -10,6 +11,8 @@ from textual.widget import Widget
 from checkpoints import sessions_folder
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
+from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +100,10 @@ class Panel(Container):
     def show(self, view: View) -> None:
         """Draw this view. Called while the panel is visible, when what it shows may have changed."""
         raise NotImplementedError
+
+    def steered(self) -> Sequence[Summary | StudySummary]:
+        """The sessions that keys steer in place of the one shown; none: that one."""
+        return ()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """What is shown, as columns and rows for a CSV file."""

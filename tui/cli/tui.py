@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tui.cli import options
+from tui.cli import options, running
 from tui.cli.options import HOW, WHERE
 from tui.common import folders
 from tui.common.errors import OutputClosed
@@ -74,6 +74,7 @@ def tui(
     """
     from simulator.data.datasets import data_folder
     from simulator.errors import ConfigError
+    from simulator.own import Files
     from tui.app import terminal
     from tui.app.app import HtflApp
     from tui.app.dialogs.tour import is_due
@@ -100,8 +101,10 @@ def tui(
         models=model or (),
         metrics=metric or (),
     )
+    own = (plugin, running.model_files(model), metric)
+    files = Files(*(tuple(str(file.absolute()) for file in named or ()) for named in own))
     launch_options = LaunchOptions(
-        folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session
+        folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session, files
     )
     app = HtflApp(
         launch_options,
@@ -136,6 +139,7 @@ def _carry_out(app: "HtflApp") -> None:
     """The app from its first to its last screen, and then the run it leaves behind."""
     from tui.app.app import KEEP
     from tui.app.terminal import Hangup
+    from tui.cli import output
 
     def stop() -> None:
         if app.runs.launch is not None and app.runs.launch.is_alive():
@@ -146,6 +150,10 @@ def _carry_out(app: "HtflApp") -> None:
     hangup.start()
     how = app.run()
     hangup.disarmed = how == KEEP
+    for name in app.runs.elsewhere:
+        output.say(
+            f"{name} goes on in a process of its own. Look: htfl-sim tui --session {name}; end: stop {name}"
+        )
     if app.runs.launch is not None:
         _see_out(app.runs.launch, how == KEEP, app.ended_by, app.runs.rounds)
     if app.ended_by:

@@ -1,17 +1,18 @@
 """The list of sessions that the Sessions panel and the sidebar share."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 from textual.message import Message
 
 from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
-from tui.app.charts.table import Column, Row, Tone
-from tui.app.panels.library import Library
+from tui.app.charts.table import Cell, Column, Row, Tone, Trend
+from tui.app.panels.library import Library, Sketch
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.common.formatting import NONE, branches, course, duration, percent
@@ -25,6 +26,7 @@ FULL = (
     Column("round", numeric=True, worth=8),
     Column("acc", numeric=True, worth=6),
     Column("best", numeric=True, worth=5),
+    Column("trend", stretch=True, worth=6, least=5),
     Column("age", numeric=True, worth=3),
 )
 BRIEF = (
@@ -35,6 +37,19 @@ BRIEF = (
     Column("acc", numeric=True, worth=9),
 )
 IN_BRIEF = (0, 1, 2, 5, 6)
+STATES: dict[str, tuple[str, Tone]] = {
+    "running": ("▸", "gain"),
+    "pausing": ("‖", "highlight"),
+    "paused": ("‖", "highlight"),
+    "stopping": ("■", "highlight"),
+    "stopped": ("■", "muted"),
+    "finished": ("✓", "plain"),
+    "interrupted": ("!", "warning"),
+    "failed": ("✗", "warning"),
+    "damaged": ("✗", "warning"),
+}
+"""What stands before the word, and its colour."""
+TREND = 40  # rounds of which a sparkline tells
 """The places of the columns of BRIEF among those of FULL."""
 ORDERS = ("tree", "newest", "best", "name")
 
@@ -66,6 +81,11 @@ class SessionList(Table):
     def studies(self) -> dict[Path, StudySummary]:
         """The studies as last read, by their folders."""
         return {Path(study.path): study for study in self._library.studies}
+
+    @property
+    def sketches(self) -> Mapping[Path, Sketch]:
+        """The sessions' curves and settings, as far as they were read."""
+        return self._library.sketches
 
     @property
     def folder(self) -> Path | None:
@@ -109,9 +129,10 @@ class SessionList(Table):
         rows = []
         for line in grouped(self._found, self._library.studies, self.order, self._folded):
             one = line if isinstance(line, StudySummary) else line.summary
-            cells = (
-                _study_cells(line, view, now) if isinstance(line, StudySummary) else _cells(line, view, now)
-            )
+            if isinstance(line, StudySummary):
+                cells = _study_cells(line, view, now)
+            else:
+                cells = _cells(line, view, now, self.sketches.get(Path(one.path)))
             shown = tuple(cells[place] for place in IN_BRIEF) if self._brief else cells
             rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
         self.show(rows)
@@ -169,35 +190,44 @@ def age(created: str | None, now: datetime) -> str:
         return NONE
 
 
-def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
+def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> tuple[str | Cell | Trend, ...]:
     session = line.summary
+    seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch else ()
     return (
         _flags(session, view),
         branches(line.last) + (session.name if not line.last else session.name.rpartition("/")[2]),
-        session.state,
+        _state(session.state),
         course(session.methods) or NONE,
         session.dataset or NONE,
         _rounds(session),
         percent(session.accuracy),
         percent(session.best),
+        Trend(tuple(map(float, seen)), width=TREND if len(seen) else 0),
         age(session.created, now),
     )
 
 
-def _study_cells(study: StudySummary, view: View, now: datetime) -> tuple[str, ...]:
+def _study_cells(study: StudySummary, view: View, now: datetime) -> tuple[str | Cell | Trend, ...]:
     """A study's row: how many of its points are done stands where a session has its rounds."""
     methods = study.methods
     return (
         _flags(study, view),
         study.name,
-        study.state,
+        _state(study.state),
         ", ".join(methods) if len(methods) < 4 else f"{len(methods)} methods",
         study.dataset or NONE,
         f"{study.finished}/{study.points}",
         percent(study.accuracy),
         percent(study.best),
+        "",
         age(study.created, now),
     )
+
+
+def _state(state: str) -> Cell:
+    """By glyph, word and colour."""
+    glyph, tone = STATES.get(state, (" ", "plain"))
+    return Cell(f"{glyph} {state}", tone)
 
 
 def _flags(session: Summary | StudySummary, view: View) -> str:
