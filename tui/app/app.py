@@ -190,7 +190,14 @@ class HtflApp(ViewApp):
 
     def _draw_rows(self) -> None:
         if self.main.is_mounted:
-            rows.draw(self.main, self.view, self.panel.id or "", self.waiting, self.glyphs)
+            rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
+
+    def on_table_cursor_moved(self) -> None:
+        if self.panel.id == "sessions":  # what its keys steer is another
+            self._draw_rows()
+
+    def on_session_list_listed(self) -> None:
+        self._draw_rows()
 
     def say(self, message: str, severity: Severity = "information") -> None:
         """A notice, in a sentence."""

@@ -147,6 +147,8 @@ KEYS = tuple(key for keys in GROUPS.values() for key in keys)
 
 WHILE_REPLAYING = ("pause", "checkpoint", "switch", "stop")
 """What steers the run, and so makes no sense while an earlier round is shown."""
+IN_A_LIST = ("pause", "checkpoint", "stop")
+"""What steers a session that is chosen in the list of them."""
 OF_A_RUN = ("steer", "travel", "live", "chart_mode", "export")
 """Actions on the run shown, and `steer('new_run')`, which makes one."""
 
@@ -156,18 +158,22 @@ def bindings() -> list[Binding]:
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
 
 
-def footer(panel: str, width: int, state: str) -> Iterator[Key]:
+def footer(panel: str, width: int, state: str, chosen: str = "") -> Iterator[Key]:
     """The keys that a line of `width` cells has room for in this panel: the weightiest, in the table's order.
 
     state: of the run shown, which decides what space does; "" where none is shown: then a new one comes first, and what
-    acts on a run has no place.
+    acts on a run has no place. chosen: the state of the one that is steered in its place, from a list.
     """
     candidates = [key for key in KEYS if key.weight and key.works_in(panel)]
     if not state:
         new_run = next(key for key in KEYS if key.argument == "new_run")
-        others = [key for key in candidates if key.name not in OF_A_RUN and key.argument != "pin"]
+        others = [
+            key
+            for key in candidates
+            if (key.name not in OF_A_RUN or (chosen and key.argument in IN_A_LIST)) and key.argument != "pin"
+        ]
         candidates = [replace(new_run, weight=100), *others]
-    elif state not in ("running", "stopping"):
+    if (chosen or state) not in ("", ("running", "stopping"):
         candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
     chosen: set[Key] = set()
     for key in sorted(candidates, key=lambda key: -key.weight):

@@ -91,7 +91,7 @@ class RemoteControl:
         self._host.ask(SwitchDialog(run.config, choices, when), chosen)
 
     def post(self, kind: str, arguments: dict[str, Any] | None = None, folder: Path | None = None) -> None:
-        """Leave a command in a session's mailbox, in that of the one shown for None, and say so until it is answered."""
+        """Leave a command in a mailbox, by default that of the session shown, and say so until it is answered."""
         folder = folder or self._host.view.run.folder
 
         def posted(command: Command) -> None:

@@ -52,7 +52,7 @@ class Preview(Horizontal):
         yield self._differences
 
     def show_session(self, session: Summary, sketches: Mapping[Path, Sketch], view: View) -> None:
-        """Preview a session. Beside its curve is that of the session shown, with whose settings its own are compared."""
+        """Preview a session: beside its curve that of the session shown, with whose settings its own are compared."""
         sketch = sketches.get(Path(session.path))
         self.set_class(sketch is None, "-facts")
         self._about.caption(session.name)
@@ -77,10 +77,7 @@ class Preview(Horizontal):
             Column("this", stretch=True, names=True, worth=8),
             Column("shown", stretch=True, names=True, worth=7),
         ]
-        rows = [
-            Row(name, (name, *(NONE if value is None else str(value) for value in values)))
-            for name, values in found
-        ]
+        rows = [Row(name, (name, *map(_said, values))) for name, values in found]
         self._settings.show(rows, columns)
         self._differences.say(None if rows else f"It has the settings of {other.name}.")
 
@@ -103,6 +100,10 @@ def _series(name: str, mean: object, key: str = "") -> Series:
     accuracy = np.asarray(mean, float)
     rounds = np.flatnonzero(np.isfinite(accuracy))
     return Series(name, accuracy[rounds] * PERCENT, rounds + 1.0, pinned=bool(key), key=key)
+
+
+def _said(value: object) -> str:
+    return NONE if value is None else str(value)
 
 
 def facts(session: Summary) -> list[tuple[str, str]]:
