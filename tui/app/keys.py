@@ -158,11 +158,12 @@ def bindings() -> list[Binding]:
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
 
 
-def footer(panel: str, width: int, state: str, chosen: str = "") -> Iterator[Key]:
+def footer(panel: str, width: int, state: str, steered: str = "") -> Iterator[Key]:
     """The keys that a line of `width` cells has room for in this panel: the weightiest, in the table's order.
 
     state: of the run shown, which decides what space does; "" where none is shown: then a new one comes first, and what
-    acts on a run has no place. chosen: the state of the one that is steered in its place, from a list.
+    acts on a run has no place. steered: the state of the one that
+    keys steer in its place, from a list.
     """
     candidates = [key for key in KEYS if key.weight and key.works_in(panel)]
     if not state:
@@ -170,10 +171,10 @@ def footer(panel: str, width: int, state: str, chosen: str = "") -> Iterator[Key
         others = [
             key
             for key in candidates
-            if (key.name not in OF_A_RUN or (chosen and key.argument in IN_A_LIST)) and key.argument != "pin"
+            if (key.name not in OF_A_RUN or (steered and key.argument in IN_A_LIST)) and key.argument != "pin"
         ]
         candidates = [replace(new_run, weight=100), *others]
-    if (chosen or state) not in ("", ("running", "stopping"):
+    if (steered or state) not in ("", "running", "stopping"):
         candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
     chosen: set[Key] = set()
     for key in sorted(candidates, key=lambda key: -key.weight):
