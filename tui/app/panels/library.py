@@ -30,9 +30,11 @@ class Sketch:
 class Library:
     """`tell` is called, on a thread of the library's own, with the sessions whenever anything about them changed."""
 
-    def __init__(self, tell: Callable[[tuple[Summary, ...]], None], every: float = 3.0) -> None:
-        """`every`: seconds between two readings."""
-        self._tell, self._every = tell, every
+    def __init__(
+        self, tell: Callable[[tuple[Summary, ...]], None], every: float = 3.0, sketches: bool = True
+    ) -> None:
+        """`every`: seconds between two readings; `sketches`: whether to read ledgers whole, and live sessions oftener."""
+        self._tell, self._every, self._sketching = tell, every, sketches
         self._folder: Path | None = None
         self._known: dict[Path, tuple[tuple[Stamp, ...], Summary]] = {}
         self.studies: tuple[StudySummary, ...] = ()
@@ -95,9 +97,9 @@ class Library:
                 if (present := (folder, found, self.studies)) != told and not self._ended.is_set():
                     self._tell(found)
                     told = present
-                if self.sketch() and not self._ended.is_set():
+                if self._sketching and self.sketch() and not self._ended.is_set():
                     self._tell(found)
-                live = any(each.state not in ENDED for each in found)
+                live = self._sketching and any(each.state not in ENDED for each in found)
             self._wake.wait(min(LIVE_SECONDS, self._every) if live else self._every)
 
 

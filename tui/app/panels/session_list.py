@@ -68,7 +68,7 @@ class SessionList(Table):
         self._brief = brief
         self._found: tuple[Summary, ...] | None = None
         self._view: View | None = None
-        self._library = Library(self._tell)
+        self._library = Library(self._tell, sketches=not brief)
         self._folded: set[Path] = set()
         self.order = ORDERS[0]
 
