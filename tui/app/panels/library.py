@@ -33,7 +33,7 @@ class Library:
     def __init__(
         self, tell: Callable[[tuple[Summary, ...]], None], every: float = 3.0, sketches: bool = True
     ) -> None:
-        """`every`: seconds between two readings; `sketches`: whether to read ledgers whole, and live sessions oftener."""
+        """`every`: seconds between two readings; `sketches`: whether ledgers are read whole, live ones oftener."""
         self._tell, self._every, self._sketching = tell, every, sketches
         self._folder: Path | None = None
         self._known: dict[Path, tuple[tuple[Stamp, ...], Summary]] = {}
