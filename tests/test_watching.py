@@ -16,6 +16,8 @@ from simulator.sessions.session import Session
 from simulator.sessions.watching import Watching
 from tests import federations, sessions
 
+STATES = (letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
@@ -31,7 +33,7 @@ def noted(store: Store, *events: Any, clients: int = 4) -> dict[str, Any]:
     watcher._clients = clients
     for event in events:
         watcher(event)
-    store.heartbeat("told", **watcher._progress)  # written at once: the state is another
+    store.heartbeat(next(STATES), **watcher._progress)  # written at once: the state is another
     note = checkpoints.SessionReader(store.folder).owner()
     assert note is not None
     return dict(note["progress"])

@@ -29,7 +29,8 @@ def busy(curves: Curves) -> Array:
     known = np.isfinite(curves.client_seconds).any(axis=1)
     worked = np.where(known, np.nansum(curves.client_seconds, axis=1), np.nan)
     had = curves.workers * parts(curves)["clients"]
-    return np.minimum(np.divide(worked, had, out=np.full(len(worked), np.nan), where=had > 0), 1.0)
+    share = np.divide(worked, had, out=np.full(len(worked), np.nan), where=had > 0)
+    return np.asarray(np.minimum(share, 1.0))
 
 
 def metrics(records: Sequence[Record]) -> dict[str, Array]:

@@ -294,8 +294,9 @@ def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(home: Path
         app.runs.forked(home / "main", ForkWish(home / "fork", 7, None, (), "run"))
         assert app.runs.name == "main"  # on its thread, as before
         assert app.runs.elsewhere == ["fork"]
-        assert "fork runs in a process of its own, beside main." in notices(app)
         app.runs.start(Beginning(home / "fork", wait, ()))  # type: ignore[arg-type]
+        await pilot.pause()
+        assert "fork runs in a process of its own, beside main." in notices(app)
         assert "fork has been started already." in notices(app)
         await until(pilot, lambda: "fork failed:" in notices(app))
         assert "fork" in notices(app).split("fork failed:")[1]  # there is no such session

@@ -131,7 +131,7 @@ class LocalRuns:
     def start(self, beginning: Beginning) -> None:
         """Run a session from now on: on a thread, or in a process of its own where a thread runs one already."""
         folder = beginning.folder
-        begun = (*([self.launch] if self.launch else []), *self._others.values())
+        begun: list[Launch | Elsewhere] = [*([self.launch] if self.launch else []), *self._others.values()]
         if any(each.folder == folder and each.is_alive() for each in begun):
             self._host.say(f"{checkpoints.name_of(folder)} has been started already.")
             return

@@ -11,7 +11,6 @@ import pytest
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.table import Cell, Trend
-from tui.app.panels.preview import Preview
 from tui.app.panels.session_list import STATES, SessionList
 from tui.app.view import View
 
@@ -35,7 +34,7 @@ async def read_whole(pilot: Any, panel: Any) -> Any:
 
 def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
     app, _ = on_stage("sessions", view)
-    by_name = {row.key.name: row.cells[2] for row in app.panel.query_one(SessionList).rows}  # type: ignore[attr-defined]
+    by_name = {row.key.name: row.cells[2] for row in app.panel._list.rows}  # type: ignore[attr-defined]
     assert by_name["main"] == Cell("✓ finished", "plain")
     assert by_name["begun"] == Cell("■ stopped", "muted")
     glyphs = [glyph for glyph, _ in STATES.values()]
@@ -47,7 +46,7 @@ def test_every_session_has_a_trend_of_its_rounds(view: View) -> None:
         await read_whole(pilot, panel)
 
     app, _ = on_stage("sessions", view, act)
-    trends = {row.key.name: row.cells[8] for row in app.panel.query_one(SessionList).rows}  # type: ignore[attr-defined]
+    trends = {row.key.name: row.cells[8] for row in app.panel._list.rows}  # type: ignore[attr-defined]
     assert isinstance(trends["main"], Trend)
     assert trends["main"].values == tuple(view.run.curves.mean)
     assert trends["begun"] == Trend((), width=0)
@@ -60,7 +59,7 @@ def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one
         (await read_whole(pilot, panel)).put_cursor(at_home / "base")
 
     app, text = on_stage("sessions", view, act, size=(120, 40))
-    preview = app.panel.query_one(Preview)
+    preview = app.panel._preview
     curve, shown = preview._chart.figure.series
     assert (curve.name, shown.name) == ("base", "main")
     np.testing.assert_allclose(curve.y, read(at_home / "base").curves.mean * 100)
@@ -74,7 +73,7 @@ def test_of_the_session_shown_there_is_nothing_to_compare(view: View) -> None:
         await read_whole(pilot, panel)
 
     app, text = on_stage("sessions", view, act)
-    assert len(app.panel.query_one(Preview)._chart.figure.series) == 1
+    assert len(app.panel._preview._chart.figure.series) == 1
     assert "This is the session shown" in " ".join(text.split())
 
 
