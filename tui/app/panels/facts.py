@@ -6,7 +6,7 @@ from tui.app.charts.table import Column, Row
 from tui.app.widgets import Table
 from tui.common.formatting import wrapped
 
-NAMES = 10  # cells that the names take
+NAMES = 10  # cells that the names take at least
 ALARMING = ("remark", "damaged")
 
 
@@ -18,7 +18,8 @@ class Facts(Table):
 
     def tell(self, facts: Sequence[tuple[str, str]]) -> None:
         """Show these in place of those shown."""
-        width = max(self.size.width - NAMES, 20)
+        names = max(NAMES, *(len(name) + 1 for name, _ in facts), 0)
+        width = max(self.size.width - names, 20)
         self.show(
             [
                 Row((name, line), ("" if line else name, text), "warning" if name in ALARMING else "plain")

@@ -103,8 +103,8 @@ class ResourcesPanel(SizedPanel):
     def _draw_time(self, view: View) -> None:
         spent = parts(view.curves)
         series = [
-            Series(name, spent[name], pinned=True, key=name[0])
-            for name in PARTS
+            Series(name, spent[name], pinned=True, key=key)
+            for name, key in zip(PARTS, "csekw", strict=True)
             if np.nansum(spent[name]) > 0
         ]
         self._show("time", "seconds of a round", view, series, "s")
@@ -225,12 +225,11 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
 
 def facts_of(view: View) -> list[tuple[str, str]]:
     """Where the time of the round shown went, and what it took of the machine."""
-    facts = [] if view.replaying else _now(view)
     if not view.shown:
-        return facts
-    curves, models = view.curves.upto(view.shown), view.run.models
+        return _machine(view)
+    curves = view.curves.upto(view.shown)
     total = float(curves.seconds[-1])
-    facts.append(("time", f"{seconds(total)}, {duration(float(curves.seconds.sum()))} in all"))
+    facts = [("time", f"{seconds(total)}, {duration(float(curves.seconds.sum()))} in all")]
     for name, spent in parts(curves).items():
         took = float(spent[-1])
         if np.isfinite(took) and (took > 0 or name != "waiting"):
@@ -238,26 +237,26 @@ def facts_of(view: View) -> list[tuple[str, str]]:
             facts.append((name, f"{seconds(took)}{within}"))
     if np.isfinite(curves.workers[-1]):
         facts.append(("workers", f"{curves.workers[-1]:.0f}, busy {percent(float(busy(curves)[-1]))}"))
-    now = curves.client_seconds[-1]
-    if np.isfinite(now).any():
-        slowest = int(np.nanargmax(now))
-        facts.append(("slowest", f"{slowest} {models[slowest]}, {seconds(float(now[slowest]))}"))
-    if np.isfinite(curves.cpu[-1]) and total > 0:
-        facts.append(("processors", f"{curves.cpu[-1] / total:.1f} at work"))
-    if np.isfinite(curves.memory[-1]):
-        facts.append(("memory", f"{size(curves.memory[-1])} at most"))
-    if np.isfinite(curves.gpu_memory[-1]):
-        facts.append(("GPU", f"{size(curves.gpu_memory[-1])} at most"))
-    return facts
+    return facts + _machine(view, curves.cpu[-1] / total, curves.memory[-1], curves.gpu_memory[-1])
 
 
-def _now(view: View) -> list[tuple[str, str]]:
-    """What the run takes at this moment, if it runs."""
-    said = machine(view.run)
-    words = [f"{said['cpu']:.1f} processors"] if "cpu" in said else []
-    words += [size(said["memory"])] if "memory" in said else []
-    words += [f"GPU {size(said['gpu_memory'])}"] if "gpu_memory" in said else []
-    return [("now", ", ".join(words))] if words else []
+def _machine(
+    view: View, busy: float = np.nan, memory: float = np.nan, gpu: float = np.nan
+) -> list[tuple[str, str]]:
+    """What the round shown took of the machine, and what the run takes at this moment."""
+    now = {} if view.replaying else machine(view.run)
+    of_round = {
+        "processors": "" if np.isnan(busy) else f"{busy:.1f} at work",
+        "memory": "" if np.isnan(memory) else size(memory),
+        "GPU": "" if np.isnan(gpu) else size(gpu),
+    }
+    of_now = {
+        "processors": f"now {now['cpu']:.1f}" if "cpu" in now else "",
+        "memory": f"now {size(now['memory'])}" if "memory" in now else "",
+        "GPU": f"now {size(now['gpu_memory'])}" if "gpu_memory" in now else "",
+    }
+    said = {name: ", ".join(filter(None, (of_round[name], of_now[name]))) for name in of_round}
+    return [(name, text) for name, text in said.items() if text]
 
 
 def _line(name: str, values: Array) -> Series:

@@ -49,7 +49,7 @@ class SessionsPanel(SizedPanel):
         self._sessions.say(sentence)
         if found is not None:
             number = f"{shown} of {len(found)}" if shown != len(found) else f"{shown}"
-            number += " sessions"
+            number += " session" if number == "1" else " sessions"
             if studies:
                 number += f", {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
             marked = f", {len(view.marked)} marked" if view.marked else ""
