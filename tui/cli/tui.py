@@ -152,7 +152,7 @@ def _carry_out(app: "HtflApp") -> None:
     hangup.disarmed = how == KEEP
     for name in app.runs.elsewhere:
         output.say(
-            f"{name} goes on in a process of its own. Look: htfl-sim tui --session {name}; end: stop {name}"
+            f"{name} goes on in a process of its own. Look: htfl-sim tui --session {name}; end it: htfl-sim stop {name}"
         )
     if app.runs.launch is not None:
         _see_out(app.runs.launch, how == KEEP, app.ended_by, app.runs.rounds)

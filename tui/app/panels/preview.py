@@ -32,11 +32,8 @@ class Preview(Horizontal):
     DEFAULT_CSS = """
     Preview > .facts { width: 44; display: none; margin-right: 1; }
     Preview > .differences { width: 44; margin-left: 1; }
-    Preview.-facts > .facts, SizedPanel.-full Preview > .facts { display: block; }
+    Preview.-facts > .facts { display: block; }
     Preview.-facts > .differences { display: none; }
-    SizedPanel.-full Preview > .facts { width: 60; }
-    SizedPanel.-full Preview > .differences { width: 70; }
-    SizedPanel.-full Preview.-facts > .differences { display: none; }
     """
 
     def __init__(self) -> None:

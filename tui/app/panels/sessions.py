@@ -23,6 +23,8 @@ class SessionsPanel(SizedPanel):
     SessionsPanel > .preview { height: 9; }
     SessionsPanel.-tall > .preview { height: 14; }
     SessionsPanel.-full.-tall > .preview { height: 20; }
+    SessionsPanel.-full > .preview > .facts { display: block; width: 60; }
+    SessionsPanel.-full > .preview > .differences { width: 60; }
     """
 
     def __init__(self, id: str) -> None:
