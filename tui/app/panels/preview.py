@@ -32,7 +32,7 @@ class Preview(Horizontal):
     DEFAULT_CSS = """
     Preview > .facts { width: 44; display: none; margin-right: 1; }
     Preview > .differences { width: 44; margin-left: 1; }
-    Preview.-facts > .facts { display: block; }
+    Preview.-facts > .facts { display: block; width: 1fr; }
     Preview.-facts > .differences { display: none; }
     """
 

@@ -27,7 +27,7 @@ CLIENTS = (
     Column("model", names=True, worth=6, least=5, most=14, tone="muted", sort="rising"),
     Column("now", worth=7, least=8),
     Column("seconds", numeric=True, worth=10, tone="strong", sort="falling"),
-    Column("× median", numeric=True, worth=8, sort="falling"),
+    Column("x median", numeric=True, worth=8, sort="falling"),
     Column("mean", numeric=True, worth=5, tone="muted", sort="falling"),
     Column("rounds", numeric=True, worth=2, tone="muted", sort="falling"),
     Column("trend", stretch=True, worth=4, least=5),
