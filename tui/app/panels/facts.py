@@ -15,9 +15,11 @@ class Facts(Table):
 
     def __init__(self) -> None:
         super().__init__([Column("", worth=2), Column("", stretch=True, worth=3)])
+        self._facts: Sequence[tuple[str, str]] = ()
 
     def tell(self, facts: Sequence[tuple[str, str]]) -> None:
         """Show these in place of those shown."""
+        self._facts = facts
         names = max(NAMES, *(len(name) + 1 for name, _ in facts), 0)
         width = max(self.size.width - names, 20)
         self.show(
@@ -27,3 +29,7 @@ class Facts(Table):
                 for line, text in enumerate(wrapped(value, width))
             ]
         )
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.tell(self._facts)  # in lines of the new width

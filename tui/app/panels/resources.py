@@ -19,6 +19,7 @@ from tui.common.formatting import NONE, duration, percent, size
 
 BEGINNING = "No round is finished yet. Where its time goes will be drawn here."
 NO_METRICS = "This method tells no figures of its own, and has no second phase."
+TITLES = {"time": "seconds of a round", "machine": "memory", "metric": "figures of the method"}
 MACHINE = ("memory", "processors", "GPU memory")
 TREND = 40  # rounds of which a sparkline tells
 
@@ -54,7 +55,7 @@ class ResourcesPanel(SizedPanel):
         self._chart, self._metric = 0, 0
         self._charts = {name: LineChart() for name in ("time", "machine", "metric")}
         self._clients, self._facts = Table(CLIENTS, cursor=True, sort="seconds"), Facts()
-        self._parts = {name: Part(name, chart, classes=name) for name, chart in self._charts.items()}
+        self._parts = {name: Part(TITLES[name], chart, classes=name) for name, chart in self._charts.items()}
         self._parts["clients"] = Part("by client", self._clients)
         self._parts["facts"] = Part("this round", self._facts, classes="facts")
 
@@ -107,7 +108,7 @@ class ResourcesPanel(SizedPanel):
             for name, key in zip(PARTS, "csekw", strict=True)
             if np.nansum(spent[name]) > 0
         ]
-        self._show("time", "seconds of a round", view, series, "s")
+        self._show("time", TITLES["time"], view, series, "s")
 
     def _draw_machine(self, view: View, part: str, which: int) -> None:
         curves, name = view.curves, MACHINE[which]
@@ -125,7 +126,7 @@ class ResourcesPanel(SizedPanel):
     def _draw_metric(self, view: View, part: str) -> None:
         found = metrics(view.run.records)
         self._parts[part].say(None if found else NO_METRICS)
-        self._parts[part].caption("figures of the method")
+        self._parts[part].caption(TITLES["metric"])
         if found:
             place = self._metric % len(found)
             name = list(found)[place]

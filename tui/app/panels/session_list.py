@@ -32,10 +32,11 @@ FULL = (
 BRIEF = (
     Column("", worth=1),
     Column("session", stretch=True, names=True, worth=10),
-    Column("state", worth=2),
+    Column("", worth=8),
     Column("round", numeric=True, worth=8),
     Column("acc", numeric=True, worth=9),
 )
+Cells = tuple[str | Cell | Trend, ...]
 IN_BRIEF = (0, 1, 2, 5, 6)
 STATES: dict[str, tuple[str, Tone]] = {
     "running": ("▸", "gain"),
@@ -133,7 +134,7 @@ class SessionList(Table):
                 cells = _study_cells(line, view, now)
             else:
                 cells = _cells(line, view, now, self.sketches.get(Path(one.path)))
-            shown = tuple(cells[place] for place in IN_BRIEF) if self._brief else cells
+            shown = _in_brief(one, cells) if self._brief else cells
             rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
         self.show(rows)
         self.filter(view.filter)
@@ -190,7 +191,7 @@ def age(created: str | None, now: datetime) -> str:
         return NONE
 
 
-def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> tuple[str | Cell | Trend, ...]:
+def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> Cells:
     session = line.summary
     seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch else ()
     return (
@@ -207,7 +208,7 @@ def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> tu
     )
 
 
-def _study_cells(study: StudySummary, view: View, now: datetime) -> tuple[str | Cell | Trend, ...]:
+def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
     """A study's row: how many of its points are done stands where a session has its rounds."""
     methods = study.methods
     return (
@@ -228,6 +229,13 @@ def _state(state: str) -> Cell:
     """By glyph, word and colour."""
     glyph, tone = STATES.get(state, (" ", "plain"))
     return Cell(f"{glyph} {state}", tone)
+
+
+def _in_brief(one: Summary | StudySummary, cells: Cells) -> Cells:
+    """The cells under BRIEF, with the glyph of the state alone."""
+    flags, name, _, round, accuracy = (cells[place] for place in IN_BRIEF)
+    glyph, tone = STATES.get(one.state, (" ", "plain"))
+    return flags, name, Cell(glyph, tone), round, accuracy
 
 
 def _flags(session: Summary | StudySummary, view: View) -> str:
