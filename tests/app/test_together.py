@@ -1,8 +1,9 @@
 """Steering sessions from the list, without opening them: the one under the cursor, or all that are marked."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -10,29 +11,25 @@ from textual.widgets import Static
 
 import checkpoints
 from checkpoints import Store
+from simulator.analysis.run import Run
+from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.dialogs.choose import Choose
-from tui.app.dialogs.resume import ResumeDialog
-from tui.app.launch_options import Beginning, LaunchOptions
+from tui.app.launch_options import LaunchOptions
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel
+from tui.app.together import Together
 
 Stores = dict[str, Store]
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """a and b run, c and d were stopped after 4 of 12 rounds, e is finished."""
-    for name in "abcde":
-        sessions.make(
-            tmp_path / name,
-            rounds=12 if name == "e" else 4,
-            of=12,
-            clients=4,
-            state="finished" if name == "e" else "stopped",
-        )
+    """a and b are run by `live`, c and d were stopped, all after 4 of 12 rounds."""
+    for name in "abcd":
+        sessions.make(tmp_path / name, rounds=4, of=12, clients=4, state="stopped")
     return tmp_path
 
 
@@ -87,107 +84,22 @@ def test_space_pauses_the_session_under_the_cursor_and_opens_nothing(home: Path,
     drive_list(home, script)
 
 
-def test_a_session_that_is_held_goes_on(home: Path, live: Stores) -> None:
-    live["a"].heartbeat("paused", round=5, rounds=12)
-
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
-        table.put_cursor(home / "a")
-        await pilot.press("space")
-        await until(pilot, lambda: asked(live["a"]) == ["resume"])
-
-    drive_list(home, script)
-
-
 def test_on_a_marked_one_keys_mean_all_that_are_marked(home: Path, live: Stores) -> None:
     async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
         for name in "abc":
             table.put_cursor(home / name)
             await pilot.press("x")
+        assert [each.name for each in app.panel.steered()] == ["a", "b", "c"]
         await pilot.press("space")
         await until(pilot, lambda: asked(live["a"]) == asked(live["b"]) == ["pause"])
         assert checkpoints.pending(home / "c") == []  # nobody runs it
         assert "pause asked for: a, b." in notices(app)
-
-    drive_list(home, script)
-
-
-def test_on_one_that_is_not_marked_keys_mean_that_one(home: Path, live: Stores) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
-        table.put_cursor(home / "a")
-        await pilot.press("x")
-        table.put_cursor(home / "b")
-        await pilot.press("space")
-        await until(pilot, lambda: asked(live["b"]) == ["pause"])
-        assert asked(live["a"]) == []
-
-    drive_list(home, script)
-
-
-def test_a_stop_names_whom_it_stops_and_asks_first(home: Path, live: Stores) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
-        for name in "ab":
-            table.put_cursor(home / name)
-            await pilot.press("x")
-        await pilot.press("S")
-        assert isinstance(app.screen, Choose)
-        assert "Stop a, b?" in str(app.screen.query_one(".title", Static).content)
-        assert asked(live["a"]) == []
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: asked(live["a"]) == asked(live["b"]) == ["stop"])
-
-    drive_list(home, script)
-
-
-def test_checkpoints_are_asked_of_all_that_run(home: Path, live: Stores) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
-        for name in "ab":
-            table.put_cursor(home / name)
-            await pilot.press("x")
-        await pilot.press("c", "enter")
-        await until(pilot, lambda: asked(live["a"]) == asked(live["b"]) == ["checkpoint"])
-
-    drive_list(home, script)
-
-
-def test_what_nobody_runs_cannot_be_stopped_and_is_said_so(home: Path) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
-        table.put_cursor(home / "c")
-        await pilot.press("S")
-        assert "Nobody runs c, so stop makes no sense" in notices(app)
-
-    drive_list(home, script)
-
-
-def test_space_on_one_that_was_stopped_asks_how_it_is_to_go_on(home: Path) -> None:
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
-        table.put_cursor(home / "c")
+        table.put_cursor(home / "d")
+        await pilot.pause()
+        assert [each.name for each in app.panel.steered()] == ["d"]
         assert "resume" in str(app.query_one("#keys", Static).content)
-        await pilot.press("space")
-        await until(pilot, lambda: isinstance(app.screen, ResumeDialog))
-        assert "Go on with c after round 4" in str(app.screen.query_one(".title", Static).content)
-        assert app.view.run.name == ""
 
     drive_list(home, script)
-
-
-def test_several_that_were_stopped_start_again_each_to_its_last_round(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[Beginning] = []
-
-    async def script(pilot: Pilot[str], app: HtflApp, table: SessionList) -> None:
-        monkeypatch.setattr(app.runs, "start", begun.append)
-        for name in "cde":
-            table.put_cursor(home / name)
-            await pilot.press("x")
-        await pilot.press("space")
-        assert "Start c, d again?" in str(app.screen.query_one(".title", Static).content)
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: len(begun) == 2)
-
-    drive_list(home, script)
-    assert [each.folder.name for each in begun] == ["c", "d"]  # e is finished
-    assert begun[0].arguments[:2] == ("resume", str(home / "c"))
 
 
 def test_of_the_session_shown_keys_mean_what_they_mean_everywhere(home: Path, live: Stores) -> None:
@@ -200,3 +112,94 @@ def test_of_the_session_shown_keys_mean_what_they_mean_everywhere(home: Path, li
         assert asked(live["a"]) == ["pause"]
 
     drive_list(home, script, start=home / "a")
+
+
+class Desk:
+    """Host, mailboxes and runs in one, that note what they are asked for; a question is answered with `answer`."""
+
+    def __init__(self, answer: str = "yes") -> None:
+        self.answer = answer
+        self.said: list[str] = []
+        self.posted: list[tuple[str, str]] = []
+        self.resumed: list[str] = []
+        self.started: list[list[str]] = []
+        self.titles: list[str] = []
+
+    def say(self, message: str, severity: str = "information") -> None:
+        self.said.append(message)
+
+    def ask(self, dialog: Any, then: Callable[[str], None]) -> None:
+        self.titles.append(dialog._title)
+        then(self.answer)
+
+    def post(self, kind: str, arguments: object = None, folder: Path = Path()) -> None:
+        self.posted.append((kind, folder.name))
+
+    def ask_for_checkpoints(self, folders: Sequence[Path]) -> None:
+        self.posted += [("checkpoint", folder.name) for folder in folders]
+
+    def resume(self, run: Run) -> None:
+        self.resumed.append(run.name)
+
+    def resume_as_they_are(self, folders: Sequence[Path]) -> None:
+        self.started.append([folder.name for folder in folders])
+
+    def run(self, topic: str, doing: str, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        then(work())
+
+
+def steered(desk: Desk, what: str, *states: str, folder: Path = Path()) -> Desk:
+    """What comes of a key on sessions a, b, … in these states."""
+    chosen = [Summary(name, str(folder / name), state) for name, state in zip("abcdef", states, strict=False)]
+    Together(desk, desk, desk, desk).steer(what, chosen)  # type: ignore[arg-type]
+    return desk
+
+
+def test_those_that_run_are_held_first_and_go_on_once_none_does() -> None:
+    assert steered(Desk(), "pause", "running", "paused", "stopped").posted == [("pause", "a")]
+    assert steered(Desk(), "pause", "paused", "pausing", "stopped").posted == [
+        ("resume", "a"),
+        ("resume", "b"),
+    ]
+
+
+def test_a_stop_names_whom_it_stops_and_asks_first() -> None:
+    desk = steered(Desk(), "stop", "running", "paused", "finished")
+    assert desk.titles == ["Stop a, b?"]
+    assert desk.posted == [("stop", "a"), ("stop", "b")]
+    assert steered(Desk("no"), "stop", "running").posted == []
+    assert steered(Desk(), "stop", *["running"] * 5).titles == ["Stop a, b, c, 2 more?"]
+
+
+def test_what_nobody_runs_is_said_to_need_no_stop_and_no_checkpoint() -> None:
+    for what in ("stop", "checkpoint"):
+        desk = steered(Desk(), what, "stopped")
+        assert desk.posted == []
+        assert desk.said[0].startswith("Nobody runs a, so")
+
+
+def test_checkpoints_are_asked_of_all_that_run() -> None:
+    assert steered(Desk(), "checkpoint", "running", "stopped", "paused").posted == [
+        ("checkpoint", "a"),
+        ("checkpoint", "c"),
+    ]
+
+
+def test_one_that_was_stopped_asks_how_it_is_to_go_on(tmp_path: Path) -> None:
+    sessions.make(tmp_path / "a", rounds=2, clients=2, state="stopped")
+    assert steered(Desk(), "pause", "stopped", folder=tmp_path).resumed == ["a"]
+
+
+def test_several_that_were_stopped_start_again_and_what_is_finished_is_left() -> None:
+    desk = steered(Desk(), "pause", "stopped", "interrupted", "finished")
+    assert desk.titles == ["Start a, b again?"]
+    assert desk.started == [["a", "b"]]
+    assert steered(Desk(), "pause", "finished", "finished").said == ["Nothing of a, b is left to run."]
+
+
+def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command() -> None:
+    for state, posted in (("running", [("pause", "t3")]), ("stopped", [])):
+        desk = Desk()
+        Together(desk, desk, desk, desk).steer("pause", [StudySummary("t3", "x/t3", state, 4, ())])  # type: ignore[arg-type]
+        assert desk.posted == posted
+    assert desk.said == ["A study goes on with `htfl-sim sweep`, which says how many run at a time."]

@@ -174,6 +174,8 @@ class HtflApp(ViewApp):
 
     def draw(self) -> None:
         """Bring the rows and the visible panel up to date."""
+        if not self.is_running:  # it is ending, and what was read meanwhile still comes
+            return
         self._draw_rows()
         panel = self.panel
         before = self._drawn
@@ -189,11 +191,11 @@ class HtflApp(ViewApp):
                 self.say(explain(fault)[0], "error")
 
     def _draw_rows(self) -> None:
-        if self.main.is_mounted:
+        if self.is_running and self.main.is_mounted:
             rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
 
     def on_table_cursor_moved(self) -> None:
-        if self.panel.id == "sessions":  # what its keys steer is another
+        if self.is_running and self.panel.id == "sessions":  # what its keys steer is another
             self._draw_rows()
 
     def on_session_list_listed(self) -> None:
@@ -220,7 +222,8 @@ class HtflApp(ViewApp):
         self.call_after_refresh(self._focus_panel)
 
     def _focus_panel(self) -> None:
-        self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
+        if self.is_running:
+            self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
 
     def watch_theme(self) -> None:
         if self.is_running and self.screen_stack:
