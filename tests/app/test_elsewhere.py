@@ -7,16 +7,22 @@ from typing import Any
 import psutil
 import pytest
 import typer.main
+from textual.pilot import Pilot
+from textual.widgets import Static
 
 import checkpoints
 from simulator.own import Files
 from tests import sessions
+from tests.app.driving import blanks, drive
 from tui.app import elsewhere
+from tui.app.app import HtflApp
 from tui.app.dialogs.new_run import NewRun
 from tui.app.elsewhere import Elsewhere, _failure
 from tui.app.launch_options import LaunchOptions
+from tui.app.local_runs import LocalRuns
 from tui.app.messages import RunEnded, RunStarted
 from tui.cli import app as commands
+from tui.cli.tui import _say_who_goes_on
 from tui.common.settings import Choices
 
 CHOICES = Choices(
@@ -144,6 +150,24 @@ def test_a_process_that_cannot_be_had_is_a_sentence(tmp_path: Path, monkeypatch:
 )
 def test_what_a_process_did_not_say_is_told_by_how_it_ended(code: int, words: str, failure: str) -> None:
     assert _failure(code, words) == failure
+
+
+def test_leaving_the_app_says_whose_processes_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LocalRuns, "running", True)
+    monkeypatch.setattr(LocalRuns, "name", "one")
+    monkeypatch.setattr(LocalRuns, "elsewhere", ["two", "three"])
+
+    async def script(pilot: Pilot[str]) -> None:
+        await pilot.press("q")
+        said = str(pilot.app.screen.query_one(".text", Static).content)
+        assert said.startswith("one runs in this process.")
+        assert "two goes on in a process of its own. three goes on in a process of its own." in said
+
+    drive(HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), panels=blanks()), script)
+    _say_who_goes_on(["two"])
+    assert "end it: htfl-sim stop two" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -139,7 +139,6 @@ def _carry_out(app: "HtflApp") -> None:
     """The app from its first to its last screen, and then the run it leaves behind."""
     from tui.app.app import KEEP
     from tui.app.terminal import Hangup
-    from tui.cli import output
 
     def stop() -> None:
         if app.runs.launch is not None and app.runs.launch.is_alive():
@@ -150,16 +149,23 @@ def _carry_out(app: "HtflApp") -> None:
     hangup.start()
     how = app.run()
     hangup.disarmed = how == KEEP
-    for name in app.runs.elsewhere:
-        output.say(
-            f"{name} goes on in a process of its own. Look: htfl-sim tui --session {name}; end it: htfl-sim stop {name}"
-        )
+    _say_who_goes_on(app.runs.elsewhere)
     if app.runs.launch is not None:
         _see_out(app.runs.launch, how == KEEP, app.ended_by, app.runs.rounds)
     if app.ended_by:
         raise typer.Exit(128 + app.ended_by)
     if app.return_code:
         raise typer.Exit(app.return_code)
+
+
+def _say_who_goes_on(sessions: list[str]) -> None:
+    """What processes begun in the app still run, and how to come back to it, or to end it."""
+    from tui.cli import output
+
+    for name in sessions:
+        output.say(
+            f"{name} goes on in a process of its own. Look: htfl-sim tui --session {name}; end it: htfl-sim stop {name}"
+        )
 
 
 def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) -> None:
