@@ -66,7 +66,7 @@ def test_u_walks_through_the_charts_where_there_is_room_for_one(view: View) -> N
     seen: list[str] = []
 
     async def act(pilot: Any, panel: Any) -> None:
-        for _ in range(6):
+        for _ in range(5):
             seen.append(panel._parts["time"].border_title)
             panel.action_unit()
             await pilot.pause()
@@ -76,10 +76,26 @@ def test_u_walks_through_the_charts_where_there_is_room_for_one(view: View) -> N
         "seconds of a round",
         "memory of the process, at most",
         "processors at work",
-        "memory of tensors on the GPU, at most",
         "figures of the method",
         "seconds of a round",
     ]
+
+
+def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
+    records = [
+        record | {"timing": record["timing"] | {"gpu_memory": 2 << 30}} for record in view.run.records[:3]
+    ]
+    on_gpu = replace(view, run=replace(view.run, ledger=Ledger.of(records)))
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(2):
+            panel.action_unit()
+            await pilot.pause()
+
+    app, _ = on_stage("resources", on_gpu, act)
+    (line,) = app.panel._charts["machine"].figure.series  # type: ignore[attr-defined]
+    assert (line.name, line.y.tolist()) == ("GPU memory", [2.0, 2.0, 2.0])
+    assert dict(facts_of(on_gpu))["GPU"] == "2.0 GiB"
 
 
 def told(view: View, **metrics: float) -> View:

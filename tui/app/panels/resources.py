@@ -19,8 +19,12 @@ from tui.common.formatting import NONE, duration, percent, size
 
 BEGINNING = "No round is finished yet. Where its time goes will be drawn here."
 NO_METRICS = "This method tells no figures of its own, and has no second phase."
-TITLES = {"time": "seconds of a round", "machine": "memory", "metric": "figures of the method"}
-MACHINE = ("memory", "processors", "GPU memory")
+MACHINE = {
+    "memory": "memory of the process, at most",
+    "processors": "processors at work",
+    "GPU memory": "memory of tensors on the GPU, at most",
+}
+TITLES = {"time": "seconds of a round", "machine": MACHINE["memory"], "metric": "figures of the method"}
 TREND = 40  # rounds of which a sparkline tells
 
 CLIENTS = (
@@ -52,7 +56,7 @@ class ResourcesPanel(SizedPanel):
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._chart, self._metric = 0, 0
+        self._chart, self._metric = "time", 0
         self._charts = {name: LineChart() for name in ("time", "machine", "metric")}
         self._clients, self._facts = Table(CLIENTS, cursor=True, sort="seconds"), Facts()
         self._parts = {name: Part(TITLES[name], chart, classes=name) for name, chart in self._charts.items()}
@@ -92,14 +96,14 @@ class ResourcesPanel(SizedPanel):
             return
         if wide:
             self._draw_time(view)
-            self._draw_machine(view, "machine", max(self._chart - 1, 0) % len(MACHINE))
+            self._draw_machine(view, "machine", self._chart if self._chart in MACHINE else "memory")
             self._draw_metric(view, "metric")
-        elif self._chart == 0:
+        elif self._chart == "time":
             self._draw_time(view)
-        elif self._chart <= len(MACHINE):
-            self._draw_machine(view, "time", self._chart - 1)
-        else:
+        elif self._chart == "metric":
             self._draw_metric(view, "time")
+        else:
+            self._draw_machine(view, "time", self._chart)
 
     def _draw_time(self, view: View) -> None:
         spent = parts(view.curves)
@@ -110,16 +114,13 @@ class ResourcesPanel(SizedPanel):
         ]
         self._show("time", TITLES["time"], view, series, "s")
 
-    def _draw_machine(self, view: View, part: str, which: int) -> None:
-        curves, name = view.curves, MACHINE[which]
+    def _draw_machine(self, view: View, part: str, name: str) -> None:
+        curves = view.curves
         if name == "processors":
             values, unit = curves.cpu / curves.seconds, ""
         else:
-            (values,), unit = sizes(curves.memory if which == 0 else curves.gpu_memory)
-        title = {"memory": "memory of the process, at most", "processors": "processors at work"}
-        self._show(
-            part, title.get(name, "memory of tensors on the GPU, at most"), view, [_line(name, values)], unit
-        )
+            (values,), unit = sizes(curves.memory if name == "memory" else curves.gpu_memory)
+        self._show(part, MACHINE[name], view, [_line(name, values)], unit)
         missing = f"The {name} of these rounds is not on record."
         self._parts[part].say(None if np.isfinite(values).any() else missing)
 
@@ -160,11 +161,15 @@ class ResourcesPanel(SizedPanel):
 
     def action_unit(self) -> None:
         """The next chart; where all are side by side, the next of the machine's."""
-        wide = self.has_class("-wide")
-        first, last = (1, len(MACHINE)) if wide else (0, len(MACHINE) + 1)
-        self._chart = max(self._chart, first) + 1
-        if self._chart > last:
-            self._chart = first
+        if self._view is None:
+            return
+        names = list(MACHINE)
+        if not np.isfinite(self._view.curves.gpu_memory).any():
+            names.remove("GPU memory")
+        if not self.has_class("-wide"):
+            names = ["time", *names, "metric"]
+        place = names.index(self._chart) if self._chart in names else 0
+        self._chart = names[(place + 1) % len(names)]
         self.update()
 
     def action_previous(self) -> None:
@@ -176,9 +181,10 @@ class ResourcesPanel(SizedPanel):
         self._move_metric(1)
 
     def _move_metric(self, by: int) -> None:
-        if self.has_class("-wide") or self._chart > len(MACHINE):
+        if self.has_class("-wide") or self._chart == "metric":
             self._metric += by
-        self._chart = self._chart if self.has_class("-wide") else len(MACHINE) + 1
+        else:
+            self._chart = "metric"
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
@@ -200,6 +206,8 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
     took_it = curves.client_seconds
     now = took_it[-1] if shown else np.full(len(models), np.nan)
     median = float(np.nanmedian(now)) if np.isfinite(now).any() else np.nan
+    recent = took_it[-TREND:]
+    top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
     found = []
     for client, model in enumerate(models):
         history = took_it[:, client] if shown else np.empty(0)
@@ -216,7 +224,7 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
             ratio,
             seconds(mean),
         )
-        trend = Trend(tuple(history[-TREND:].tolist()), float(took[-TREND:].max()) if took.size else 1.0)
+        trend = Trend(tuple(history[-TREND:].tolist()), top)
         values = (client, model.casefold(), None, float(now[client]), times, mean, took.size, None)
         found.append(
             Row(client, (*texts, str(took.size), trend), values=values, search=f"{client} {model} {word}")
