@@ -16,13 +16,20 @@ from simulator.runners.base import (
     RoundInterrupted,
     Runner,
     always_go,
+    nobody_told,
     register,
 )
+from simulator.sections import RuntimeConfig
+from simulator.training.context import TrainingContext
 
 
 @register("sequential")
 class SequentialRunner(Runner):
-    """Clients in client order, each from beginning to end; `workers` says nothing here."""
+    """Clients in client order, each from beginning to end: there is one worker, whatever the settings say."""
+
+    def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
+        super().__init__(context, settings)
+        self.workers = 1
 
     def update(
         self,
@@ -31,6 +38,7 @@ class SequentialRunner(Runner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
         finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         torch.set_num_threads(self.threads)
@@ -40,6 +48,7 @@ class SequentialRunner(Runner):
                 time.sleep(POLL_SECONDS)
             if decision == "leave":
                 raise RoundInterrupted(updates)
+            begun(client)
             with memory.for_training(self, round, client, at_once=1):
                 updates.append(local.update(hooks, self.context, self.info(client), round, job))
             done(updates[-1])

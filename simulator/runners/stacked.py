@@ -22,6 +22,7 @@ from simulator.runners.base import (
     LocalUpdate,
     RoundInterrupted,
     always_go,
+    nobody_told,
     register,
 )
 from simulator.runners.local import Prepared
@@ -58,6 +59,7 @@ class StackedRunner(ParallelRunner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
         finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         torch.set_num_threads(self.threads)
@@ -71,6 +73,8 @@ class StackedRunner(ParallelRunner):
                 time.sleep(POLL_SECONDS)
             if decision == "leave":
                 raise RoundInterrupted(_in_order(updates))
+            for client in stack:
+                begun(client)
             trained = self._trained(hooks, round, {client: jobs[client] for client in stack})
             if trained is None:
                 alone += stack
@@ -83,7 +87,7 @@ class StackedRunner(ParallelRunner):
             return gate(_in_order([*updates, *others]), running)
 
         try:
-            rest = super().update(hooks, round, _Some(jobs, sorted(alone)), done, asked)
+            rest = super().update(hooks, round, _Some(jobs, sorted(alone)), done, asked, begun)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted(_in_order([*updates, *interrupted.updates])) from None
         return _in_order([*updates, *rest])
