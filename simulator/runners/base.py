@@ -117,8 +117,8 @@ class Runner(ABC):
         """Local updates of the clients in `jobs`, in client order.
 
         `gate` is asked before each, `begun` hears which begins and `done` of each that has finished, on the calling
-        thread. Those of the `finished` have been brought out by an earlier attempt at the round. Raises RoundInterrupted
-        when the gate ends the round before all have started.
+        thread. An earlier attempt at the round has brought out those of the `finished`. Raises RoundInterrupted when
+        the gate ends the round before all have started.
         """
 
     @abstractmethod
