@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from simulator import rng, runners
+from simulator.client_states import Beginning, ClientStates, StateCache
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.federation import Federation
@@ -23,9 +24,9 @@ from simulator.methods.hooks import Hooks
 from simulator.metrics import evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
-from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
+from simulator.runners import Decision, Gate, Job, Jobs, LocalUpdate, RoundInterrupted, always_go, central
 from simulator.runners.evaluation import Answers, answering, evaluate
-from simulator.tensors import Tensors, named, of_module
+from simulator.tensors import Tensors
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.schedule import rate
@@ -38,7 +39,7 @@ class State:
 
     round: int
     server: Tensors
-    clients: tuple[Tensors, ...]
+    clients: ClientStates
     record: dict[str, Any] | None
     trained: frozenset[int] = frozenset()
     """The clients that have taken part in a round so far, and did not diverge in all of them."""
@@ -65,14 +66,17 @@ class Engine:
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
 
     def initial_state(self) -> State:
-        """The state before round 1. Client models are drawn each from its own stream."""
+        """The state before round 1, of which clients' parts are drawn when they are asked for."""
         self._set_threads()
-        clients = []
-        for client in self._federation.clients:
-            stream = self._federation.stream("client/model", client=client.id)
-            model = of_module(self._federation.build(client.architecture, stream))
-            clients.append(self._on_device(named("model", model) | self._hooks.init_client(client)))
-        return State(0, self._on_device(self._hooks.init_server()), tuple(clients), None)
+        beginning = self.beginning(self._config.seed)
+        for client in self._federation.of_each:
+            beginning(client.id)  # what cannot be drawn is refused now rather than in round 1
+        clients = ClientStates(beginning, StateCache(self._config.runtime.cache))
+        return State(0, self._on_device(self._hooks.init_server()), clients, None)
+
+    def beginning(self, models: int) -> Beginning:
+        """How clients begin under this method, with models of the seed `models`."""
+        return Beginning(self._federation, self._hooks, models)
 
     def take_over(self, state: State, before: Method) -> tuple[State, str]:
         """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
@@ -82,18 +86,10 @@ class Engine:
         """
         self._set_threads()
         server = self._on_device(self._hooks.init_server())
-        own = [self._on_device(self._hooks.init_client(client)) for client in self._federation.clients]
-        kept = [
-            {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
-            for tensors in state.clients
-        ]
-        if before.name == self._hooks.name and _alike([server, *own], [state.server, *kept]):
+        if before.name == self._hooks.name and self._keeps_the_same(server, state.server, before):
             return state, "what it keeps stays as it is"
         adopted = self._hooks.adopt(state.server, server)
-        clients = tuple(
-            {name: tensor for name, tensor in tensors.items() if name.startswith("model/")} | fresh
-            for tensors, fresh in zip(state.clients, own, strict=True)
-        )
+        clients = state.clients.taken_over(self.beginning(state.clients.beginning.seed))
         return replace(state, server=server | adopted, clients=clients), _adoption(server, adopted)
 
     def round(
@@ -128,14 +124,12 @@ class Engine:
         (server, metrics), server_flops = central.update(
             self._hooks, self._runner.context, t, state.server, uplinks
         )
-        clients = list(state.clients)
-        for update in sound:
-            clients[update.client.id] = update.tensors
+        clients = state.clients.after({update.client.id: update.tensors for update in sound})
         trained = time.perf_counter()
 
         answers = self._evaluate(t, state, server, clients, participants, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
-        after = State(t, server, tuple(clients), None, state.trained | {update.client.id for update in sound})
+        after = State(t, server, clients, None, state.trained | {update.client.id for update in sound})
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
 
@@ -221,10 +215,12 @@ class Engine:
     ) -> tuple[list[LocalUpdate], float]:
         """The participants' updates in client order, and the seconds for which the gate held all of them back."""
         clients = self._federation.clients
-        jobs = {
-            k: Job(state.clients[k], wire.down(k, self._hooks.downlink(t, state.server, clients[k])))
-            for k in participants
-        }
+
+        def receives(k: int) -> Tensors:
+            return wire.down(k, self._hooks.downlink(t, state.server, clients[k]))
+
+        for k in finished:
+            receives(k)  # what it was sent counts in this round
         done = len(finished)
         held, since = 0.0, None
 
@@ -245,7 +241,9 @@ class Engine:
                 held, since = held + time.perf_counter() - since, None
             return decision
 
-        left_to_do = {client: job for client, job in jobs.items() if client not in finished}
+        left_to_do = Jobs(
+            [k for k in participants if k not in finished], lambda k: Job(state.clients[k], receives(k))
+        )
         try:
             updates = self._runner.update(self._hooks, t, left_to_do, tell, timed)
         except RoundInterrupted as interrupted:
@@ -258,7 +256,7 @@ class Engine:
         t: int,
         before: State,
         server: Tensors,
-        clients: list[Tensors],
+        clients: ClientStates,
         participants: tuple[int, ...],
         observe: Observer,
     ) -> dict[int, dict[str, Answers]]:
@@ -276,14 +274,21 @@ class Engine:
             chosen = list(participants)
         observe(EvaluationStarted(t, len(chosen)))
         infos = self._federation.clients
-        jobs = {
-            k: Job(clients[k], self._hooks.downlink(t + 1, server, infos[k]) if aggregated else None)
-            for k in chosen
-        }
+
+        def job(k: int) -> Job:
+            return Job(clients[k], self._hooks.downlink(t + 1, server, infos[k]) if aggregated else None)
+
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
         return evaluate(
-            self._runner, self._hooks, t + aggregated, jobs, settings.batch_size, parts, self._measures
+            self._runner,
+            self._hooks,
+            t + aggregated,
+            Jobs(chosen, job),
+            settings.batch_size,
+            parts,
+            self._measures,
+            received=aggregated,
         )
 
     def _unmeasured(self, before: Mapping[str, Any] | None) -> bool:
@@ -301,12 +306,17 @@ class Engine:
     def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
         return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
 
+    def _keeps_the_same(self, server: Tensors, left: Tensors, before: Method) -> bool:
+        """Whether server and clients keep the same tensors, by name and shape, as with the settings before."""
+        hooks = Hooks(before, self._federation)
+        return _shapes(server) == _shapes(left) and all(
+            _shapes(self._hooks.init_client(client)) == _shapes(hooks.init_client(client))
+            for client in self._federation.clients
+        )
 
-def _alike(before: Sequence[Tensors], after: Sequence[Tensors]) -> bool:
-    """Whether the states have the same tensors by name and shape."""
-    return [{name: t.shape for name, t in state.items()} for state in before] == [
-        {name: t.shape for name, t in state.items()} for state in after
-    ]
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def _adoption(server: Tensors, adopted: Tensors) -> str:

@@ -46,10 +46,16 @@ class Federation:
     """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
 
     @cached_property
+    def of_each(self) -> tuple[ClientInfo, ...]:
+        """The first client of each architecture, ascending: what follows from it alone is looked at once."""
+        firsts = {client.architecture: client for client in reversed(self.clients)}
+        return tuple(sorted(firsts.values(), key=lambda client: client.id))
+
+    @cached_property
     def architectures(self) -> Mapping[str, Network]:
         """Each architecture once, on the meta device, in order of first use."""
-        architectures = dict.fromkeys(client.architecture for client in self.clients)
-        return {name: models.architecture(name, self.shape, self.num_classes) for name in architectures}
+        names = [client.architecture for client in self.of_each]
+        return {name: models.architecture(name, self.shape, self.num_classes) for name in names}
 
     @cached_property
     def smallest(self) -> str:

@@ -225,7 +225,7 @@ class WireConfig(Section):
 
 
 class RuntimeConfig(Section):
-    """Where and how wide the run computes. `workers` never changes a result; the others may."""
+    """Where and how wide the run computes. `workers` and `cache` never change a result; the others may."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="where it computes; auto: a GPU if there is one"
@@ -235,6 +235,11 @@ class RuntimeConfig(Section):
     )
     threads_per_client: int = Field(1, ge=1, description="threads of each worker inside torch")
     runner: str = Field("parallel", description="how clients are computed: parallel, or sequential")
+    cache: int = Field(
+        512 * 2**20,
+        ge=0,
+        description="bytes of clients' states that are kept in memory; the others are read or drawn when needed",
+    )
 
 
 class CheckpointConfig(Section):

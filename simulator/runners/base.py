@@ -3,7 +3,7 @@
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -56,6 +56,31 @@ class Job:
     payload: Mapping[str, Tensor] | None
 
 
+class Jobs(Mapping[int, Job]):
+    """Clients' jobs, each made when it is asked for, on any thread: there are no more of them than clients at work.
+
+    Iterating over it gives the clients, and makes nothing.
+    """
+
+    def __init__(self, clients: Sequence[int], make: Callable[[int], Job]) -> None:
+        self._clients = dict.fromkeys(clients)
+        self._make = make
+
+    def __getitem__(self, client: int) -> Job:
+        if client not in self._clients:
+            raise KeyError(client)
+        return self._make(client)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._clients
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 """Asked between clients, with the updates finished so far and the number of clients at work."""
 
@@ -99,7 +124,7 @@ class Runner(ABC):
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
     ) -> list[LocalUpdate]:
-        """Local updates of the clients in `jobs`, in client order.
+        """Local updates of the clients in `jobs`, in client order. A job may be made as it is asked for: `Jobs`.
 
         `done` hears of each, and `gate` is asked before each, on the calling thread. Raises RoundInterrupted when the
         gate ends the round before all have started.

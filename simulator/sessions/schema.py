@@ -84,6 +84,7 @@ _ENTRY: Shape = {
     "plugin?": _PLUGIN,
     "files?": _FILES,
 }
+_INITIAL: Shape = {"models": natural, "beside": natural, "method": _METHOD, "sha256": _SHA256}
 _BYTES: Shape = {
     **dict.fromkeys(("up", "down", "up_total", "down_total"), natural),
     "per_client_up": [natural],
@@ -177,6 +178,12 @@ def check_history(history: list[dict[str, Any]]) -> None:
     rounds = [entry["from_round"] for entry in history]
     if rounds != sorted(rounds) or rounds[:1] not in ([], [1]):
         raise ValueError("history does not go on from round 1")
+
+
+def check_initial(initial: dict[str, Any]) -> None:
+    """What a checkpoint says that clients began with; raises ValueError."""
+    check_shape(initial, _INITIAL, "initial")
+    check_shape(initial["method"], _SECTION, "initial.method")
 
 
 def check_record(record: dict[str, Any], clients: int) -> None:
