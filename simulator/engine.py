@@ -21,7 +21,7 @@ from simulator.data.federated import FederatedData
 from simulator.federation import Federation
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import evaluation, own, similarity
+from simulator.metrics import by_client, evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
 from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
 from simulator.runners import Decision, Gate, Job, Jobs, LocalUpdate, RoundInterrupted, always_go, central
@@ -43,6 +43,8 @@ class State:
     record: dict[str, Any] | None
     trained: frozenset[int] = frozenset()
     """The clients that have taken part in a round so far, and did not diverge in all of them."""
+    standing: Mapping[str, Any] | None = None
+    """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
 
 
 class Engine:
@@ -127,21 +129,22 @@ class Engine:
         clients = state.clients.after({update.client.id: update.tensors for update in sound})
         trained = time.perf_counter()
 
-        answers = self._evaluate(t, state, server, clients, participants, observe)
-        due = self._config.cka.every and t % self._config.cka.every == 0
         after = State(t, server, clients, None, state.trained | {update.client.id for update in sound})
+        answers = self._evaluate(after, self._unmeasured(state.record), participants, observe)
+        due = self._config.cka.every and t % self._config.cka.every == 0
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
 
-        before = state.record
+        before, news = state.record, self._config.tells_news
+        standing = by_client.standing([before] if before else [], state.standing)
         record: dict[str, Any] = {
             "round": t,
             "method": self._hooks.name,
             "participants": list(participants),
             "diverged": [update.client.id for update in updates if update.diverged],
-            "accuracy": accuracy(_counts(answers), self._test_sizes, before and before["accuracy"]),
-            "loss": _losses(updates, len(clients)),
-            "bytes": wire.traffic(before and before["bytes"]),
+            "accuracy": accuracy(_counts(answers), self._test_sizes, standing and standing["accuracy"], news),
+            "loss": _losses(updates, None if news else len(clients)),
+            "bytes": wire.traffic(before and before["bytes"], news),
             "params": wire.params(),
             "flops": _flops(sum(update.flops for update in updates), server_flops),
             "cka": cka,
@@ -156,13 +159,15 @@ class Engine:
         }
         if self._sizes:
             record["evaluation"] = evaluation.figures(
-                answers, self._sizes, before and before.get("evaluation")
+                answers, self._sizes, standing and standing["evaluation"], news
             )
+        if news:
+            record["clients"] = len(clients)
         if self._config.wire.drop:
             record["dropped"] = dropped
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)
-        return replace(after, record=record)
+        return replace(after, record=record, standing=standing)
 
     def participants(self, round: int) -> tuple[int, ...]:
         """S^t: N·C clients drawn without replacement, ascending."""
@@ -248,35 +253,33 @@ class Engine:
             updates = self._runner.update(self._hooks, t, left_to_do, tell, timed)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
-        by_client = dict(finished) | {update.client.id: update for update in updates}
-        return [by_client[client] for client in participants], held
+        every = dict(finished) | {update.client.id: update for update in updates}
+        return [every[client] for client in participants], held
 
     def _evaluate(
-        self,
-        t: int,
-        before: State,
-        server: Tensors,
-        clients: ClientStates,
-        participants: tuple[int, ...],
-        observe: Observer,
+        self, after: State, unmeasured: bool, participants: tuple[int, ...], observe: Observer
     ) -> dict[int, dict[str, Answers]]:
         """The answers of every client whose model changed since it was last evaluated, or as configured."""
-        settings = self._config.evaluation
+        t, settings = after.round, self._config.evaluation
         aggregated = self._answers == "aggregated"
+        skips = self._config.skips_initial
+        eligible = sorted(after.trained.union(participants)) if skips else range(len(after.clients))
         if isinstance(settings.clients, int):
+            number = min(settings.clients, len(eligible))
             draw = rng.numpy_stream(self._config.seed, "evaluate", t).choice(
-                len(clients), settings.clients, replace=False
+                len(eligible), number, replace=False
             )
-            chosen = sorted(int(client) for client in draw)
-        elif settings.clients == "all" and (self._unmeasured(before.record) or aggregated):
-            chosen = list(range(len(clients)))
+            chosen = sorted(eligible[each] for each in draw)
+        elif settings.clients == "all" and (unmeasured or aggregated):
+            chosen = list(eligible)
         else:  # of the others, no model has changed since it was last evaluated
             chosen = list(participants)
         observe(EvaluationStarted(t, len(chosen)))
         infos = self._federation.clients
 
         def job(k: int) -> Job:
-            return Job(clients[k], self._hooks.downlink(t + 1, server, infos[k]) if aggregated else None)
+            payload = self._hooks.downlink(t + 1, after.server, infos[k]) if aggregated else None
+            return Job(after.clients[k], payload)
 
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
@@ -336,14 +339,18 @@ def _counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int
     return {client: (parts["test"].correct, parts["test"].samples) for client, parts in answers.items()}
 
 
-def _losses(updates: list[LocalUpdate], clients: int) -> dict[str, Any]:
+def _losses(updates: list[LocalUpdate], clients: int | None) -> dict[str, Any]:
     """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase."""
-    per_client: list[float | None] = [None] * clients
-    for update in updates:
-        if not update.diverged:
-            per_client[update.client.id] = next(iter(update.losses.values()), None)
-    known = [loss for loss in per_client if loss is not None]
-    return {"mean": sum(known) / len(known) if known else None, "per_client": per_client}
+    firsts = {
+        update.client.id: next(iter(update.losses.values()), None)
+        for update in updates
+        if not update.diverged
+    }
+    losses = {client: loss for client, loss in firsts.items() if loss is not None}
+    return {
+        "mean": sum(losses.values()) / len(losses) if losses else None,
+        "per_client": by_client.written(losses, clients),
+    }
 
 
 def _phase_metrics(updates: list[LocalUpdate]) -> dict[str, float]:

@@ -8,6 +8,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+MANY = 1000
+"""Above so many clients, what grows with their number is not done of everybody unless a setting says so."""
+
 
 class Section(BaseModel):
     """A frozen part of the configuration in which an unknown key is an error."""
@@ -189,6 +192,16 @@ class EvaluationConfig(Section):
     parts: tuple[Literal["test", "eval"], ...] | None = Field(
         None,
         description="parts of a split whose accuracy, loss and F1 are recorded; default: those that the split has",
+    )
+    initial: Literal["all", "skip"] | None = Field(
+        None,
+        description="clients that have never taken part: evaluate all of them once, or skip them, as null; default: "
+        f"all, of up to {MANY:,} clients",
+    )
+    figures: Literal["all", "news"] | None = Field(
+        None,
+        description="figures by client in the ledger: of all, or of those of whom a round has news; default: all, of "
+        f"up to {MANY:,} clients",
     )
     metrics: tuple[str, ...] = Field(
         (), description="figures of your own, by the names of their files (--metric, docs/your-own.md)"

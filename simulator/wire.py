@@ -88,8 +88,11 @@ class Wire:
         contiguous = torch.contiguous_format  # as a payload is that was kept in a file meanwhile
         return {name: tensor.detach().clone(memory_format=contiguous) for name, tensor in payload.items()}
 
-    def traffic(self, before: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The ledger's `bytes`, its totals continued from those of the round before."""
+    def traffic(self, before: Mapping[str, Any] | None, news: bool = False) -> dict[str, Any]:
+        """The ledger's `bytes`, its totals continued from those of the round before.
+
+        With `news`, those by client name the clients alone to or from whom anything was carried.
+        """
         sizes = {
             direction: {client: carried.size for client, carried in by_client.items()}
             for direction, by_client in self._carried.items()
@@ -104,8 +107,12 @@ class Wire:
             "down": down,
             "up_total": up + (before["up_total"] if before else 0),
             "down_total": down + (before["down_total"] if before else 0),
-            "per_client_up": [sizes["up"].get(client, 0) for client in range(self._clients)],
-            "per_client_down": [sizes["down"].get(client, 0) for client in range(self._clients)],
+            **{
+                f"per_client_{direction}": {str(client): of[client] for client in sorted(of)}
+                if news
+                else [of.get(client, 0) for client in range(self._clients)]
+                for direction, of in sizes.items()
+            },
             "by_tensor": dict(sorted(by_part.items())),
         }
 

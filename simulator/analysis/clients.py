@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simulator.analysis.curves import Array, Curves, Record
 from simulator.analysis.static_names import assigned
+from simulator.metrics import by_client
 
 FALL = 0.2
 """An accuracy that a round lowers by more than this is worth an event."""
@@ -80,20 +81,23 @@ class ClientResult:
 
 
 def results(record: Record, group: object) -> list[ClientResult]:
-    """Every client of a round, by number; `group` is federation.group of the settings."""
+    """The clients of a round of whom its record has figures, by number; `group` is federation.group of the settings."""
+    accuracy, loss = record["accuracy"]["per_client"], record["loss"]["per_client"]
+    up, down = (record["bytes"][f"per_client_{direction}"] for direction in ("up", "down"))
+    told = {client for client, _ in by_client.items(accuracy)}.union(record["participants"])
     return [
         ClientResult(
             client,
             assigned(group, client),
-            accuracy,
-            record["loss"]["per_client"][client],
-            record["bytes"]["per_client_up"][client],
-            record["bytes"]["per_client_down"][client],
+            by_client.of(accuracy, client),
+            by_client.of(loss, client),
+            by_client.of(up, client, 0),
+            by_client.of(down, client, 0),
             client in record["participants"],
             client in record.get("diverged", ()),
             client in record.get("dropped", ()),
         )
-        for client, accuracy in enumerate(record["accuracy"]["per_client"])
+        for client in sorted(told)
     ]
 
 

@@ -1,12 +1,14 @@
 """A session's rounds as arrays, grown line by line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simulator.metrics import by_client
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]
@@ -78,15 +80,29 @@ class CurvesBuilder:
         """Take in more rounds. Raises KeyError, TypeError or ValueError for records that htfl-sim did not write."""
         if not records:
             return
-        clients = len(records[0]["accuracy"]["per_client"])
+        clients = _clients(records[0])
         if self._size + len(records) > len(self._arrays["mean"]) or clients != self._clients:
             self._make_room(2 * (self._size + len(records)), clients)
         for record in records:
             _check(record)
             for name, value in _row(record).items():
                 self._arrays[name][self._size] = value
+            for name, values in _by_client(record).items():
+                self._tell(name, values)
             self._arrays["participated"][self._size, record["participants"]] = True
             self._size += 1
+
+    def _tell(self, name: str, values: by_client.Values) -> None:
+        """The figures by client of the next round. Of whom it has no news an accuracy stays, and nothing was sent."""
+        row = self._arrays[name][self._size]
+        if isinstance(values, Mapping):
+            if name == "accuracy" and self._size:
+                row[:] = self._arrays[name][self._size - 1]
+            elif name.startswith("client_"):
+                row[:] = 0
+            row[[int(client) for client in values]] = _numbers(list(values.values()))
+        else:
+            row[:] = _numbers(values)
 
     def curves(self) -> Curves:
         return Curves(**{name: array[: self._size] for name, array in self._arrays.items()})
@@ -106,7 +122,7 @@ def _check(record: Record) -> None:
     for section, keys in _ALSO.items():
         for key in keys:
             record[section][key]
-    clients = len(record["accuracy"]["per_client"])
+    clients = _clients(record)
     if not all(0 <= client < clients for client in record["participants"]):
         raise ValueError("a participant is none of the clients")
 
@@ -123,16 +139,27 @@ def _row(record: Record) -> dict[str, Any]:
         "down_total": traffic["down_total"],
         "flops": record["flops"]["total"],
         "seconds": record["timing"]["seconds"],
-        "accuracy": _numbers(accuracy["per_client"]),
-        "loss": _numbers(record["loss"]["per_client"]),
-        "client_up": traffic["per_client_up"],
-        "client_down": traffic["per_client_down"],
     }
+
+
+def _by_client(record: Record) -> dict[str, by_client.Values]:
+    return {
+        "accuracy": record["accuracy"]["per_client"],
+        "loss": record["loss"]["per_client"],
+        "client_up": record["bytes"]["per_client_up"],
+        "client_down": record["bytes"]["per_client_down"],
+    }
+
+
+def _clients(record: Record) -> int:
+    """How many clients there are; a record that names some of them says it."""
+    values = record["accuracy"]["per_client"]
+    return int(record["clients"]) if isinstance(values, Mapping) else len(values)
 
 
 def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def _numbers(values: list[float | None]) -> Array:
+def _numbers(values: Sequence[float | None]) -> Array:
     return np.array([np.nan if value is None else value for value in values], float)

@@ -128,9 +128,10 @@ def _local(
 
     @cache  # once, and only where such a client is asked for: its pretrained weights need not be at hand else
     def seed_of_draws() -> int | None:
-        if initial is not None:
-            check_draws(session, initial, drawn)
-        return initial and initial["models"]
+        if initial is None:
+            return None
+        check_draws(session, initial, drawn)
+        return int(initial["models"])
 
     def tensors(client: int) -> Tensors:
         info = federation.clients[client]

@@ -15,6 +15,7 @@ from simulator.errors import ConfigError
 from simulator.federation import ClientInfo, Federation
 from simulator.inspection.partition import data_of_session
 from simulator.methods.hooks import Hooks
+from simulator.metrics import by_client
 from simulator.models import Network
 from simulator.progress import Observer, unobserved
 from simulator.runners import Job
@@ -104,6 +105,7 @@ def of_clients(
     built = rebuild(source.built, config, source.begun_after(round))
     if state is None and round == 0:
         state = built.engine.initial_state()
+    tensors: Callable[[int], Tensors]
     if state is not None:
         server, tensors = state.server, state.clients.__getitem__
     else:
@@ -112,7 +114,8 @@ def of_clients(
         manifest = source.session.manifest(round)
         tensors = states.of_clients(source.session, manifest, built, exact=not allow_inexact)
     aggregated = (config.evaluation.model or built.method.answers) == "aggregated"
-    recorded = source.records[round - 1]["accuracy"]["per_client"] if round else [None] * number
+    known = by_client.standing(source.records[:round])
+    recorded = known["accuracy"]["per_client"] if known else {}
     try:
         shown = tuple(
             _answering(
@@ -122,7 +125,7 @@ def of_clients(
                 client,
                 tensors,
                 server if aggregated else None,
-                recorded[client],
+                recorded.get(client),
             )
             for client in wanted
         )

@@ -85,10 +85,17 @@ _ENTRY: Shape = {
     "files?": _FILES,
 }
 _INITIAL: Shape = {"models": natural, "beside": natural, "method": _METHOD, "sha256": _SHA256}
+
+
+def _by_client(figure: Shape) -> Shape:
+    """A figure of each client, or of those that are named."""
+    return Keys(_NUMBER, figure), [figure]  # the fault of a list is said, of one that is neither
+
+
 _BYTES: Shape = {
     **dict.fromkeys(("up", "down", "up_total", "down_total"), natural),
-    "per_client_up": [natural],
-    "per_client_down": [natural],
+    "per_client_up": _by_client(natural),
+    "per_client_down": _by_client(natural),
     "by_tensor": Keys(_ANY, natural),
 }
 _CKA: Shape = {
@@ -96,7 +103,11 @@ _CKA: Shape = {
     "matrix": Keys(_ANY, [[(None, float)]]),
     "order?": [str],
 }
-_FIGURE: Shape = {"mean": (None, float), "weighted": (None, float), "per_client": [(None, float)]}
+_FIGURE: Shape = {
+    "mean": (None, float),
+    "weighted": (None, float),
+    "per_client": _by_client((None, float)),
+}
 _EVALUATION = Keys(
     re.compile("test|eval"),
     {"accuracy": _FIGURE, "loss": _FIGURE, "f1": _FIGURE, "metrics?": Keys(_ANY, _FIGURE)},
@@ -109,9 +120,10 @@ _RECORD: Shape = {
     "dropped?": [natural],
     "accuracy": {
         **dict.fromkeys(("mean", "std", "weighted", "min", "max", "best_mean"), _share),
-        "per_client": [_share],
+        "per_client": _by_client(_share),
     },
-    "loss": {"mean": (None, float), "per_client": [(None, float)]},
+    "loss": {"mean": (None, float), "per_client": _by_client((None, float))},
+    "clients?": natural,
     "evaluation?": _EVALUATION,
     "lr?": float,
     "bytes": _BYTES,
@@ -200,8 +212,13 @@ def check_record(record: dict[str, Any], clients: int) -> None:
         for name, figure in ({key: figures[key] for key in ("accuracy", "loss", "f1")} | own).items():
             lists[f"evaluation.{part}.{name}.per_client"] = figure["per_client"]
     for where, values in lists.items():
-        if len(values) != clients:
+        if isinstance(values, dict):
+            if any(int(client) >= clients for client in values):
+                raise ValueError(f"{where} names a client that is none of {clients}")
+        elif len(values) != clients:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
+    if record.get("clients", clients) != clients:
+        raise ValueError(f"clients is {record['clients']}, not {clients}")
     for where in ("participants", "diverged", "dropped"):
         if any(client >= clients for client in record.get(where, ())):
             raise ValueError(f"{where} names a client that is none of {clients}")

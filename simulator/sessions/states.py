@@ -19,6 +19,7 @@ from simulator.engine import State
 from simulator.errors import SessionError
 from simulator.federation import Federation
 from simulator.methods.hooks import Hooks
+from simulator.metrics import by_client
 from simulator.tensors import Tensors
 
 
@@ -66,13 +67,14 @@ def restore(
             session.load(manifest.round, name)  # says that it is not there
     if manifest.initial is not None:
         beginning = recorded_beginning(session, manifest.initial, built, exact=exact)
-    device = built.federation.device
+    device, records = built.federation.device, session.records()[: manifest.round]
     return State(
         manifest.round,
         {name: tensor.to(device) for name, tensor in server.items()},
         ClientStates(beginning, start.clients.cache, {}, kept),
         manifest.record,
-        trained(session.records()[: manifest.round]),
+        trained(records),
+        by_client.standing(records[:-1]),
     )
 
 

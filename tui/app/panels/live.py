@@ -1,5 +1,7 @@
 """The Live panel: is it learning, who is behind, what does it cost, how alike have the models become."""
 
+import math
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
@@ -217,9 +219,11 @@ class LivePanel(SizedPanel):
                 *(record["accuracy"][key] for key in ("mean", "weighted", "std", "min", "max", "best_mean")),
                 *(record["bytes"][key] for key in ("up", "down", "up_total", "down_total")),
                 record["timing"]["seconds"],
-                *record["accuracy"]["per_client"],
+                *(None if math.isnan(value) else value for value in row),
             ]
-            for record in view.run.records[: view.shown]
+            for record, row in zip(
+                view.run.records[: view.shown], view.curves.accuracy.tolist(), strict=False
+            )
         ]
 
 
