@@ -190,6 +190,7 @@ class Engine:
         aggregated = self._compares == "aggregated"
         if not (aggregated or settings.untrained):
             layers = similarity.among(layers, state.trained)
+        layers = similarity.compared(layers, self._federation, self._config.seed)
         probe = similarity.probe(self._data, self._config.seed, settings.probe)
 
         def tensors(client: int) -> Tensors:

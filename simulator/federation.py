@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from simulator import models, rng
 from simulator.models import ImageShape, Network
@@ -50,6 +50,13 @@ class Federation:
         """The first client of each architecture, ascending: what follows from it alone is looked at once."""
         firsts = {client.architecture: client for client in reversed(self.clients)}
         return tuple(sorted(firsts.values(), key=lambda client: client.id))
+
+    @cached_property
+    def held_classes(self) -> tuple[Tensor, Tensor]:
+        """A row for each class of each client, clients in order, classes ascending: client [R] and class [R], int64."""
+        rows = [(client.id, label) for client in self.clients for label in client.classes]
+        owner, label = torch.tensor(rows, device=self.device).T
+        return owner, label
 
     @cached_property
     def architectures(self) -> Mapping[str, Network]:

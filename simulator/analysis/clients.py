@@ -1,6 +1,6 @@
 """Single clients: how they change, when they were best, what went wrong with them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +9,24 @@ from numpy.typing import NDArray
 from simulator.analysis.curves import Array, Curves, Record
 from simulator.analysis.static_names import assigned
 from simulator.metrics import by_client
+from simulator.sections import MANY
 
 FALL = 0.2
 """An accuracy that a round lowers by more than this is worth an event."""
+
+
+def listed(clients: int, participated: NDArray[np.bool_], always: Collection[int] = ()) -> list[int]:
+    """Whom lists and charts show, ascending: everybody, or of more than MANY clients MANY, and those in `always`.
+
+    Those that have taken part come first, and are drawn, as the others then are, in an order that follows from their
+    number alone, so that a list keeps whom it had. participated: bool [n, N] or [0, 0].
+    """
+    if clients <= MANY:
+        return list(range(clients))
+    order = np.random.Generator(np.random.Philox(clients)).permutation(clients)
+    took_part = participated.any(axis=0) if len(participated) else np.zeros(clients, bool)
+    first = order[np.argsort(~took_part[order], kind="stable")][:MANY]
+    return sorted({*first.tolist(), *(client for client in always if client < clients)})
 
 
 def change(curves: Curves) -> Array:

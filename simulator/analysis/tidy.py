@@ -151,15 +151,17 @@ def client_rows(record: Record, group: object) -> list[dict[str, Any]]:
 
 def cka_rows(record: Record) -> Iterator[dict[str, Any]]:
     """A record's rows of `cka`; none where it was not measured."""
-    for layer, matrix in ((record.get("cka") or {}).get("matrix") or {}).items():
-        for client, row in enumerate(matrix):
-            for other in range(client + 1, len(row)):
+    measured = record.get("cka") or {}
+    for layer, matrix in (measured.get("matrix") or {}).items():
+        clients = measured.get("clients") or range(len(matrix))
+        for place, row in enumerate(matrix):
+            for other in range(place + 1, len(row)):
                 if row[other] is not None:
                     yield {
                         "round": record["round"],
                         "layer": layer,
-                        "client": client,
-                        "other": other,
+                        "client": clients[place],
+                        "other": clients[other],
                         "cka": row[other],
                     }
 

@@ -53,6 +53,7 @@ def of_checkpoint(
     chosen = similarity.common_layers(federation, layers)
     if found.model == "local" and not untrained:
         chosen = similarity.among(chosen, trained(found.session.records()[: found.round]))
+    chosen = similarity.compared(chosen, federation, found.config.seed)
     probe = similarity.probe(data, found.config.seed, images)
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)

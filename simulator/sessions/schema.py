@@ -102,6 +102,7 @@ _CKA: Shape = {
     "layers": Keys(_ANY, (None, float)),
     "matrix": Keys(_ANY, [[(None, float)]]),
     "order?": [str],
+    "clients?": [natural],
 }
 _FIGURE: Shape = {
     "mean": (None, float),
@@ -217,6 +218,13 @@ def check_record(record: dict[str, Any], clients: int) -> None:
                 raise ValueError(f"{where} names a client that is none of {clients}")
         elif len(values) != clients:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
+    compared = (record.get("cka") or {}).get("clients")
+    if compared is not None:
+        if any(client >= clients for client in compared):
+            raise ValueError(f"cka.clients names a client that is none of {clients}")
+        rows = (row for matrix in record["cka"]["matrix"].values() for row in (matrix, *matrix))
+        if any(len(row) != len(compared) for row in rows):
+            raise ValueError("cka.matrix is not of cka.clients")
     if record.get("clients", clients) != clients:
         raise ValueError(f"clients is {record['clients']}, not {clients}")
     for where in ("participants", "diverged", "dropped"):

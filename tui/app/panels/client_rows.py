@@ -3,7 +3,7 @@
 import numpy as np
 from textual.widget import Widget
 
-from simulator.analysis.clients import change, fell_most, incidents, lowest
+from simulator.analysis.clients import change, fell_most, incidents, listed, lowest
 from simulator.analysis.samples import Samples
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.messages import ClientSelected
@@ -54,12 +54,13 @@ def tell(panel: Widget, message: Table.CursorMoved, table: Table) -> None:
 
 
 def rows(view: View) -> list[Row]:
-    """Every client at the round shown, by id."""
+    """The clients of `shown` at the round shown, by id."""
     curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
     if not view.shown:
         return [
             client_row(client, model, np.nan, np.nan, None, None, (), samples=samples)
-            for client, model in enumerate(models)
+            for client in shown(view)
+            for model in [models[client]]
         ]
     changes = change(curves)
     seen = curves.accuracy[curves.evaluated[-TREND:] - 1]
@@ -75,8 +76,19 @@ def rows(view: View) -> list[Row]:
             "●" if client in view.pinned else "",
             samples,
         )
-        for client in range(curves.clients)
+        for client in shown(view)
     ]
+
+
+def shown(view: View) -> list[int]:
+    """The clients that lists and charts show: of more than a thousand, a thousand and those pinned."""
+    clients = view.curves.clients or len(view.run.models)
+    return listed(clients, view.curves.participated[: view.shown], view.pinned)
+
+
+def drawn(view: View) -> str:
+    """What is to be said of them where they are not all."""
+    return ", drawn of those that took part first" if len(shown(view)) < view.curves.clients else ""
 
 
 def client_row(

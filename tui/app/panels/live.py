@@ -138,7 +138,7 @@ class LivePanel(SizedPanel):
         client_rows.follow(self._table, view)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
         self._parts["clients"].caption(
-            f"{shown} of {count} clients" if shown != count else f"{count} clients"
+            f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
         nobody = "No client has all these words; / changes them." if count else BEGINNING
         self._parts["clients"].say(None if shown else nobody)
@@ -163,10 +163,11 @@ class LivePanel(SizedPanel):
         part.caption("CKA")
         if found is not None:
             layer = found.layers[-1]
-            part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}")
+            part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}{found.whom}")
             heatmap = self._maps[name == "matrix"]
             heatmap.cluster(name == "matrix")
-            heatmap.show(found.matrix(layer))
+            names = list(map(str, found.clients))
+            heatmap.show(found.matrix(layer), names, names)
 
     def _draw_log(self, view: View) -> None:
         # One line an event where there are but two; checkpoints, one a round, would push out what matters.
