@@ -70,7 +70,7 @@ class Engine:
     def initial_state(self) -> State:
         """The state before round 1, of which clients' parts are drawn when they are asked for."""
         self._set_threads()
-        beginning = self.beginning(self._config.seed)
+        beginning = self.beginning(self._federation.seed)
         for client in self._federation.of_each:
             beginning(client.id)  # what cannot be drawn is refused now rather than in round 1
         clients = ClientStates(beginning, StateCache(self._config.runtime.cache))

@@ -15,7 +15,8 @@ Record = dict[str, Any]
 """A line of the ledger."""
 
 _TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds")
-_CLIENTS = ("accuracy", "loss", "client_up", "client_down")
+_SENT = ("client_up", "client_down")
+_CLIENTS = ("accuracy", "loss", *_SENT)
 _ALSO = {
     "accuracy": ("std", "min", "max"),
     "bytes": ("by_tensor",),
@@ -96,10 +97,9 @@ class CurvesBuilder:
         """The figures by client of the next round. Of whom it has no news an accuracy stays, and nothing was sent."""
         row = self._arrays[name][self._size]
         if isinstance(values, Mapping):
-            if name == "accuracy" and self._size:
-                row[:] = self._arrays[name][self._size - 1]
-            elif name.startswith("client_"):
-                row[:] = 0
+            if name not in _SENT:  # of those the room is zeros
+                stays = name == "accuracy" and self._size > 0
+                row[:] = self._arrays[name][self._size - 1] if stays else np.nan
             row[[int(client) for client in values]] = _numbers(list(values.values()))
         else:
             row[:] = _numbers(values)
@@ -109,7 +109,9 @@ class CurvesBuilder:
 
     def _make_room(self, rounds: int, clients: int) -> None:
         roomy: dict[str, NDArray[Any]] = {name: np.full(rounds, np.nan) for name in _TOTALS}
-        roomy |= {name: np.full((rounds, clients), np.nan) for name in _CLIENTS}
+        # Of memory that nothing is written to, the system has not to give any: there may be ten thousand clients.
+        roomy |= {name: np.empty((rounds, clients)) for name in _CLIENTS}
+        roomy |= {name: np.zeros((rounds, clients)) for name in _SENT}
         roomy["participated"] = np.zeros((rounds, clients), bool)
         for name, array in self._arrays.items():
             if clients == self._clients or array.ndim == 1:
