@@ -24,7 +24,9 @@ def listed(clients: int, participated: NDArray[np.bool_], always: Collection[int
     if clients <= MANY:
         return list(range(clients))
     order = np.random.Generator(np.random.Philox(clients)).permutation(clients)
-    took_part = participated.any(axis=0) if len(participated) else np.zeros(clients, bool)
+    took_part: NDArray[np.bool_] = np.zeros(clients, bool)
+    if len(participated):
+        took_part = np.asarray(participated.any(axis=0))
     first = order[np.argsort(~took_part[order], kind="stable")][:MANY]
     return sorted({*first.tolist(), *(client for client in always if client < clients)})
 
