@@ -18,6 +18,9 @@ from simulator.inspection import cka, models
 from simulator.sessions import metadata, states
 from simulator.sessions.session import Session
 from tests import federations
+from tests.methods.mine import Write, mine
+
+__all__ = ["mine"]
 
 
 @pytest.fixture(autouse=True)
@@ -185,6 +188,31 @@ def test_a_fork_with_another_method_gives_clients_that_never_took_part_what_it_b
     assert manifest.initial["method"]["name"] == "fedproto"
 
 
+WEIGHED = """
+from simulator.sections import MethodConfig
+
+class Config(MethodConfig):
+    weight: float = 1.0
+
+def init_client(self, client):
+    return {"w": torch.full((1,), self.config.weight)}
+"""
+
+
+def test_clients_begin_with_the_settings_that_were_in_force_when_their_method_began(
+    mine: Write, tmp_path: Path
+) -> None:
+    """A switch to other settings of the same method lets everybody keep what they kept."""
+    mine(WEIGHED)
+    with Session.create(config("mine"), tmp_path / "s", tmp_path) as session:
+        session.run(upto=1)
+        checkpoints.post(tmp_path / "s", "switch", {"method": None, "set": ["method.weight=2"]})
+        session.run()
+        kept = [tensors["w"].item() for tensors in session._state.clients]
+    assert kept == [1.0] * 8
+    assert [tensors["w"].item() for tensors in restored(tmp_path / "s").clients] == kept
+
+
 def test_a_fork_that_runs_rounds_again_ends_as_its_parent(tmp_path: Path) -> None:
     settings = config("lg_fedavg", checkpoint={"keep_last": 1, "keep_best": False})
     parent = done(tmp_path / "parent", settings)
@@ -229,4 +257,16 @@ def test_a_manifest_that_leaves_clients_out_and_does_not_say_how_they_began_is_r
 def test_a_manifest_that_says_it_in_other_words_is_damaged(newest: Path, initial: dict[str, Any]) -> None:
     resealed(newest, lambda raw: raw.update(initial=initial))
     with pytest.raises(checkpoints.Damaged, match="initial"):
+        Session.resume(newest, newest.parent)
+
+
+def test_a_manifest_whose_clients_began_with_another_method_is_damaged(newest: Path) -> None:
+    resealed(newest, lambda raw: raw["initial"]["method"].update(name="fedproto"))
+    with pytest.raises(checkpoints.Damaged, match="began with another method than fedmrl"):
+        Session.resume(newest, newest.parent)
+
+
+def test_a_manifest_whose_clients_began_with_settings_that_are_none_is_damaged(newest: Path) -> None:
+    resealed(newest, lambda raw: raw["initial"]["method"].update(d_1="wide"))
+    with pytest.raises(checkpoints.Damaged, match="what its clients began with is no fedmrl"):
         Session.resume(newest, newest.parent)

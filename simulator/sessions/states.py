@@ -111,6 +111,8 @@ def recorded_beginning(
         return own
     # Under another seed, or other settings of the method, than those in force now.
     federation, kind = replace(built.federation, seed=initial["beside"]), type(built.method)
+    if initial["method"]["name"] != kind.name:
+        raise Damaged(f"{session.folder}: its clients began with another method than {kind.name}.")
     try:
         method = kind(kind.Config.model_validate(initial["method"]), federation)
     except ValueError as fault:
