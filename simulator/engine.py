@@ -23,7 +23,14 @@ from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client, evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
-from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
+from simulator.progress import (
+    ClientDiverged,
+    ClientStarted,
+    ClientTrained,
+    EvaluationStarted,
+    Observer,
+    RoundStarted,
+)
 from simulator.runners import Decision, Gate, Job, Jobs, LocalUpdate, RoundInterrupted, always_go, central
 from simulator.runners.evaluation import Answers, answering, evaluate
 from simulator.tensors import Tensors
@@ -112,10 +119,11 @@ class Engine:
         self._set_threads()
         t = state.round + 1
         participants = self.participants(t)
-        observe(RoundStarted(t, self._config.rounds, participants))
+        observe(RoundStarted(t, self._config.rounds, participants, tuple(finished)))
 
         wire = Wire(len(state.clients), self._config.wire, self._config.seed, t)
         updates, held = self._train(t, state, participants, wire, observe, gate, finished)
+        collected = time.perf_counter()
         sound = [update for update in updates if not update.diverged]
         dropped = [update.client.id for update in sound if wire.loses(update.client.id)]
         uplinks = [
@@ -152,8 +160,11 @@ class Engine:
             "timing": {
                 "seconds": evaluated - began - held,
                 "train": trained - began - held,
+                "server": trained - collected,
                 "evaluate": evaluated - trained,
                 "checkpoint": 0.0,
+                "per_client": _seconds(updates, None if news else len(clients)),
+                "workers": self._runner.workers,
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
         }
@@ -230,6 +241,9 @@ class Engine:
         done = len(finished)
         held, since = 0.0, None
 
+        def begin(client: int) -> None:
+            observe(ClientStarted(t, client))
+
         def tell(update: LocalUpdate) -> None:
             nonlocal done
             done += 1
@@ -251,7 +265,7 @@ class Engine:
             [k for k in participants if k not in finished], lambda k: Job(state.clients[k], receives(k))
         )
         try:
-            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed)
+            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed, begin)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
         every = dict(finished) | {update.client.id: update for update in updates}
@@ -352,6 +366,12 @@ def _losses(updates: list[LocalUpdate], clients: int | None) -> dict[str, Any]:
         "mean": sum(losses.values()) / len(losses) if losses else None,
         "per_client": by_client.written(losses, clients),
     }
+
+
+def _seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict[str, Any]:
+    """What each participant's update took; null for who took no part, and where an earlier program computed it."""
+    known = {update.client.id: round(update.seconds, 4) for update in updates if update.seconds is not None}
+    return by_client.written(known, clients)
 
 
 def _phase_metrics(updates: list[LocalUpdate]) -> dict[str, float]:

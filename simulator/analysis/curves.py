@@ -14,9 +14,11 @@ Array = NDArray[np.float64]
 Record = dict[str, Any]
 """A line of the ledger."""
 
-_TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds")
+_TIMES = ("train", "server", "evaluate", "checkpoint", "waited", "workers", "cpu", "memory", "gpu_memory")
+"""What the ledger's `timing` has besides; earlier versions wrote only some of it."""
+_TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds", *_TIMES)
 _SENT = ("client_up", "client_down")
-_CLIENTS = ("accuracy", "loss", *_SENT)
+_CLIENTS = ("accuracy", "loss", "client_seconds", *_SENT)
 _ALSO = {
     "accuracy": ("std", "min", "max"),
     "bytes": ("by_tensor",),
@@ -33,6 +35,9 @@ class Curves:
     mean, best, weighted: accuracies, 0…1 [n]: over clients, the highest mean so far, weighted by test samples;
     up, down: bytes of the round [n]; up_total, down_total: bytes since round 1 [n]; flops: operations of the round [n];
     seconds: of the round [n]; accuracy, loss: [n, N]; client_up, client_down: bytes [n, N]; participated: bool [n, N].
+    Of a round's time [n]: train, of which server; evaluate; checkpoint; waited, in a pause; cpu, processor seconds.
+    client_seconds: of each client's update [n, N]; workers: clients at work at a time [n]; memory, gpu_memory: the most
+    bytes [n].
     """
 
     mean: Array
@@ -44,10 +49,20 @@ class Curves:
     down_total: Array
     flops: Array
     seconds: Array
+    train: Array
+    server: Array
+    evaluate: Array
+    checkpoint: Array
+    waited: Array
+    workers: Array
+    cpu: Array
+    memory: Array
+    gpu_memory: Array
     accuracy: Array
     loss: Array
     client_up: Array
     client_down: Array
+    client_seconds: Array
     participated: NDArray[np.bool_]
 
     @property
@@ -130,7 +145,7 @@ def _check(record: Record) -> None:
 
 
 def _row(record: Record) -> dict[str, Any]:
-    accuracy, traffic = record["accuracy"], record["bytes"]
+    accuracy, traffic, timing = record["accuracy"], record["bytes"], record["timing"]
     return {
         "mean": _number(accuracy["mean"]),
         "best": _number(accuracy["best_mean"]),
@@ -140,7 +155,8 @@ def _row(record: Record) -> dict[str, Any]:
         "up_total": traffic["up_total"],
         "down_total": traffic["down_total"],
         "flops": record["flops"]["total"],
-        "seconds": record["timing"]["seconds"],
+        "seconds": timing["seconds"],
+        **{name: timing.get(name, np.nan) for name in _TIMES},
     }
 
 
@@ -150,6 +166,7 @@ def _by_client(record: Record) -> dict[str, by_client.Values]:
         "loss": record["loss"]["per_client"],
         "client_up": record["bytes"]["per_client_up"],
         "client_down": record["bytes"]["per_client_down"],
+        "client_seconds": record["timing"].get("per_client", {}),  # earlier versions wrote none
     }
 
 

@@ -8,7 +8,8 @@ import pytest
 from simulator.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import read
-from tui.app.rows import keys, status
+from tui.app.keys import PANEL_TITLES
+from tui.app.rows import keys, status, tabs
 from tui.app.view import View
 
 
@@ -48,3 +49,10 @@ def test_an_app_without_a_session_leads_with_a_new_run() -> None:
 )
 def test_space_is_said_to_do_what_it_does(state: str, label: str, home: Path) -> None:
     assert row_of_keys(View(Run(home / "main", state=state))).startswith(f"space {label}  ")
+
+
+def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:
+    wide, usual, narrow = (tabs("communication", width).plain for width in (120, 80, 60))
+    assert all(f" {title} " in wide for title in PANEL_TITLES.values())
+    assert len(usual) <= 80 and " 4 Comm " in usual and " 8 Learn " in usual
+    assert narrow.split() == ["1", "2", "3", "4", "Communication", "5", "6", "8", "s"]

@@ -1,4 +1,4 @@
-"""The terminal app: seven panels of one session, dialogs over them, and the keys that lead to either.
+"""The terminal app: panels of one session, dialogs over them, and the keys that lead to either.
 
 What it shows is `view`; only the visible panel draws, when that changes. What its keys ask of the session shown goes
 through `control`, what runs in this process through `runs`.
@@ -15,6 +15,7 @@ from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.events import Resize
+from textual.filter import LineFilter
 from textual.widgets import ContentSwitcher, Static
 
 from simulator.analysis.run import Run
@@ -30,6 +31,7 @@ from tui.app.dialogs.new_run import NewRun
 from tui.app.dialogs.small import SMALLEST, TooSmall
 from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import Tour
+from tui.app.embedder import Embedder
 from tui.app.export import CHOICES, export
 from tui.app.host import Severity
 from tui.app.keys import KEYS, PANEL_TITLES, bindings
@@ -39,10 +41,12 @@ from tui.app.palette import Commands
 from tui.app.panels import PANELS, client_rows
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
+from tui.app.together import Together
 from tui.app.view import Panel, View
 from tui.app.view_app import ViewApp
 from tui.app.watch import Watch
 from tui.app.widgets.filter import Filter
+from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 from tui.common.settings import Choices
@@ -85,6 +89,7 @@ class HtflApp(ViewApp):
         self.sessions_dir = options.sessions
         self.glyphs = glyphs
         self.animation_level = "none"
+        self._xterm = XtermFilter()
         self.has_mouse = True
         self.ended_by: int | None = None
         """The signal that ended the app, if one did."""
@@ -100,6 +105,8 @@ class HtflApp(ViewApp):
         choices = MethodChoices(self._background)
         self.control = RemoteControl(self, self._background, choices)
         self.runs = LocalRuns(self, options, self._background, choices)
+        self.together = Together(self, self._background, self.control, self.runs)
+        self._embedder = Embedder(self, self._background, options.data)
         self._start, self._tour = start, tour
         self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
@@ -136,6 +143,7 @@ class HtflApp(ViewApp):
 
     def on_unmount(self) -> None:
         self.files.end()
+        self._embedder.end()
         gc.unfreeze()
         self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
@@ -176,7 +184,12 @@ class HtflApp(ViewApp):
             return
         self._draw_rows()
         panel = self.panel
-        if self._drawn is None or self._drawn[0] != panel.id or not self.view.looks_like(self._drawn[1]):
+        before = self._drawn
+        if not (
+            before
+            and before[0] == panel.id
+            and self.view.looks_like(before[1], within_rounds=panel.FOLLOWS_PROGRESS)
+        ):
             self._drawn = (panel.id or "", self.view)
             try:
                 panel.show(self.view)
@@ -185,7 +198,14 @@ class HtflApp(ViewApp):
 
     def _draw_rows(self) -> None:
         if self.is_running and self.main.is_mounted:
-            rows.draw(self.main, self.view, self.panel.id or "", self.waiting, self.glyphs)
+            rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
+
+    def on_table_cursor_moved(self) -> None:
+        if self.is_running and self.panel.id == "sessions":  # what its keys steer is another
+            self._draw_rows()
+
+    def on_session_list_listed(self) -> None:
+        self._draw_rows()
 
     def say(self, message: str, severity: Severity = "information") -> None:
         """A notice, in a sentence."""
@@ -210,6 +230,11 @@ class HtflApp(ViewApp):
     def _focus_panel(self) -> None:
         if self.is_running:
             self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With that for xterm's colours, where the terminal has no others."""
+        filters = super().get_line_filters()
+        return [*filters, self._xterm] if self.console.color_system == "256" else filters
 
     def watch_theme(self) -> None:
         if self.is_running and self.screen_stack:
@@ -255,6 +280,9 @@ class HtflApp(ViewApp):
         self.change(marked=folders, compared=compared)
         self.files.compare(folders)
 
+    def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
+        self._embedder.compute(message.round)
+
     def on_run_started(self, message: messages.RunStarted) -> None:
         gc.freeze()  # torch, too
         self.runs.started(message)
@@ -268,7 +296,11 @@ class HtflApp(ViewApp):
     # What keys do
 
     def action_steer(self, what: str) -> None:
-        """Ask something of the session shown, or of this process's run."""
+        """Ask something of the session shown, or in the list of sessions of those chosen there."""
+        chosen = self.panel.steered() if what in ("pause", "stop", "checkpoint") else ()
+        if chosen and [Path(each.path) for each in chosen] != [self.view.run.folder]:
+            self.together.steer(what, chosen)
+            return
         {
             "pause": self._pause,
             "stop": self.control.stop,
@@ -281,7 +313,8 @@ class HtflApp(ViewApp):
     def _pause(self) -> None:
         """Pause the run, or let it go on; start again one that nobody runs."""
         if self.control.steerable("pause"):
-            (self.control.pause if self.view.run.live else self.runs.resume)()
+            run = self.view.run
+            self.control.pause() if run.live else self.runs.resume(run)
 
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""
@@ -362,6 +395,7 @@ class HtflApp(ViewApp):
         if not self.runs.running:
             self.exit(LEAVE)
             return
+        others = "".join(f" {name} goes on in a process of its own." for name in self.runs.elsewhere)
         choices = [
             (KEEP, "keep training", "without the app, in this terminal, a line per round"),
             (STOP, "stop", "between two clients, with a checkpoint; `htfl-sim resume` goes on"),
@@ -372,4 +406,4 @@ class HtflApp(ViewApp):
             if which in (KEEP, STOP):
                 self.exit(which)
 
-        self.ask(Choose("Leave", f"{self.runs.name} runs in this process.", choices), chosen)
+        self.ask(Choose("Leave", f"{self.runs.name} runs in this process.{others}", choices), chosen)

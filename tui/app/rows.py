@@ -1,6 +1,6 @@
 """The rows around the panels: status above, with the tabs, and the keys below."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textual.content import Content
@@ -9,21 +9,24 @@ from textual.style import Style
 from textual.widgets import Static
 
 from simulator.analysis import ahead
+from simulator.analysis.run import LIVE
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
-from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, footer
-from tui.app.view import View
+from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, footer
+from tui.app.view import Panel, View
 from tui.common.formatting import duration, spelled
 
 
-def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs: Glyphs) -> None:
-    """Bring the three rows of the main screen up to date, under the visible panel `panel`."""
-    width = screen.size.width
-    idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
+def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyphs: Glyphs) -> None:
+    """Bring the three rows of the main screen up to date, under the visible panel."""
+    width, name = screen.size.width, panel.id or ""
+    chosen = next((each.state for each in panel.steered()), "")
+    live = chosen in LIVE if chosen else view.run.live
+    idle = WHILE_REPLAYING if view.replaying and not chosen else () if live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
-    _write(screen, "tabs", tabs(panel))
+    _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
-    _write(screen, "keys", keys(panel, width - 1, state, idle))
+    _write(screen, "keys", keys(name, width - 1, state, idle, chosen))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -54,10 +57,14 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
     return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
 
 
-def tabs(shown: str) -> Content:
-    """The row of tabs; that of the panel shown is reversed."""
+def tabs(shown: str, width: int) -> Content:
+    """The row of tabs, in `width` cells: with their titles, shorter ones, or but that of the panel shown, which is
+    reversed."""
+    short = {panel: SHORT_TITLES.get(panel, title) for panel, title in PANEL_TITLES.items()}
+    alone = {panel: title if panel == shown else "" for panel, title in PANEL_TITLES.items()}
+    titles = next((each for each in (PANEL_TITLES, short) if _cells(each) <= width), alone)
     parts = []
-    for panel, title in PANEL_TITLES.items():
+    for panel, title in titles.items():
         key = next(key.print for key in KEYS if key.action == f"show_panel('{panel}')")
         style = "reverse bold" if panel == shown else ""
         link = f"@click=app.show_panel('{panel}')"
@@ -65,16 +72,21 @@ def tabs(shown: str) -> Content:
     return Content("").join(parts)
 
 
-def keys(panel: str, width: int, state: str, idle: Sequence[str]) -> Content:
-    """The keys that there is room for in `width` cells, in this state of the run ("": there is none); those of `idle`,
-    which would not act now, are dim."""
+def _cells(titles: Mapping[str, str]) -> int:
+    """What a row of tabs with these titles takes."""
+    return sum(len(title) + 4 for title in titles.values())
+
+
+def keys(panel: str, width: int, state: str, idle: Sequence[str], chosen: str = "") -> Content:
+    """The keys that there is room for in `width` cells, in this state of the run ("": there is none), and of what is
+    chosen in a list; those of `idle`, which would not act now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
             " ",
             (key.label, "dim" if key.argument in idle else ""),
         )
-        for key in footer(panel, width, state)
+        for key in footer(panel, width, state, chosen)
     )
 
 

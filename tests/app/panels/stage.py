@@ -13,7 +13,7 @@ from simulator.analysis.feed import Feed
 from simulator.analysis.run import Run
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.glyphs import Glyphs
-from tui.app.messages import ClientPinned, ClientSelected, SessionMarked, SessionOpened
+from tui.app.messages import ClientPinned, ClientSelected, EmbeddingWanted, SessionMarked, SessionOpened
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.session_list import SessionList
@@ -47,6 +47,9 @@ class Stage(App[None]):
 
     def on_client_selected(self, message: ClientSelected) -> None:
         self.selected.append(message.client)
+
+    def on_embedding_wanted(self, message: EmbeddingWanted) -> None:
+        self.posted.append(message)
 
     def on_session_marked(self, message: SessionMarked) -> None:
         self.posted.append(message)
@@ -96,11 +99,18 @@ def pictures(panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "br
 
 
 async def settle(pilot: Pilot[None], panel: SizedPanel) -> None:
-    """Wait until the sessions have been read, where a list of them is in sight, and all is drawn."""
+    """Wait until the sessions have been read, their ledgers too, where a list of them is in sight, and all is drawn."""
     await pilot.pause()
     for _ in range(200):
-        if all(one.found is not None for one in panel.query(SessionList) if one.is_on_screen):
+        if all(is_read(one) for one in panel.query(SessionList) if one.is_on_screen):
             break
         await pilot.pause(0.02)
     await pilot.pause()
     await pilot.pause()
+
+
+def is_read(shown: SessionList) -> bool:
+    """Whether a list shows all that it will."""
+    if shown.found is None or not shown._library._sketching:
+        return shown.found is not None
+    return len(shown.sketches) == sum(each.error is None for each in shown.found)
