@@ -20,6 +20,14 @@ PANEL_TITLES = {
 }
 """The panels by id, in the order of their tabs."""
 
+SHORT_TITLES = {
+    "similarity": "Similar",
+    "communication": "Comm",
+    "resources": "Res",
+    "sessions": "Sess",
+}
+"""What tabs are called where their titles have no room."""
+
 PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
     "clients": "who is behind; data, loss, bytes of each client",

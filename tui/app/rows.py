@@ -1,6 +1,6 @@
 """The rows around the panels: status above, with the tabs, and the keys below."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from textual.content import Content
@@ -12,7 +12,7 @@ from simulator.analysis import ahead
 from simulator.analysis.run import LIVE
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
-from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, footer
+from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import Panel, View
 from tui.common.formatting import duration, spelled
 
@@ -26,7 +26,7 @@ def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyp
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
     _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
-    _write(screen, "keys", keys(name, width - 1, state, idle, chosen))
+    _write(screen, "keys", keys(footer(name, width - 1, state, steered=chosen), idle))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -58,38 +58,34 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
 
 
 def tabs(shown: str, width: int) -> Content:
-    """The row of tabs, the longest titles cut where `width` cells have no room; that of the panel shown is reversed."""
-    parts, (titles, gap) = [], _cut_titles(width)
-    for panel, title in zip(PANEL_TITLES, titles, strict=True):
+    """The row of tabs, in `width` cells: with their titles, shorter ones, or but that of the panel shown, which is
+    reversed."""
+    short = {panel: SHORT_TITLES.get(panel, title) for panel, title in PANEL_TITLES.items()}
+    alone = {panel: title if panel == shown else "" for panel, title in PANEL_TITLES.items()}
+    titles = next((each for each in (PANEL_TITLES, short) if _cells(each) <= width), alone)
+    parts = []
+    for panel, title in titles.items():
         key = next(key.print for key in KEYS if key.action == f"show_panel('{panel}')")
         style = "reverse bold" if panel == shown else ""
         link = f"@click=app.show_panel('{panel}')"
-        parts.append(Content.from_markup(f"[{link} {style}] {key} {title}{gap}[/]"))
+        parts.append(Content.from_markup(f"[{link} {style}] {key} {title} [/]"))
     return Content("").join(parts)
 
 
-def _cut_titles(width: int) -> tuple[list[str], str]:
-    """The tabs' titles as there is room for them, and what follows each."""
-    titles = list(PANEL_TITLES.values())
-    taken = sum(len(title) + 4 for title in titles)
-    if taken <= width:
-        return titles, " "
-    longest = max(map(len, titles))
-    while sum(min(len(title), longest) + 3 for title in titles) > width and longest > 1:
-        longest -= 1
-    return [title[:longest] for title in titles], ""
+def _cells(titles: Mapping[str, str]) -> int:
+    """What a row of tabs with these titles takes."""
+    return sum(len(title) + 4 for title in titles.values())
 
 
-def keys(panel: str, width: int, state: str, idle: Sequence[str], chosen: str = "") -> Content:
-    """The keys that there is room for in `width` cells, in this state of the run ("": there is none), and of what is
-    chosen in a list; those of `idle`, which would not act now, are dim."""
+def keys(shown: Iterable[Key], idle: Sequence[str]) -> Content:
+    """The row of keys; those of `idle`, which would not act now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
             " ",
             (key.label, "dim" if key.argument in idle else ""),
         )
-        for key in footer(panel, width, state, chosen)
+        for key in shown
     )
 
 
