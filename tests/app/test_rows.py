@@ -8,8 +8,8 @@ import pytest
 from simulator.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import read
-from tui.app.keys import footer
-from tui.app.rows import keys, status
+from tui.app.keys import PANEL_TITLES, footer
+from tui.app.rows import keys, status, tabs
 from tui.app.view import View
 
 
@@ -57,3 +57,10 @@ def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
         assert "space resume" in row and "S stop" in row
     assert "space pause" in keys(footer("sessions", 200, "finished", steered="running"), ()).plain
     assert "m method" not in keys(footer("sessions", 200, "", steered="running"), ()).plain
+
+
+def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:
+    wide, usual, narrow = (tabs("communication", width).plain for width in (120, 80, 60))
+    assert all(f" {title} " in wide for title in PANEL_TITLES.values())
+    assert len(usual) <= 80 and " 4 Comm " in usual and " 8 Learn " in usual
+    assert narrow.split() == ["1", "2", "3", "4", "Communication", "5", "6", "7", "8", "s"]

@@ -13,6 +13,9 @@ from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
 from simulator.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
+from tui.app.embeddings import Embeddings
+
+NO_EMBEDDINGS = Embeddings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,8 @@ class View:
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[Run, ...] = ()
     """The marked sessions as they were last read."""
+    embeddings: Embeddings = NO_EMBEDDINGS
+    """t-SNE of the sessions' rounds, as far as it was asked for."""
     sessions_dir: Path | None = None
     """The folder of sessions; None: the one that the run lies in."""
 
