@@ -23,8 +23,8 @@ from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
-CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 FEW = 4  # clients at work that are named
+CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 
 
 class LivePanel(SizedPanel):
