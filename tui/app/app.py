@@ -118,6 +118,7 @@ class HtflApp(ViewApp):
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
+        self.watch(self.screen, "focused", self._draw_rows, init=False)  # a chart has keys of its own
         # What is there now stays: a full collection would look through all of it, 0.1 s in about every fourth screen.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.draw)
@@ -218,7 +219,7 @@ class HtflApp(ViewApp):
     def open_session(self, folder: Path) -> None:
         """Show this session, live."""
         self.files.follow(folder)
-        self.change(run=Run(folder), round=None, client=None, pinned=frozenset(), filter="")
+        self.change(run=Run(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter="")
 
     def on_session_opened(self, message: messages.SessionOpened) -> None:
         self._go_to(message.folder)

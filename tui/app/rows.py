@@ -1,6 +1,6 @@
 """The rows around the panels: status above, with the tabs, and the keys below."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from textual.content import Content
@@ -11,8 +11,9 @@ from textual.widgets import Static
 from simulator.analysis import ahead
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
-from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, footer
+from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import View
+from tui.app.widgets import LineChart
 from tui.common.formatting import duration, spelled
 
 
@@ -23,7 +24,8 @@ def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
     _write(screen, "tabs", tabs(panel))
     state = view.run.state if view.run.name else ""
-    _write(screen, "keys", keys(panel, width - 1, state, idle))
+    charted = isinstance(screen.focused, LineChart)
+    _write(screen, "keys", keys(footer(panel, width - 1, state, charted), idle))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -65,16 +67,15 @@ def tabs(shown: str) -> Content:
     return Content("").join(parts)
 
 
-def keys(panel: str, width: int, state: str, idle: Sequence[str]) -> Content:
-    """The keys that there is room for in `width` cells, in this state of the run ("": there is none); those of `idle`,
-    which would not act now, are dim."""
+def keys(shown: Iterable[Key], idle: Sequence[str]) -> Content:
+    """The row of keys; those of `idle`, which would not act now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
             " ",
             (key.label, "dim" if key.argument in idle else ""),
         )
-        for key in footer(panel, width, state)
+        for key in shown
     )
 
 

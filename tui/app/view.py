@@ -1,5 +1,6 @@
 """What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from checkpoints import sessions_folder
+from simulator.analysis.costs import Cost, Place, elsewhere
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
 
@@ -18,6 +20,8 @@ class View:
     run: Run
     round: int | None = None
     """The round travelled to; None: live."""
+    crosshair: Place | None = None
+    """The place chosen in a chart, at which all of them are read; None: none is."""
     client: int | None = None
     """The client under the cursor, in every panel; None before anyone was evaluated."""
     pinned: frozenset[int] = frozenset()
@@ -44,10 +48,15 @@ class View:
     def replaying(self) -> bool:
         return self.round is not None and self.round < self.run.round
 
-    @property
-    def cursor(self) -> float | None:
-        """Where charts over rounds have their cursor: at the round travelled to."""
-        return float(self.shown) if self.replaying else None
+    def cursor(self, over: Cost = "rounds") -> float | None:
+        """Where charts over rounds, or over what these cost, have their cursor: at the crosshair, else at the round
+        travelled to. What is said over another axis lies there where the run shown has its nearest round."""
+        place: Place | None = ("rounds", float(self.shown)) if self.replaying else None
+        if (place := self.crosshair or place) is None:
+            return None
+        run = next((run for run in (self.run, *self.compared) if run.round), self.run)
+        at = elsewhere(run.curves, place, over)
+        return None if math.isnan(at) else at
 
     @property
     def shown(self) -> int:

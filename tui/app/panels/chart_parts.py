@@ -18,18 +18,18 @@ def marks(run: Run) -> list[Mark]:
     return [Mark(each.round, each.method or labels[each.kind]) for each in milestones(run)]
 
 
-def sizes(*bytes: Array) -> tuple[list[Array], str]:
-    """Amounts of bytes in the unit of the largest, which is KiB at least; and that unit."""
+def sizes(*bytes: Array) -> tuple[list[Array], str, float]:
+    """Amounts of bytes in the unit of the largest, which is KiB at least; that unit, and how many bytes it is."""
     unit, one = size_unit(max(_most(*bytes), 1024))
-    return [each / one for each in bytes], unit
+    return [each / one for each in bytes], unit, one
 
 
-def traffic(up: Array, down: Array, cursor: float | None) -> Figure:
+def traffic(up: Array, down: Array) -> Figure:
     """Bytes sent up and down, by round. The axis begins at nothing, so that a change looks as large as it is."""
-    amounts, unit = sizes(up, down)
+    amounts, unit, _ = sizes(up, down)
     series = [Series(name, amount) for name, amount in zip(("up", "down"), amounts, strict=True)]
     top = _most(*amounts) * 1.05 or 1.0
-    return Figure(series, x_label="round", unit=unit, y_range=(0.0, top), cursor=cursor)
+    return Figure(series, x_label="round", unit=unit, y_range=(0.0, top), over="rounds")
 
 
 def _most(*values: Array) -> float:

@@ -6,7 +6,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.analysis.similarity import last_measured
-from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted, SessionOpened
+from tui.app.messages import ChartWanted, ClientPinned, ClientsSorted, PanelWanted, SessionOpened
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
@@ -101,6 +101,10 @@ class LivePanel(SizedPanel):
             self._sessions.show_view(view)
             self._parts["sessions"].say("Reading the sessions…" if self._sessions.found is None else None)
 
+    def point(self, view: View) -> None:
+        super().point(view)
+        self._accuracy.point(view)
+
     def _draw_accuracy(self, view: View) -> None:
         if not self.differs(
             "accuracy",
@@ -150,7 +154,7 @@ class LivePanel(SizedPanel):
             about = record["bytes"]
             so_far = f"{size(about['up_total'])} up, {size(about['down_total'])} down so far"
             self._parts["bytes"].caption(so_far)
-            self._bytes.show(traffic(curves.up, curves.down, view.cursor))
+            self._bytes.show(traffic(curves.up, curves.down))
 
     def _draw_similarity(self, view: View, name: str) -> None:
         found = last_measured(view.run.ledger.measured, view.shown)
@@ -193,6 +197,10 @@ class LivePanel(SizedPanel):
         """Pin the client under the table's cursor."""
         if isinstance(self._table.selected, int):
             self.post_message(ClientPinned(self._table.selected))
+
+    def action_chart(self) -> None:
+        """The accuracies as band and mean, as all lines, as clients × rounds."""
+        self.post_message(ChartWanted())
 
     def action_sort(self) -> None:
         """The table by its next column."""
