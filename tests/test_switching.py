@@ -45,6 +45,7 @@ def begun(group: str, name: str) -> tuple[Built, State]:
     return built, built.engine.round(built.engine.initial_state(), unobserved)
 
 
+@functools.cache
 def runnable(group: str) -> list[str]:
     facts = federations.federation(GROUPS[group], samples=[100] * len(GROUPS[group]))
     return [

@@ -22,6 +22,7 @@ from tui.app.dialogs.help import Help
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.launch_options import LaunchOptions
+from tui.app.messages import RunRead
 
 CHOICES = [
     MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", ""),)),
@@ -215,6 +216,16 @@ def test_a_fork_that_is_made_is_shown_if_that_was_asked_for_and_nobody_looks_at_
         assert app.view.run.name == "fork"
 
     drive(app, script)
+
+
+def test_what_is_read_while_the_app_ends_is_not_drawn(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+
+    drive(app, script)
+    app.on_run_read(RunRead(app.view.run))
 
 
 def test_no_dialog_opens_over_another_when_the_methods_have_answered(

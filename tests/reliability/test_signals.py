@@ -105,10 +105,20 @@ def training(session: Path, round: int) -> bool:
     return bool(note.get("progress", {}).get("round") == round and note.get("state") == "running")
 
 
+def interruptible() -> None:
+    """Heed SIGINT, as at a terminal: tests started in the background have it ignored, and a shell keeps to that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_run_dies_by_the_signal_that_stopped_it_so_that_a_shells_loop_ends_too(tmp_path: Path) -> None:
     config = configuration(tmp_path, "standalone", ENDLESS)
     loop = f"for s in a b; do {COMMAND} run --config {config} --session $s --sessions-dir {tmp_path}; done"
-    shell = subprocess.Popen(["bash", "-c", loop], start_new_session=True, stderr=subprocess.DEVNULL)
+    shell = subprocess.Popen(
+        ["bash", "-c", loop],
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=interruptible,
+    )
     try:
         wait_until(lambda: rounds(tmp_path / "a") >= 1, shell)
         os.killpg(shell.pid, signal.SIGINT)

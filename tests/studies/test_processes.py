@@ -1,5 +1,6 @@
 """Sweeps as processes: stopped, killed, steered, at the same time; what they leave is what undisturbed runs leave."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from checkpoints import GroupReader, SessionReader
 from tests import federations
 from tests.reliability.sessions import configuration, messages, rounds, start
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 LONG = 40
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 METHODS = ("standalone", "fedgh")
@@ -34,7 +35,7 @@ class Failing(Standalone):
 
 def finish(folder: Path, *arguments: str) -> None:
     """Let a command end, which must go well; a sweep may take minutes."""
-    assert start(folder, *arguments).wait(timeout=1000) == 0, messages(folder)
+    assert start(folder, *arguments).wait(timeout=3000) == 0, messages(folder)
 
 
 @contextmanager
@@ -170,13 +171,14 @@ def test_branching_off_a_round_equals_fork_and_run_by_hand(tmp_path: Path) -> No
 
 @pytest.mark.skipif(not FASHION_MNIST.is_dir(), reason="needs Debian's dataset-fashion-mnist")
 def test_a_study_killed_five_times_ends_as_undisturbed_runs_do(tmp_path: Path) -> None:
-    """FedLoRA, Standalone, FedGH and FedSSA on Fashion-MNIST: the sweep and its points are killed by turns."""
-    methods = ("fedlora", "standalone", "fedgh", "fedssa")
+    """FedLoRA, Standalone, FedGH and FedSSA on Fashion-MNIST, 3 seeds: sweep and points are killed by turns."""
+    methods, seeds = ("fedlora", "standalone", "fedgh", "fedssa"), range(3)
     small = ["--dataset", "fashion_mnist", "--rounds", "3", "--set", "data.limit=1500"]
-    words = ["t", "--preset", "{method}_htm5", *small, "--over", f"method={','.join(methods)}"]
+    axes = ["--over", f"method={','.join(methods)}", "--over", "seed=0..2"]
+    words = ["t", "--preset", "{method}_htm5", *small, *axes]
 
     def done() -> int:
-        return sum(rounds(tmp_path / "t" / name) for name in methods)
+        return sum(rounds(tmp_path / "t" / f"{method}-s{seed}") for method in methods for seed in seeds)
 
     for kill in range(5):
         before = done()
@@ -190,7 +192,8 @@ def test_a_study_killed_five_times_ends_as_undisturbed_runs_do(tmp_path: Path) -
             if kill % 2:
                 process.kill()
     finish(tmp_path, "sweep", "t", "--jobs", "2")
-    for method in methods:
-        finish(tmp_path, "run", "--preset", f"{method}_htm5", *small, "--session", method)
-        assert federations.committed(tmp_path / "t" / method) == federations.committed(tmp_path / method)
-        assert checkpoints.verify(tmp_path / "t" / method) == []
+    for method, seed in itertools.product(methods, seeds):
+        name = f"{method}-s{seed}"
+        finish(tmp_path, "run", "--preset", f"{method}_htm5", *small, f"--seed={seed}", "--session", name)
+        assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)
+        assert checkpoints.verify(tmp_path / "t" / name) == []

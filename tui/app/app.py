@@ -173,6 +173,8 @@ class HtflApp(ViewApp):
 
     def draw(self) -> None:
         """Bring the rows and the visible panel up to date."""
+        if not self.is_running:  # it is ending, and what was read meanwhile still comes
+            return
         self._draw_rows()
         panel = self.panel
         if self._drawn is None or self._drawn[0] != panel.id or not self.view.looks_like(self._drawn[1]):
@@ -183,7 +185,7 @@ class HtflApp(ViewApp):
                 self.say(explain(fault)[0], "error")
 
     def _draw_rows(self) -> None:
-        if self.main.is_mounted:
+        if self.is_running and self.main.is_mounted:
             rows.draw(self.main, self.view, self.panel.id or "", self.waiting, self.glyphs)
 
     def say(self, message: str, severity: Severity = "information") -> None:
@@ -207,7 +209,8 @@ class HtflApp(ViewApp):
         self.call_after_refresh(self._focus_panel)
 
     def _focus_panel(self) -> None:
-        self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
+        if self.is_running:
+            self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
 
     def watch_theme(self) -> None:
         if self.is_running and self.screen_stack:

@@ -33,7 +33,7 @@ class Stage(App[None]):
 
 
 def on_stage(
-    widget: CanvasWidget,
+    widget: Widget,
     act: Callable[[Pilot[None]], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
     glyphs: Glyphs = "braille",

@@ -8,6 +8,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.app.dialogs.base import Dialog
+from tui.app.widgets.options import Options
 
 Choice = tuple[str, str, str]
 """What it gives back, its name, and what it does."""
@@ -28,7 +29,7 @@ class Choose(Dialog[str]):
         if self._text:
             yield Static(self.spelled(self._text), classes="text", markup=False)
         width = max(len(name) for _, name, _ in self._choices) + 2
-        yield OptionList(
+        yield Options(
             *(
                 Option(
                     Content.assemble(

@@ -12,6 +12,7 @@ from textual.widgets.option_list import Option
 
 from tui.app.compatibility import MethodChoice
 from tui.app.dialogs.form import Field, Form, assignments
+from tui.app.widgets.options import Options
 
 PARAMETER = "method."
 """What the names of the method's hyper-parameters begin with among the values."""
@@ -28,7 +29,7 @@ class SwitchWish:
 class SwitchDialog(Form[SwitchWish]):
     """Gives back a SwitchWish that the configuration accepts. Methods the models cannot run are grey and say why."""
 
-    hint = "up, down: method   tab: its settings   enter: switch   escape: leave"
+    hint = "letters, up, down: method  tab: settings  enter: switch  escape: leave"
 
     def __init__(self, config: Mapping[str, Any], choices: Sequence[MethodChoice], when: str) -> None:
         self._config = config
@@ -40,7 +41,7 @@ class SwitchDialog(Form[SwitchWish]):
 
     def body(self) -> Iterable[Widget]:
         yield Static(self.spelled(self._when), classes="text", markup=False)
-        yield OptionList(*map(self._option, self._choices.values()), id="methods", compact=True)
+        yield Options(*map(self._option, self._choices.values()), id="methods", compact=True)
         yield Static("", id="needs", markup=False)
         yield VerticalScroll(id="parameters", can_focus=False)
         yield from super().body()
