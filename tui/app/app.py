@@ -37,6 +37,7 @@ from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
 from tui.app.panels import PANELS, client_rows
+from tui.app.places import Places
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.view import Panel, View
@@ -93,6 +94,7 @@ class HtflApp(ViewApp):
             Run(NOWHERE),
             chart=kept.chart % 3,
             sort=client_rows.known(kept.sort),
+            places=Places(kept.places),
             sessions_dir=options.sessions,
         )
         self.files = Watch(self.post_message)

@@ -102,7 +102,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("L", "live", "live", "Back to the newest round.", 48),
         Key(
             "left,h", "crosshair(-1)", "crosshair",
-            "The charts' crosshair a round back: legends say what was there; a click puts it, escape hides it.",
+            "The crosshair of all charts a round back; a click puts it, escape hides it.",
             52, CHARTS, "left",
         ),
         Key("right,l", "crosshair(1)", "crosshair on", "The crosshair a round on.", where=CHARTS, shown="right"),

@@ -1,7 +1,7 @@
 """What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual.containers import Container
@@ -11,6 +11,7 @@ from checkpoints import sessions_folder
 from simulator.analysis.costs import Cost, Place, elsewhere
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
+from tui.app.places import Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class View:
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[Run, ...] = ()
     """The marked sessions as they were last read."""
+    places: Places = field(default_factory=Places)
+    """Of what is compared."""
     sessions_dir: Path | None = None
     """The folder of sessions; None: the one that the run lies in."""
 
@@ -76,11 +79,11 @@ class View:
         """Whether panels would draw the same of both; how far a round has got is for the status row to say, but for the
         first, beside which there is nothing else."""
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
-        unseen = _OF_THE_STATUS_ROW if self.run.round else _OF_THE_STATUS_ROW[1:]
+        unseen = _NOT_DRAWN if self.run.round else _NOT_DRAWN[1:]
         return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
 
 
-_OF_THE_STATUS_ROW = ("progress", "run", "owner", "pending")
+_NOT_DRAWN = ("progress", "run", "owner", "pending", "places")
 
 
 def _is(mine: object, theirs: object) -> bool:

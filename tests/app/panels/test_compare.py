@@ -12,7 +12,8 @@ from simulator.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
 from tests.app.panels.stage import on_stage, read
 from tui.app.panels.compare import ComparePanel, standing_row
-from tui.app.panels.compare_chart import SHOWN, Places, figure
+from tui.app.panels.compare_chart import SHOWN, figure
+from tui.app.places import Places
 from tui.app.view import View
 
 

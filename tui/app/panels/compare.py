@@ -15,7 +15,7 @@ from simulator.analysis.run import Run
 from simulator.studies.summary import Seeds, by_seed
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.compare_chart import SHOWN, UNKNOWN, Places, clients_of, figure, key_of
+from tui.app.panels.compare_chart import SHOWN, UNKNOWN, clients_of, figure, key_of
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.common.formatting import NONE, amount, course, duration, percent, size
@@ -44,7 +44,6 @@ class ComparePanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._unit, self._shown = COSTS[0], SHOWN[0]
-        self._places = Places()
         self._target: float | None = None  # None: what all have reached
         self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS), Table(())
@@ -67,7 +66,7 @@ class ComparePanel(SizedPanel):
             return
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
-        places = self._places.of(lines)
+        places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
         clients = tuple(clients_of(view)) if self._shown == SHOWN[-1] else ()
         if self.differs("chart", ledgers, self._unit, self._shown, clients):

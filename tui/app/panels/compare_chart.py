@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from typing import Literal
 
 from simulator.analysis.costs import Cost
@@ -34,27 +33,6 @@ UNKNOWN: dict[Shown, str] = {
     "makes one.",
 }
 """What is said where no session has it."""
-
-
-class Places:
-    """The place of each line, by which it has its key and its colour: it keeps them while others come and go, and has
-    them again when it comes back, unless all colours were taken meanwhile."""
-
-    def __init__(self) -> None:
-        self._places: dict[object, int] = {}
-
-    def of(self, lines: Sequence[Seeds]) -> list[int]:
-        """The lines' places, each different."""
-        names = [(line.runs[0].folder.parent, line.name) for line in lines]
-        for name in names:
-            if name not in self._places:
-                shown = {self._places.get(each) for each in names}
-                kept = {*self._places.values()}
-                free = [place for place in range(len(OKABE_ITO)) if place not in kept]
-                place = free[0] if free else next(place for place in count() if place not in shown)
-                others = {each: taken for each, taken in self._places.items() if taken != place}
-                self._places = others | {name: place}
-        return [self._places[name] for name in names]
 
 
 def key_of(place: int) -> str:
