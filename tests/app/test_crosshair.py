@@ -70,7 +70,7 @@ def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: Htfl
     drive(app, script)
 
 
-def test_it_holds_in_all_panels_and_what_was_shown_of_the_run_stays(app: HtflApp) -> None:
+def test_it_holds_in_all_panels_of_a_session_and_the_round_shown_stays(app: HtflApp, home: Path) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)
         await pilot.press("left", "left", "left", "2")
@@ -79,46 +79,10 @@ def test_it_holds_in_all_panels_and_what_was_shown_of_the_run_stays(app: HtflApp
         assert not app.view.replaying and app.view.shown == ROUNDS
         await pilot.press("L")
         assert [chart.cursor for chart in charts(app)] == [None] * 2
-
-    drive(app, script)
-
-
-def test_over_bytes_it_lies_at_what_the_round_had_cost(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await shown(app, pilot)
-        await pilot.press("4", "left", "left", "left")
-        await pilot.pause()
-        a_round, total, over = charts(app)
-        sent = app.view.run.records[ROUNDS - 3]["bytes"]
-        assert (a_round.cursor, total.cursor) == (ROUNDS - 2, ROUNDS - 2)
-        assert over.cursor == (sent["up_total"] + sent["down_total"]) / over.figure.x_unit
-        app.set_focus(over)
-        await pilot.press("right")
-        await pilot.pause()
-        assert (a_round.cursor, total.cursor) == (ROUNDS - 1, ROUNDS - 1)
-
-    drive(app, script)
-
-
-def test_a_click_chooses_the_nearest_round_and_the_mouse_drawn_over_the_plot_others(app: HtflApp) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await shown(app, pilot)
-        chart = charts(app)[0]
-        left = first_row(chart).index("m mean")
-        width = chart.size.width - left - 2  # 12 rounds over the plot, whose last column is the newest
-        await pilot.mouse_down(chart, offset=(left + 1, 8))
-        await pilot.pause()
-        assert chart.cursor == 1
-        await pilot.hover(chart, offset=(left + (width - 1) // 2, 9))
-        await pilot.pause()
-        assert chart.cursor == 6  # of 1 … 12 a little before the middle
-        await pilot.mouse_up(chart, offset=(left + (width - 1) // 2, 9))
-        await pilot.hover(chart, offset=(left + width - 1, 8))
-        await pilot.pause()
-        assert chart.cursor == 6
-        await pilot.click(chart, offset=(1, 8))  # a number of the axis
-        await pilot.pause()
-        assert chart.cursor == 6
+        await pilot.press("left")
+        assert app.view.crosshair == ("rounds", float(ROUNDS))
+        app.open_session(home / "main")
+        assert app.view.crosshair is None
 
     drive(app, script)
 
@@ -134,9 +98,10 @@ def test_only_charts_are_drawn_again_when_it_moves(app: HtflApp, monkeypatch: py
         monkeypatch.setattr(
             CanvasWidget, "_drawing", lambda self, *at: drawn.append(type(self).__name__) or whole(self, *at)
         )
-        await pilot.press("left")
+        chart = charts(app)[0]
+        await pilot.click(chart, offset=(chart.size.width // 2, 8))
         await pilot.pause()
-        assert drawn == ["LineChart", "LineChart"]
+        assert drawn == ["LineChart", "LineChart"] and 4 < (chart.cursor or 0) < 9
         drawn.clear()
         await pilot.press("escape", "escape")
         await pilot.pause()
@@ -189,15 +154,19 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
     drive(app, script)
 
 
-def test_another_session_begins_without_one(app: HtflApp, home: Path) -> None:
-    async def script(pilot: Pilot[Any]) -> None:
-        await shown(app, pilot)
-        await pilot.press("left")
-        assert app.view.crosshair == ("rounds", float(ROUNDS))
-        app.open_session(home / "main")
-        assert app.view.crosshair is None
-
-    drive(app, script)
+def test_over_bytes_it_lies_at_what_the_round_had_cost_and_over_rounds_where_that_was(home: Path) -> None:
+    run = read(home / "main")
+    sent = run.curves.up_total + run.curves.down_total
+    for place in (
+        ("rounds", 3.0),
+        ("bytes", float(sent[2])),
+        ("bytes", float(sent[2]) + 2 * sessions.ADAPTER),
+    ):
+        app, _ = on_stage("communication", View(run, crosshair=place))  # type: ignore[arg-type]
+        a_round, total, over = app.panel._charts.values()  # type: ignore[attr-defined]
+        assert (a_round.cursor, total.cursor) == (3, 3)
+        at = place[1] if place[0] == "bytes" else float(sent[2])
+        assert over.cursor == at / over.figure.x_unit
 
 
 def test_in_compare_it_goes_as_far_as_the_longest_session(home: Path, tmp_path: Path) -> None:

@@ -135,6 +135,34 @@ def test_the_cursor_steps_from_one_x_to_the_next_and_stops_at_the_ends():
     assert chart.step(1) is None
 
 
+def test_the_mouse_points_at_the_nearest_x_while_it_is_pressed_on_the_plot():
+    chart = LineChart()
+    chart.show(Figure([Series("a", np.arange(3.0))], over="rounds"))
+
+    async def act(pilot):
+        await pilot.pause()
+        left = lines(chart)[-2].index("└") + 1
+        middle = left + (78 - left) // 2  # of three rounds; the key at the line's end takes two columns
+        for move, x in ((pilot.mouse_down, left), (pilot.hover, middle), (pilot.mouse_up, middle)):
+            await move(chart, offset=(x, 8))
+        await pilot.hover(chart, offset=(77, 8))  # with no button pressed
+        await pilot.click(chart, offset=(1, 8))  # on the axis
+        await pilot.click(chart, offset=(77, 8))
+
+    app = on_stage(chart, act)
+    assert [message.x for message in app.posted] == [1, 2, 2, 3]  # moved to, and let go there
+
+
+def test_a_chart_over_something_else_than_rounds_is_not_pointed_at():
+    chart = LineChart()
+    chart.show(Figure([Series("a", np.arange(3.0))], x_label="layer"))
+
+    async def act(pilot):
+        await pilot.click(chart, offset=(40, 8))
+
+    assert on_stage(chart, act).posted == []
+
+
 def test_a_zoomed_view_goes_along_with_the_cursor():
     chart = LineChart()
     chart.show(Figure([Series("a", np.arange(101.0))]))
