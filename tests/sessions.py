@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 
 from checkpoints import Retention, Store
 from checkpoints.seal import canonical
 from simulator.config import Config
+from simulator.inspection.embedding import Embedding
 
 BEGAN = datetime(2026, 1, 2, 10, 15, tzinfo=UTC)
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
@@ -82,6 +84,19 @@ def samples(clients: int, classes: int = 10) -> dict[str, Any]:
     ]
     test = [12 + 2 * client for client in range(clients)]
     return {"classes": [str(label) for label in range(classes)], "train": train, "test": test}
+
+
+def embedding(clients: int, round: int, classes: int = 10, images: int = 12) -> Embedding:
+    """Every class around a place of its own on a ring, its prototype in the middle; the rounds draw them together."""
+    number = np.arange(clients * images)
+    client, label = number // images, (number // images + number) % classes
+    angle, turn = 2 * np.pi * np.arange(classes) / classes, 2.4 * number
+    centres = 30 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    away = (2 + 40 / round) * np.sqrt((number % 7 + 1) / 8)
+    around = away[:, None] * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    names = tuple(str(each) for each in range(classes))
+    kind, labels = "prototype", np.arange(classes)
+    return Embedding(round, centres[label] + around, label, client, names, centres, labels, kind)
 
 
 def cka(clients: int, round: int, layers: Sequence[str] = LAYERS) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class Blank(Panel):
             "previous",
             "next",
             "unit",
+            "embed",
+            "colours",
         ):
             return lambda: self.called.append(name.removeprefix("action_"))
         raise AttributeError(name)

@@ -276,6 +276,24 @@ def test_a_key_does_what_the_table_says(key: Key, pressed: str, home: Path) -> N
     drive(app, script)
 
 
+def test_z_gives_any_part_of_a_panel_the_whole_screen(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        for name in ("similarity", "learning"):
+            app.show_panel(name)
+            await pilot.pause()
+            for part in (each for each in app.panel.query(Part) if each.is_on_screen):
+                next(each for each in part.query("*") if each.focusable).focus()
+                await pilot.press("z")
+                await pilot.pause()
+                assert part.region[:] == (0, 2, 120, 37), part.border_title
+                await pilot.press("z")
+
+    drive(app, script)
+
+
 @pytest.mark.parametrize(
     ("keys", "command"),
     [

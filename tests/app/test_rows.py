@@ -8,8 +8,8 @@ import pytest
 from simulator.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import read
-from tui.app.keys import footer
-from tui.app.rows import keys, status
+from tui.app.keys import PANEL_TITLES, footer
+from tui.app.rows import keys, status, tabs
 from tui.app.view import View
 
 
@@ -62,3 +62,10 @@ def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
     whole = keys(footer("live", 300, "running"), ()).plain
     assert keys(footer("live", len(whole), "running"), ()).plain == whole
     assert len(keys(footer("live", len(whole) - 1, "running"), ()).plain) < len(whole) - 1
+
+
+def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:
+    wide, usual, narrow = (tabs("communication", width).plain for width in (120, 80, 60))
+    assert all(f" {title} " in wide for title in PANEL_TITLES.values())
+    assert len(usual) <= 80 and " 4 Comm " in usual and " 8 Learn " in usual
+    assert narrow.split() == ["1", "2", "3", "4", "Communication", "5", "6", "8", "s"]

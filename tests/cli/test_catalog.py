@@ -1,17 +1,22 @@
 """`presets`, `methods`, `models`, `datasets`, `doctor`: what there is."""
 
+import io
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import presets
 from simulator import methods
 from simulator.config import Config
 from simulator.nested import as_toml
 from tests.cli.conftest import Cli
+from tui.cli import output
+from tui.cli.doctor import _terminal
 
 
 def test_presets_are_listed_under_every_table_that_printed_them(cli: Cli) -> None:
@@ -123,6 +128,29 @@ def test_doctor_says_what_is_there_and_what_is_missing(cli: Cli, tmp_path: Path)
         found["data cifar10"]["status"] == "missing"
         and "data fetch cifar10" in found["data cifar10"]["detail"]
     )
+
+
+@pytest.mark.parametrize(
+    ("offered", "status", "said"),
+    [
+        ({"color_system": "truecolor"}, "ok", "all of them"),
+        ({"color_system": "256"}, "ok", "COLORTERM=truecolor says where a terminal has all"),
+        ({"color_system": "standard"}, "ok", "TERM=xterm-256color"),
+        ({"color_system": None}, "missing", "none (TERM=vt100)"),
+        ({"color_system": "256", "no_color": True}, "missing", "none (NO_COLOR is set)"),
+    ],
+)
+def test_doctor_says_which_colours_the_terminal_offers(
+    offered: dict[str, Any], status: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "vt100")
+    monkeypatch.setenv("NO_COLOR", "1" if offered.get("no_color") else "")
+    console = Console(file=io.StringIO(), force_terminal=True, width=50, height=40, **offered)
+    monkeypatch.setattr(output, "stderr", lambda: console)
+    found = {each.what: each for each in _terminal()}
+    assert found["colours"].status == status and said in found["colours"].detail
+    assert found["terminal"].status == "missing"  # 50 columns are too few
+    assert found["terminal"].detail.startswith("50×40; the app needs 60×16")
 
 
 def test_doctor_finds_a_sessions_folder_that_cannot_be(cli: Cli, tmp_path: Path) -> None:

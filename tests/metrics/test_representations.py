@@ -10,9 +10,11 @@ import simulator
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.inspection import representations
+from simulator.inspection.embedding import Embedding
 from simulator.inspection.partition import of_session
 from simulator.sessions.reader import SessionReader
 from simulator.tensors import part
+from tui.app.embedding_process import embedding
 
 
 def session(folder: Path, method: str, group: str | list[str] = "tiny", **more: object) -> Path:
@@ -82,3 +84,13 @@ def test_class_counts_are_those_of_the_partition(fedproto: Path) -> None:
     counts = np.array(held.train)
     assert counts.shape == (4, 10) and len(held.classes) == 10
     assert 150 <= counts.sum() <= 160  # eight tenths of 200
+
+
+def test_an_embedding_passes_from_process_to_process_as_it_is(fedproto: Path) -> None:
+    sent = embedding(fedproto, fedproto.parent / "data", 2, images=3)
+    received = Embedding.from_bytes(sent.to_bytes())
+    assert received.points.shape == (12, 2) and np.array_equal(received.points, sent.points)
+    assert np.array_equal(received.anchors, sent.anchors) and len(sent.anchors) == len(sent.anchor_labels)
+    assert (received.round, received.anchor_kind) == (2, "prototype")
+    assert received.classes == sent.classes == tuple(str(label) for label in range(10))
+    assert received.clients.tolist() == [client for client in range(4) for _ in range(3)]

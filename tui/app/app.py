@@ -1,4 +1,4 @@
-"""The terminal app: seven panels of one session, dialogs over them, and the keys that lead to either.
+"""The terminal app: panels of one session, dialogs over them, and the keys that lead to either.
 
 What it shows is `view`; only the visible panel draws, when that changes. What its keys ask of the session shown goes
 through `control`, what runs in this process through `runs`.
@@ -15,6 +15,7 @@ from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.events import Resize
+from textual.filter import LineFilter
 from textual.widgets import ContentSwitcher, Static
 
 from simulator.analysis.run import Run
@@ -30,6 +31,7 @@ from tui.app.dialogs.new_run import NewRun
 from tui.app.dialogs.small import SMALLEST, TooSmall
 from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import Tour
+from tui.app.embedder import Embedder
 from tui.app.export import CHOICES, export
 from tui.app.host import Severity
 from tui.app.keys import KEYS, PANEL_TITLES, bindings
@@ -44,6 +46,7 @@ from tui.app.view import Panel, View
 from tui.app.view_app import ViewApp
 from tui.app.watch import Watch
 from tui.app.widgets.filter import Filter
+from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 from tui.common.settings import Choices
@@ -86,6 +89,7 @@ class HtflApp(ViewApp):
         self.sessions_dir = options.sessions
         self.glyphs = glyphs
         self.animation_level = "none"
+        self._xterm = XtermFilter()
         self.has_mouse = True
         self.ended_by: int | None = None
         """The signal that ended the app, if one did."""
@@ -102,6 +106,7 @@ class HtflApp(ViewApp):
         choices = MethodChoices(self._background)
         self.control = RemoteControl(self, self._background, choices)
         self.runs = LocalRuns(self, options, self._background, choices)
+        self._embedder = Embedder(self, self._background, options.data)
         self._start, self._tour = start, tour
         self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
@@ -139,6 +144,7 @@ class HtflApp(ViewApp):
 
     def on_unmount(self) -> None:
         self.files.end()
+        self._embedder.end()
         gc.unfreeze()
         self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
 
@@ -214,6 +220,11 @@ class HtflApp(ViewApp):
         if self.is_running:
             self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With that for xterm's colours, where the terminal has no others."""
+        filters = super().get_line_filters()
+        return [*filters, self._xterm] if self.console.color_system == "256" else filters
+
     def watch_theme(self) -> None:
         if self.is_running and self.screen_stack:
             self._drawn = None
@@ -257,6 +268,9 @@ class HtflApp(ViewApp):
         compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
         self.change(marked=folders, compared=compared)
         self.files.compare(folders)
+
+    def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
+        self._embedder.compute(message.round)
 
     def on_run_started(self, message: messages.RunStarted) -> None:
         gc.freeze()  # torch, too

@@ -15,9 +15,19 @@ PANEL_TITLES = {
     "communication": "Communication",
     "compare": "Compare",
     "log": "Log",
+    "learning": "Learning",
     "sessions": "Sessions",
 }
 """The panels by id, in the order of their tabs."""
+
+SHORT_TITLES = {
+    "similarity": "Similar",
+    "communication": "Comm",
+    "resources": "Res",
+    "learning": "Learn",
+    "sessions": "Sess",
+}
+"""What tabs are called where their titles have no room: nine fit into 80 cells."""
 
 PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
@@ -26,6 +36,7 @@ PANELS_SHOW = {
     "communication": "bytes by round, tensor and client; FLOPs",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
+    "learning": "who holds which classes; t-SNE of what the models make of images",
     "sessions": "all there are, with studies and forks",
 }
 """What there is to see in each."""
@@ -69,12 +80,13 @@ class Key:
 
 
 def _tab(number: int, panel: str, title: str) -> Key:
-    key = "s" if panel == "sessions" else str(number)
+    key = {"learning": "8", "sessions": "s"}.get(panel, str(number))
     return Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
 
 
 CHARTS = ("live", "clients", "similarity", "communication", "compare")
 MATRIX = ("similarity",)
+PLANE = ("learning",)
 LAYERS = ("similarity", "compare")
 UNITS = ("communication", "compare")
 TABLES = ("live", "clients")
@@ -129,6 +141,8 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("full_stop", "panel('next')", "next", "The layer after; in Compare, a higher target.", 61, LAYERS, "."),
         Key("d", "panel('least')", "least alike", "The pair of clients least alike; again: the next.", 59, MATRIX),
         Key("e", "panel('scale')", "scale", "Colours for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
+        Key("t", "panel('embed')", "t-SNE", "Compute t-SNE of the round shown; while it is computed: stop.", 64, PLANE),
+        Key("b", "panel('colours')", "points", "Points by class, by client, or of the client selected.", 61, PLANE),
         Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds.", 63, UNITS),
         Key("z", "maximise", "maximise", "The focused part of the screen alone; again: all of it.", 35),
         Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", 15, CHARTS, "+"),

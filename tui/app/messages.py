@@ -56,6 +56,13 @@ class ClientsSorted(Message):
 
 
 @dataclass
+class EmbeddingWanted(Message):
+    """Compute t-SNE of this kept round of the session shown; while that is being computed: cease."""
+
+    round: int
+
+
+@dataclass
 class SessionOpened(Message):
     """Show this session in place of the present one."""
 

@@ -1,6 +1,6 @@
 """The rows around the panels: status above, with the tabs, and the keys below."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from textual.content import Content
@@ -11,7 +11,7 @@ from textual.widgets import Static
 from simulator.analysis import ahead
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
-from tui.app.keys import KEYS, PANEL_TITLES, WHILE_REPLAYING, Key, footer
+from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import View
 from tui.app.widgets import LineChart
 from tui.common.formatting import duration, spelled
@@ -22,7 +22,7 @@ def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs
     width = screen.size.width
     idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
-    _write(screen, "tabs", tabs(panel))
+    _write(screen, "tabs", tabs(panel, width))
     state = view.run.state if view.run.name else ""
     charted = isinstance(screen.focused, LineChart)
     _write(screen, "keys", keys(footer(panel, width - 1, state, charted), idle))
@@ -56,15 +56,24 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
     return Content(left).stylize(Style(bold=True), 0, min(name, len(left))) + padding + right
 
 
-def tabs(shown: str) -> Content:
-    """The row of tabs; that of the panel shown is reversed."""
+def tabs(shown: str, width: int) -> Content:
+    """The row of tabs, in `width` cells: with their titles, shorter ones, or but that of the panel shown, which is
+    reversed."""
+    short = {panel: SHORT_TITLES.get(panel, title) for panel, title in PANEL_TITLES.items()}
+    alone = {panel: title if panel == shown else "" for panel, title in PANEL_TITLES.items()}
+    titles = next((each for each in (PANEL_TITLES, short) if _cells(each) <= width), alone)
     parts = []
-    for panel, title in PANEL_TITLES.items():
+    for panel, title in titles.items():
         key = next(key.print for key in KEYS if key.action == f"show_panel('{panel}')")
         style = "reverse bold" if panel == shown else ""
         link = f"@click=app.show_panel('{panel}')"
         parts.append(Content.from_markup(f"[{link} {style}] {key} {title} [/]"))
     return Content("").join(parts)
+
+
+def _cells(titles: Mapping[str, str]) -> int:
+    """What a row of tabs with these titles takes."""
+    return sum(len(title) + 4 for title in titles.values())
 
 
 def keys(shown: Iterable[Key], idle: Sequence[str]) -> Content:

@@ -11,7 +11,10 @@ from checkpoints import sessions_folder
 from simulator.analysis.costs import Cost, Place, elsewhere
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
+from tui.app.embeddings import Embeddings
 from tui.app.places import Places
+
+NO_EMBEDDINGS = Embeddings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,8 @@ class View:
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[Run, ...] = ()
     """The marked sessions as they were last read."""
+    embeddings: Embeddings = NO_EMBEDDINGS
+    """t-SNE of the sessions' rounds, as far as it was asked for."""
     places: Places = field(default_factory=Places)
     """Of what is compared."""
     sessions_dir: Path | None = None

@@ -103,16 +103,41 @@ def _disk(option: Path | None) -> Iterator[Finding]:
     yield Finding("disk", "ok", f"{size(shutil.disk_usage(there).free)} free for sessions")
 
 
+_COLOURS = {
+    "truecolor": "all of them",
+    "256": "256, from which the app chooses; COLORTERM=truecolor says where a terminal has all (ssh leaves it out)",
+    "standard": "16, which tell little apart; TERM=xterm-256color says where a terminal has more",
+}
+"""What rich finds that a terminal can show, in words."""
+
+
 def _terminal() -> Iterator[Finding]:
     console = output.stderr()
     if not console.is_terminal:
         yield Finding("terminal", "missing", "stderr is no terminal: a run writes one line per round")
-    elif console.color_system is None or console.no_color:
-        yield Finding("terminal", "missing", f"no colours (TERM={os.environ.get('TERM', '')})")
     else:
-        yield Finding("terminal", "ok", f"{console.color_system} colours, {console.width} columns")
+        yield _room(*console.size)
+        yield _colours(None if console.no_color else console.color_system)
     encoding = (sys.stdout.encoding or "").lower()
     unicode = encoding.startswith("utf")
+    said = f"stdout writes {encoding or 'in no known encoding'}"
     yield Finding(
-        "unicode", "ok" if unicode else "missing", f"stdout writes {encoding or 'in no known encoding'}"
+        "unicode", "ok" if unicode else "missing", said if unicode else f"{said}; tui: --glyphs ascii"
     )
+
+
+def _room(width: int, height: int) -> Finding:
+    from tui.app.dialogs.small import SMALLEST
+
+    columns, rows = SMALLEST
+    enough = width >= columns and height >= rows
+    least = f"the app needs {columns}×{rows} and is made for 80×24 and more"
+    return Finding("terminal", "ok" if enough else "missing", f"{width}×{height}; {least}")
+
+
+def _colours(system: str | None) -> Finding:
+    term = os.environ.get("TERM", "")
+    if system is None:
+        why = "NO_COLOR is set" if os.environ.get("NO_COLOR") else f"TERM={term}"
+        return Finding("colours", "missing", f"none ({why}); the app says everything in characters")
+    return Finding("colours", "ok", f"{_COLOURS.get(system, system)} (TERM={term})")

@@ -13,7 +13,7 @@ from simulator.analysis.feed import Feed
 from simulator.analysis.run import Run
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.glyphs import Glyphs
-from tui.app.messages import ClientPinned, ClientSelected, SessionMarked, SessionOpened
+from tui.app.messages import ClientPinned, ClientSelected, EmbeddingWanted, SessionMarked, SessionOpened
 from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.session_list import SessionList
@@ -47,6 +47,9 @@ class Stage(App[None]):
 
     def on_client_selected(self, message: ClientSelected) -> None:
         self.selected.append(message.client)
+
+    def on_embedding_wanted(self, message: EmbeddingWanted) -> None:
+        self.posted.append(message)
 
     def on_session_marked(self, message: SessionMarked) -> None:
         self.posted.append(message)

@@ -58,7 +58,7 @@ def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> N
         _, text = on_stage(panel, chosen)
         assert re.search("▶ +4 ", text)
     _, text = on_stage("similarity", chosen, tab_to_matrix)
-    assert "client 4 × client 0: 0." in text
+    assert "client 4 cnn5 × client 0 cnn1: 0." in text
 
 
 def test_moving_a_cursor_selects_the_client(view: View) -> None:
@@ -92,11 +92,15 @@ def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
     async def fit(pilot: Any, panel: Any) -> None:
         panel.action_scale()
 
+    _, text = on_stage("similarity", view)
+    assert "round 20: 0.490, scale 0–1─" in text
     _, text = on_stage("similarity", view, fit)
-    assert "0.490 over pairs, scale 0.132–0.799" in text
+    assert "round 20: 0.490, scale fitted: 0.132–0.799─" in text
+    assert "▀▀ 0.799" in text and "▀▀ 0.132" in text
 
 
-def test_a_cell_of_the_matrix_can_be_clicked(view: View) -> None:
+@pytest.mark.parametrize("shown", ["similarity", "live"])
+def test_a_cell_of_the_matrix_can_be_clicked(shown: str, view: View) -> None:
     async def click(pilot: Any, panel: Any) -> None:
         width, height = panel._map.content_size
         figure = panel._map._figure()
@@ -104,8 +108,8 @@ def test_a_cell_of_the_matrix_can_be_clicked(view: View) -> None:
         x, y = next(at for at in cells if cell_at(figure, width, height, True, *at) == (3, 7))
         await pilot.click(panel._map, offset=(x, y))
 
-    app, text = on_stage("similarity", view, click)
-    assert "client 3 × client 7: " in text
+    app, text = on_stage(shown, view, click)
+    assert "client 3 cnn4 × client 7 cnn3: " in text
     assert app.selected[-1] == 3
 
 

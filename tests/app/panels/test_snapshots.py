@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import sessions
 from tests.app.panels.stage import FRAME_ROWS, on_stage, pictures, read
+from tui.app.embeddings import Embeddings, session_of
 from tui.app.panels import PANELS
 from tui.app.view import View
 
@@ -20,12 +22,14 @@ SIZES = ((80, 24), MIDDLE, (200, 60))
 
 def view_of(home: Path, name: str = "main", round: int | None = None) -> View:
     compared = tuple(read(home / each) for each in ("main", "main-fork", "base"))
+    run = read(home / name)
     return View(
-        read(home / name),
+        run,
         round=round,
         pinned=frozenset({1, 3}),
         marked=tuple(run.folder for run in compared),
         compared=compared,
+        embeddings=Embeddings({(session_of(run), 19): sessions.embedding(10, 19)}),
     )
 
 

@@ -55,6 +55,14 @@ VIRIDIS_256 = np.repeat(
     HEAT_LEVELS // 16,
 )  # fmt: skip
 """Of xterm's 256 colours those that go the way of viridis, each lighter than the one before."""
+OKABE_ITO_256 = dict(
+    zip(
+        OKABE_ITO,
+        (0xFFAF00, 0x5FAFD7, 0x00AF87, 0xD787AF, 0x005FD7, 0xD75F00, 0xFFFF5F, 0x9E9E9E),
+        strict=True,
+    )
+)
+"""For each colour of the series the one of xterm's: near it, and as far from the others."""
 GREYS_256 = tuple(level * 0x010101 for level in range(8, 239, 10))
 """xterm's greys."""
 
@@ -117,6 +125,7 @@ class ColourScheme:
     def clear(self, colour: int) -> int:
         """`colour`, legible on this background."""
         surface = self.background
+        colour = colour if self.exact else OKABE_ITO_256.get(colour, colour)
         if surface == DEFAULT:
             surface = 0x000000 if self.dark else 0xFFFFFF
         return readable(colour, surface)

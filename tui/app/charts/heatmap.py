@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tui.app.charts.axis import apart, label, reading
+from tui.app.charts.axis import apart, label
 from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas
 from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
@@ -20,7 +20,8 @@ class HeatFigure:
     """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
 
     value_range: the values of the first and last colour, or None for the matrix's own extremes. cursor: (row, column).
-    axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one.
+    axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one. decimals: how exactly
+    they are said. titles: what the bottom row calls rows and columns, where that is more than their names.
     """
 
     matrix: Array
@@ -30,6 +31,8 @@ class HeatFigure:
     cursor: tuple[int, int] | None = None
     axes: tuple[str, str] = ("", "")
     unit: str = ""
+    decimals: int = 3
+    titles: tuple[Sequence[str], Sequence[str]] | None = None
 
     def limits(self) -> tuple[float, float]:
         """The values of the first and the last colour."""
@@ -242,7 +245,8 @@ def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
     """The numbers beside the colour bar, the highest first: both ends and what divides the range in `parts`."""
     low, high = figure.limits()
     values = [high + (low - high) * part / parts for part in range(parts + 1)]
-    return [label(value, (high - low) / 100, max(abs(low), abs(high))) for value in values]
+    step = max((high - low) / 100, 10.0**-figure.decimals)
+    return [label(value, step, max(abs(low), abs(high))) for value in values]
 
 
 def draw_pointer(
@@ -285,8 +289,9 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     if figure.cursor is not None:
         row, column = figure.cursor
         value = float(figure.matrix[row, column])
-        names = f"{figure.axes[0]} {figure.rows[row]}", f"{figure.axes[1]} {figure.columns[column]}"
-        shown = "empty" if math.isnan(value) else _exactly(value, figure.unit)
+        rows, columns = figure.titles or (figure.rows, figure.columns)
+        names = f"{figure.axes[0]} {rows[row]}", f"{figure.axes[1]} {columns[column]}"
+        shown = "empty" if math.isnan(value) else _exactly(value, figure)
         return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
     values = figure.matrix
     if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each is like itself, which tells nothing
@@ -295,9 +300,9 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
     if not finite.size:
         return "empty"
     size = f"{figure.matrix.shape[0]} {glyphs.times} {figure.matrix.shape[1]}"
-    low, high, mean = (_exactly(each, figure.unit) for each in (finite.min(), finite.max(), finite.mean()))
-    return f"{size}, {low}{glyphs.dash}{high}, mean {mean}"
+    low, mean = (f"{each:.{figure.decimals}f}" for each in (finite.min(), finite.mean()))
+    return f"{size}, {low}{glyphs.dash}{_exactly(finite.max(), figure)}, mean {mean}"
 
 
-def _exactly(value: float, unit: str) -> str:
-    return reading(value, unit) if unit else f"{value:.3f}"
+def _exactly(value: float, figure: HeatFigure) -> str:
+    return f"{value:.{figure.decimals}f} {figure.unit}".rstrip()

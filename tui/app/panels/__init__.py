@@ -1,9 +1,10 @@
-"""The app's seven panels, by the ids that tabs and keys know them by."""
+"""The app's panels, by the ids that tabs and keys know them by."""
 
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.clients import ClientsPanel
 from tui.app.panels.communication import CommunicationPanel
 from tui.app.panels.compare import ComparePanel
+from tui.app.panels.learning import LearningPanel
 from tui.app.panels.live import LivePanel
 from tui.app.panels.log import LogPanel
 from tui.app.panels.sessions import SessionsPanel
@@ -16,6 +17,7 @@ PANELS: dict[str, type[SizedPanel]] = {
     "communication": CommunicationPanel,
     "compare": ComparePanel,
     "log": LogPanel,
+    "learning": LearningPanel,
     "sessions": SessionsPanel,
 }
 

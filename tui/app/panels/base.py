@@ -98,6 +98,9 @@ class Part(Container):
     Part.-bare { border: none; }
     Part > .sentence { width: 1fr; height: 1fr; padding: 1 2; color: $text-muted; display: none; }
     Part.-empty > .sentence { display: block; }
+    Part.-maximized {
+        width: 1fr !important; height: 1fr !important; max-height: 100% !important; margin: 0 !important;
+    }
     Part:focus-within { border-title-color: $text-accent; border-title-style: bold; }
     """
 

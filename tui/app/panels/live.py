@@ -1,16 +1,24 @@
 """The Live panel: is it learning, who is behind, what does it cost, how alike have the models become."""
 
+import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from simulator.analysis.similarity import last_measured
-from tui.app.messages import ChartWanted, ClientPinned, ClientsSorted, PanelWanted, SessionOpened
+from simulator.analysis.similarity import Measured, last_measured
+from tui.app.messages import (
+    ChartWanted,
+    ClientPinned,
+    ClientSelected,
+    ClientsSorted,
+    PanelWanted,
+    SessionOpened,
+)
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.chart_parts import traffic
+from tui.app.panels.chart_parts import losses, named_clients, traffic
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -19,38 +27,29 @@ from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
-CROWD = 40  # from so many clients on the matrix wants the height of the screen to be exact
+CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 
 
 class LivePanel(SizedPanel):
     """Accuracy and the log; where there is room also the clients, the bytes, the similarity and the other sessions."""
 
     DEFAULT_CSS = """
-    LivePanel { layout: horizontal; }
-    LivePanel > .sessions { width: 38; display: none; }
-    LivePanel > .matrix { display: none; }
-    LivePanel > Vertical > .upper { height: 1fr; }
-    LivePanel > Vertical > .lower { height: 2; }
-    LivePanel > Vertical > .behind { height: 1; padding: 0 1; }
-    LivePanel.-wide > Vertical > .behind { display: none; }
-    LivePanel .clients, LivePanel .bytes, LivePanel .similarity { display: none; }
-    LivePanel.-wide > Vertical > .lower { height: 7; }
-    LivePanel.-wide.-tall > Vertical > .lower { height: 12; }
-    LivePanel.-wide .clients { display: block; width: 52; margin-left: 1; }
+    LivePanel { layout: vertical; }
+    LivePanel > .upper { height: 1fr; }
+    LivePanel > .lower { height: 2; }
+    LivePanel > .behind { height: 1; padding: 0 1; }
+    LivePanel.-wide > .behind { display: none; }
+    LivePanel .side, LivePanel .trend, LivePanel .similarity, LivePanel .sessions { display: none; }
+    LivePanel.-wide > .lower { height: 7; }
+    LivePanel.-wide.-tall > .lower { height: 12; }
+    LivePanel.-wide .side { display: block; width: 52; margin-left: 1; }
+    LivePanel.-wide.-tall .similarity { display: block; }
+    LivePanel.-unmeasured .similarity { height: 6; }
+    LivePanel.-wide .trend { display: block; }
     LivePanel.-wide .log { margin-left: 1; }
-    LivePanel.-wide .bytes, LivePanel.-wide .similarity { display: block; }
-    LivePanel.-wide .similarity { width: 36; margin-left: 1; }
-    LivePanel.-full > .sessions { display: block; margin-right: 1; }
-    LivePanel.-full.-tall > Vertical > .lower { height: 18; }
-    LivePanel.-full .clients { width: 66; }
-    LivePanel.-full .similarity { width: 48; }
-    LivePanel.-full.-crowd > .matrix { display: block; width: 114; margin-left: 1; }
-    LivePanel.-full.-crowd > .sessions { width: 30; }
-    LivePanel.-full.-crowd .similarity, LivePanel.-full.-crowd .bytes { display: none; }
-    LivePanel.-full.-crowd > Vertical > .upper { layout: vertical; }
-    LivePanel.-full.-crowd > Vertical > .lower { height: 8; }
-    LivePanel.-full.-crowd .clients { width: 1fr; margin-left: 0; }
-    LivePanel.-full.-crowd .log { margin-left: 0; }
+    LivePanel.-full.-tall > .lower { height: 14; }
+    LivePanel.-full .side { width: 66; }
+    LivePanel.-full .sessions { display: block; width: 38; margin-left: 1; }
     """
 
     def __init__(self, id: str) -> None:
@@ -58,45 +57,40 @@ class LivePanel(SizedPanel):
         self._accuracy = AccuracyChart()
         self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
         self._behind = Static(classes="behind", markup=False)
-        self._bytes = LineChart()
-        self._maps = [Heatmap(value_range=(0.0, 1.0), axes=("client", "client")) for _ in range(2)]
+        self._trend = LineChart()
+        self._map = Heatmap(value_range=(0.0, 1.0), axes=("client", "client"))
         self._log = Table(log_lines.COLUMNS, follows=True)
         self._sessions = SessionList(brief=True)
         self._parts = {
             "accuracy": Part("accuracy", self._accuracy, classes="accuracy"),
             "clients": Part("clients", self._table, classes="clients"),
-            "bytes": Part("bytes a round", self._bytes, classes="bytes"),
-            "similarity": Part("CKA", self._maps[0], classes="similarity"),
-            "matrix": Part("CKA", self._maps[1], classes="matrix"),
+            "trend": Part("bytes a round", self._trend, classes="trend"),
+            "similarity": Part("CKA", self._map, classes="similarity"),
             "log": Part("log", self._log, classes="log -bare"),
             "sessions": Part("sessions", self._sessions, classes="sessions"),
         }
+        self._room = Vertical(self._parts["clients"])  # not the part's own height, which z makes the screen's
 
     def compose(self) -> ComposeResult:
         parts = self._parts
-        yield parts["sessions"]
-        with Vertical():
-            with Horizontal(classes="upper"):
-                yield parts["accuracy"]
-                yield parts["clients"]
-            yield self._behind
-            with Horizontal(classes="lower"):
-                yield parts["bytes"]
-                yield parts["similarity"]
-                yield parts["log"]
-        yield parts["matrix"]
+        with Horizontal(classes="upper"):
+            yield parts["accuracy"]
+            yield Vertical(self._room, parts["similarity"], classes="side")
+        yield self._behind
+        with Horizontal(classes="lower"):
+            yield from (parts[name] for name in ("trend", "log", "sessions"))
 
     def draw(self, view: View) -> None:
         wide, full = self.has_class("-wide"), self.has_class("-full")
-        crowd = full and view.curves.clients >= CROWD
-        self.set_class(crowd, "-crowd")
+        found = last_measured(view.run.ledger.measured, view.shown)
+        self.set_class(found is None, "-unmeasured")
         self._parts["log"].set_class(not wide, "-bare")
         self._draw_accuracy(view)
         self._draw_log(view)
         if wide:
             self._draw_clients(view)
-            self._draw_bytes(view)
-            self._draw_similarity(view, "matrix" if crowd else "similarity")
+            self._draw_trend(view)
+            self._draw_similarity(view, found)
         if full:
             self._sessions.show_view(view)
             self._parts["sessions"].say("Reading the sessions…" if self._sessions.found is None else None)
@@ -142,33 +136,43 @@ class LivePanel(SizedPanel):
         self._parts["clients"].caption(
             f"{shown} of {count} clients" if shown != count else f"{count} clients"
         )
+        self._room.styles.max_height = max(count, 1) + 2  # what it does not need, the matrix has
         nobody = "No client has all these words; / changes them." if count else BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
-    def _draw_bytes(self, view: View) -> None:
-        if not self.differs("bytes", view.curves, view.round):
+    def _draw_trend(self, view: View) -> None:
+        """Bytes by round; where they are the same in all, they are said and the loss is drawn."""
+        if not self.differs("trend", view.curves, view.round):
             return
-        curves, record = view.curves, view.record
-        self._parts["bytes"].say(None if curves.rounds else BEGINNING)
-        if record is not None:
-            about = record["bytes"]
-            so_far = f"{size(about['up_total'])} up, {size(about['down_total'])} down so far"
-            self._parts["bytes"].caption(so_far)
-            self._bytes.show(traffic(curves.up, curves.down))
+        curves, record, part = view.curves, view.record, self._parts["trend"]
+        part.say(None if curves.rounds else BEGINNING)
+        if record is None:
+            return
+        about = record["bytes"]
+        up, down = size(about["up"]), size(about["down"])
+        if np.ptp(curves.up) or np.ptp(curves.down) or not np.isfinite(curves.loss).any():
+            part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down so far")
+            self._trend.show(traffic(curves.up, curves.down))
+        else:
+            part.caption(
+                f"loss; {up} up and down a round" if up == down else f"loss; {up} up, {down} down a round"
+            )
+            self._trend.show(losses(curves.loss))
 
-    def _draw_similarity(self, view: View, name: str) -> None:
-        found = last_measured(view.run.ledger.measured, view.shown)
-        if not self.differs(name, found):
+    def _draw_similarity(self, view: View, found: Measured | None) -> None:
+        client, cursor = view.client, self._map.cursor
+        if cursor is not None and client is not None and cursor[0] != client:
+            self._map.put_cursor(client, cursor[1])
+        if not self.differs("similarity", found):
             return
-        part = self._parts[name]
+        part = self._parts["similarity"]
         part.say(UNMEASURED if found is None else None)
         part.caption("CKA")
         if found is not None:
-            layer = found.layers[-1]
+            layer, clients = found.layers[-1], named_clients(view.run)
             part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}")
-            heatmap = self._maps[name == "matrix"]
-            heatmap.cluster(name == "matrix")
-            heatmap.show(found.matrix(layer))
+            self._map.cluster(self.has_class("-full") and len(clients) >= CROWD)
+            self._map.show(found.matrix(layer), titles=(clients, clients))
 
     def _draw_log(self, view: View) -> None:
         # One line an event where there are but two; checkpoints, one a round, would push out what matters.
@@ -185,6 +189,11 @@ class LivePanel(SizedPanel):
             self.post_message(PanelWanted("clients"))
         if message.table is self._sessions and self._sessions.folder is not None:
             self.post_message(SessionOpened(self._sessions.folder))
+
+    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
+        # Not where `draw` has moved it, nor if it has moved on since.
+        if message.heatmap.has_focus and message.cell is not None and message.cell == message.heatmap.cursor:
+            self.post_message(ClientSelected(message.cell[0]))
 
     def on_session_list_listed(self) -> None:
         self._parts["sessions"].say(None)

@@ -13,6 +13,7 @@ from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
 from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import named_clients
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.surface import glyphs_of
@@ -32,14 +33,14 @@ class SimilarityPanel(SizedPanel):
 
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
-    SimilarityPanel > Vertical { width: 34; margin-left: 1; }
+    SimilarityPanel > .side { width: 34; margin-left: 1; }
     SimilarityPanel .layers { height: 8; }
     SimilarityPanel .depth { display: none; }
-    SimilarityPanel.-wide > Vertical { width: 48; }
+    SimilarityPanel.-wide > .side { width: 48; }
     SimilarityPanel.-tall .depth { display: block; }
     SimilarityPanel.-tall .layers { height: 14; }
-    SimilarityPanel.-full > Vertical { width: 72; }
-    SimilarityPanel.-empty > Vertical { display: none; }
+    SimilarityPanel.-full > .side { width: 72; }
+    SimilarityPanel.-empty > .side { display: none; }
     """
 
     def __init__(self, id: str) -> None:
@@ -57,15 +58,15 @@ class SimilarityPanel(SizedPanel):
         self._rounds = LineChart()
         self._matrix = Part("CKA", self._map)
         self._parts = {
-            "layers": Part("layers, shallow to deep", self._layers, classes="layers"),
+            "layers": Part("layers, shallow to deep", self._layers),
             "depth": Part("by depth", self._depth, classes="depth"),
             "rounds": Part("over rounds", self._rounds),
         }
+        self._room = Vertical(self._parts["layers"], classes="layers")  # not the part's own height, for z
 
     def compose(self) -> ComposeResult:
         yield self._matrix
-        with Vertical():
-            yield from self._parts.values()
+        yield Vertical(self._room, self._parts["depth"], self._parts["rounds"], classes="side")
 
     def draw(self, view: View) -> None:
         found = last_measured(view.run.ledger.measured, view.shown)
@@ -76,12 +77,12 @@ class SimilarityPanel(SizedPanel):
             return
         layer = self.chosen(found)
         if self.differs("matrix", found, layer, self._map.clustered, self._fitted):
-            self._draw_matrix(found, layer)
+            self._draw_matrix(view, found, layer)
         self._follow(view)
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
             self._parts["layers"].caption(f"layers, shallow to deep, round {found.round}")
-            self._parts["layers"].styles.max_height = len(found.layers) + 2
+            self._room.styles.max_height = len(found.layers) + 2
         self._layers.put_cursor(layer)
         if self.differs("curves", view.curves, view.round, self._map.cursor, self._map.cursor and layer):
             if self._map.cursor is None:
@@ -90,17 +91,19 @@ class SimilarityPanel(SizedPanel):
             else:
                 self._draw_pair(view, found, layer, self._map.cursor)
 
-    def _draw_matrix(self, found: Measured, layer: str) -> None:
+    def _draw_matrix(self, view: View, found: Measured, layer: str) -> None:
         matrix, pairs = found.matrix(layer), least_alike(found.matrix(layer))
-        said = ", like beside like" if self._map.clustered else ""
-        scale = CKA
+        scale, said = CKA, "scale 0–1"
         if self._fitted and pairs:
             scale = float(matrix[pairs[0]]), float(matrix[pairs[-1]])
-            said += f", scale {number(scale[0])}–{number(scale[1])}"
-        mean = number(found.mean(layer))
-        self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean} over pairs{said}")
+            said = f"scale fitted: {number(scale[0])}–{number(scale[1])}"
+        order = ", like beside like" if self._map.clustered else ""
+        self._matrix.caption(
+            f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}, {said}{order}"
+        )
+        clients = named_clients(view.run)
         self._map.scale(scale)
-        self._map.show(matrix)
+        self._map.show(matrix, titles=(clients, clients))
 
     def _follow(self, view: View) -> None:
         """Keep the cursor in the row of the client selected; where there is none, let it come up there."""
@@ -112,7 +115,8 @@ class SimilarityPanel(SizedPanel):
 
     def _draw_pair(self, view: View, found: Measured, layer: str, pair: tuple[int, int]) -> None:
         """The two under the cursor beside all pairs: through the layers, and this layer over the rounds."""
-        names = " × ".join(f"{client} {view.run.models[client]}" for client in pair)
+        clients = named_clients(view.run)
+        names = " × ".join(clients[client] for client in pair)
         now = number(_of(found, layer, pair))
         measured = view.run.ledger.measured
         depths = np.arange(1.0, len(found.layers) + 1)

@@ -1,7 +1,8 @@
-"""The app's own widgets: LineChart, Heatmap and Table, all drawn cell by cell with Textual's line API."""
+"""The app's own widgets: LineChart, Heatmap, Scatter and Table, all drawn cell by cell with Textual's line API."""
 
 from tui.app.widgets.heatmap import Heatmap
 from tui.app.widgets.line_chart import LineChart
+from tui.app.widgets.scatter import Scatter
 from tui.app.widgets.table import Table
 
-__all__ = ["Heatmap", "LineChart", "Table"]
+__all__ = ["Heatmap", "LineChart", "Scatter", "Table"]

@@ -59,26 +59,35 @@ class Heatmap(CanvasWidget, can_focus=True):
         value_range: tuple[float, float] | None = None,
         axes: tuple[str, str] = ("", ""),
         unit: str = "",
+        decimals: int | None = None,
     ) -> None:
         """value_range: of the first and the last colour; None: the data's. axes: what rows and columns are, ("client",
-        "round"): it goes before their names in the bottom row. unit: what values are in, as "%"."""
+        "round"): it goes before their names in the bottom row. unit: what values are in, as "%". decimals: how exactly
+        they are said; None: one with a unit, three without."""
         super().__init__()
         self._matrix: Array = np.empty((0, 0))
         self._rows: tuple[str, ...] = ()
         self._columns: tuple[str, ...] = ()
         self._orders: tuple[Array, Array] = (np.arange(0), np.arange(0))
         self._range, self._axes, self._unit = value_range, axes, unit
+        self._decimals = decimals if decimals is not None else 1 if unit else 3
+        self._titles: tuple[Sequence[str], Sequence[str]] | None = None
         self._at: tuple[int, int] | None = None  # in the order shown
         self.home = (0, 0)
         """Where the cursor comes up, as (row, column) of the matrix as given."""
         self.clustered = False
 
     def show(
-        self, matrix: Array, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None
+        self,
+        matrix: Array,
+        rows: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        titles: tuple[Sequence[str], Sequence[str]] | None = None,
     ) -> None:
-        """Show `matrix` [n, m] in place of what was shown; the cursor stays on its cell if that still exists."""
+        """Show `matrix` [n, m] in place of what was shown; the cursor stays on its cell if that still exists. titles:
+        what the bottom row calls rows and columns, where that is more than their names."""
         kept = self.cursor
-        self._matrix = np.atleast_2d(np.array(matrix, float))
+        self._matrix, self._titles = np.atleast_2d(np.array(matrix, float)), titles
         height, width = self._matrix.shape
         self._rows = tuple(rows) if rows is not None else tuple(str(row) for row in range(height))
         self._columns = tuple(columns) if columns is not None else tuple(str(one) for one in range(width))
@@ -172,6 +181,7 @@ class Heatmap(CanvasWidget, can_focus=True):
 
     def _figure(self) -> HeatFigure:
         by_row, by_column = self._orders
+        rows, columns = self._titles or (self._rows, self._columns)
         return HeatFigure(
             matrix=self._matrix[np.ix_(by_row, by_column)],
             rows=tuple(self._rows[row] for row in by_row),
@@ -180,4 +190,6 @@ class Heatmap(CanvasWidget, can_focus=True):
             cursor=self._at,
             axes=self._axes,
             unit=self._unit,
+            decimals=self._decimals,
+            titles=([rows[row] for row in by_row], [columns[column] for column in by_column]),
         )

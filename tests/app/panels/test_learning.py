@@ -1,0 +1,150 @@
+"""The Learning panel: the partition, and t-SNE of a round with all that may stand in its way."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import sessions
+from tests.app.panels.stage import on_stage, read
+from tui.app.embeddings import Embeddings, session_of
+from tui.app.messages import EmbeddingWanted
+from tui.app.panels.learning import gone, target_of
+from tui.app.view import View
+
+
+@pytest.fixture
+def view(at_home: Path) -> View:
+    """A session of 20 rounds, of which 10, 15 and 20 are kept."""
+    return View(read(at_home / "main"), sessions_dir=at_home)
+
+
+def drawn(view: View, *rounds: int, **more: Any) -> View:
+    """The same with t-SNE of these rounds."""
+    found = {(session_of(view.run), round): sessions.embedding(10, round) for round in rounds}
+    return replace(view, embeddings=Embeddings(found, **more))
+
+
+def instead(view: View) -> str:
+    """What is said in place of the picture."""
+    app, _ = on_stage("learning", view)
+    return str(app.panel._plane._said)  # type: ignore[attr-defined]
+
+
+async def ask(pilot: Any, panel: Any) -> None:
+    panel.action_embed()
+
+
+def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
+    async def cell(pilot: Any, panel: Any) -> None:
+        panel._map.focus()
+        await pilot.press("right", "right")
+
+    app, text = on_stage("learning", view, cell)
+    assert "10 classes × 10 clients: samples to train on" in text
+    assert "class 0 × client 1 cnn2: 11\n" in text  # 4 + 7 of client 1
+    assert app.selected[-1] == 1
+
+
+def test_the_partitions_cursor_stands_in_the_column_of_the_client_selected(view: View) -> None:
+    async def down(pilot: Any, panel: Any) -> None:
+        panel._map.focus()
+        await pilot.press("down", "down")
+
+    _, text = on_stage("learning", replace(view, client=4), down)
+    assert "class 1 × client 4 cnn5: 35\n" in text  # 4 + 28 + 3
+
+
+def test_a_session_that_does_not_say_who_holds_what_says_who_counts(at_home: Path) -> None:
+    _, text = on_stage("learning", View(read(at_home / "base"), sessions_dir=at_home))
+    assert "htfl-sim partition base counts them" in text
+
+
+def test_nothing_is_computed_before_it_is_asked_for(view: View) -> None:
+    app, _ = on_stage("learning", view)
+    assert app.posted == []
+    assert instead(view).startswith("t draws what the models make of their test images after round 20")
+    app, _ = on_stage("learning", view, ask)
+    assert app.posted == [EmbeddingWanted(20)]
+
+
+def test_while_it_is_computed_the_panel_says_so_and_t_asks_to_stop(view: View) -> None:
+    waiting = drawn(view, under_way=(session_of(view.run), 19))
+    app, text = on_stage("learning", waiting, ask)
+    assert "t-SNE of round 19 is being computed. t stops it." in text
+    assert app.posted == [EmbeddingWanted(19)]
+
+
+def test_a_refusal_stands_where_the_picture_would_and_can_be_tried_again(view: View) -> None:
+    why = "main: its clients' features differ in width (84, 120) and have no common plane."
+    refused = replace(view, embeddings=Embeddings({(session_of(view.run), 20): why}))
+    assert instead(refused) == f"{why}\n\nt tries again."
+    app, _ = on_stage("learning", refused, ask)
+    assert app.posted == [EmbeddingWanted(20)]
+
+
+def test_a_round_whose_checkpoint_is_gone_says_what_can_be_done(view: View) -> None:
+    earlier = replace(view, round=7)
+    app, _ = on_stage("learning", earlier, ask)
+    said = instead(earlier)
+    assert said.startswith("The checkpoint of round 7 is gone, and the models with it.")
+    assert "Rounds 10, 15, 20 can be drawn: [ and ] lead there." in said
+    assert "f makes a session that goes on from this round" in said
+    assert app.posted == []
+    assert gone(replace(earlier, run=replace(view.run, checkpoints=()))).count("No other is kept.") == 1
+
+
+def test_the_round_shown_is_drawn_and_live_the_newest_that_is_kept(view: View) -> None:
+    assert target_of(replace(view, round=15)) == 15
+    assert target_of(replace(view, round=17)) is None
+    sparse = replace(view, run=replace(view.run, checkpoints=(0, 5, 10)))
+    assert target_of(sparse) == 10
+    assert target_of(replace(sparse, run=replace(view.run, checkpoints=(0,)))) is None
+
+
+def test_the_picture_shown_is_the_last_one_up_to_the_round_and_names_its_own(view: View) -> None:
+    several = drawn(view, 10, 20)
+    seen = {round: on_stage("learning", replace(several, round=round))[1] for round in (20, 15, 12)}
+    assert "t-SNE after round 20, by class─" in seen[20]
+    assert "t-SNE after round 10, by class; t draws round 15" in seen[15]
+    assert "t-SNE after round 10, by class; the checkpoint of round 12 is gone" in seen[12]
+    assert instead(replace(several, round=9)).startswith("The checkpoint of round 9 is gone")
+
+
+def test_another_sessions_picture_is_not_shown(view: View) -> None:
+    others = Embeddings({("another", 20): sessions.embedding(10, 20)})
+    assert instead(replace(view, embeddings=others)).startswith("t draws what the models make")
+
+
+def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(view: View) -> None:
+    chosen, seen = replace(drawn(view, 20), client=3), list[str]()
+
+    async def through(pilot: Any, panel: Any) -> None:
+        for _ in range(3):
+            seen.append(pilot.app.text())
+            panel.action_colours()
+            await pilot.pause()
+
+    on_stage("learning", chosen, through)
+    by_class, by_client, alone = seen
+    assert "[k] prototype of class k  0   1   2" in by_class and "[7]" in by_class
+    assert "t-SNE after round 20, by client─" in by_client and "3 cnn4  4 cnn5" in by_client
+    assert "t-SNE after round 20, client 3 by class─" in alone and "·" in alone
+
+
+def test_the_file_has_the_points_or_while_there_are_none_the_partition(view: View) -> None:
+    async def nothing(pilot: Any, panel: Any) -> None: ...
+
+    app, _ = on_stage("learning", view, nothing)
+    columns, rows = app.panel.table(view)
+    assert columns == ["client", "class", "train"] and rows[10] == [1, "0", 11]
+    columns, rows = app.panel.table(drawn(view, 20))
+    assert columns == ["round", "x", "y", "class", "client", "what"]
+    assert len(rows) == 130 and rows[0][3:] == ["0", 0, "image"] and rows[-1][3:] == ["9", None, "prototype"]
+
+
+def test_where_clients_are_many_the_partition_has_the_whole_width(view: View) -> None:
+    crowd = replace(view.run, config={**view.run.config, "federation": {"clients": 60, "group": "htm5"}})
+    _, narrow = on_stage("learning", replace(view, run=crowd), size=(80, 24))
+    assert "10 classes" in narrow.splitlines()[0] and "t-SNE" not in narrow.splitlines()[0]

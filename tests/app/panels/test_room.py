@@ -1,0 +1,60 @@
+"""What the Live panel gives its room to: what varies."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import sessions
+from tests.app.panels.stage import on_stage, read
+from tui.app.view import View
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """A hundred clients."""
+    folder = tmp_path_factory.mktemp("crowd")
+    return View(read(sessions.make(folder / "hundred", rounds=6, clients=100)), sessions_dir=folder)
+
+
+def shares(view: View, size: tuple[int, int]) -> dict[str, float]:
+    """The share of the screen that each part of the panel has."""
+    found: dict[str, float] = {}
+
+    async def measure(pilot: Any, panel: Any) -> None:
+        found.update({name: part.region.area / (size[0] * size[1]) for name, part in panel._parts.items()})
+
+    on_stage("live", view, measure, size=size)
+    return found
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_with_a_hundred_clients_accuracy_has_a_third_of_the_screen(
+    crowd: View, size: tuple[int, int]
+) -> None:
+    assert shares(crowd, size)["accuracy"] >= 1 / 3
+
+
+def test_the_matrix_has_what_a_few_clients_leave_and_little_before_it_is_measured(
+    at_home: Path, crowd: View
+) -> None:
+    few = View(read(at_home / "main"), sessions_dir=at_home)
+    bare = replace(crowd, run=read(sessions.make(crowd.library / "bare", rounds=2, clients=100, cka_every=0)))
+    for_few, for_many, unmeasured = (shares(each, (200, 60)) for each in (few, crowd, bare))
+    assert for_few["similarity"] > 2 * for_few["clients"]
+    assert for_many["similarity"] == pytest.approx(for_many["clients"], rel=0.1)
+    assert unmeasured["similarity"] < unmeasured["clients"] / 5
+
+
+def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: Path, crowd: View) -> None:
+    varying = View(read(at_home / "main"), sessions_dir=at_home)  # client 3 misses every fourth round
+    _, text = on_stage("live", varying)
+    assert "22.8 MiB up, 22.8 MiB down so far" in text
+    steady = View(
+        read(sessions.make(crowd.library / "steady", rounds=3, clients=4)), sessions_dir=crowd.library
+    )
+    app, text = on_stage("live", steady)
+    assert "loss; 479.2 KiB up and down a round" in text  # 4 × 122,680 bytes
+    losses = [record["loss"]["mean"] for record in steady.run.records]
+    assert app.panel._trend.figure.series[0].y.tolist() == pytest.approx(losses)  # type: ignore[attr-defined]

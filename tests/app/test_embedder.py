@@ -1,0 +1,116 @@
+"""Embeddings are computed in the background, one at a time, and none of them twice."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.inspection.embedding import Embedding
+from tests import sessions
+from tests.app.driving import drive, until
+from tui.app.app import HtflApp
+from tui.app.embedding_process import images_of
+from tui.app.launch_options import LaunchOptions
+
+
+class Process:
+    """In place of a process: gives what the test says, when it says so."""
+
+    started: list["Process"] = []  # noqa: RUF012 - the tests' own
+
+    def __init__(self, folder: Path, data_dir: Path, round: int, images: int) -> None:
+        self.round, self.cancelled = round, False
+        self.found: Embedding | str | None = None
+        self._ended = threading.Event()
+        self.started.append(self)
+
+    def end(self, found: Embedding | str) -> None:
+        self.found = found
+        self._ended.set()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self._ended.set()
+
+    def result(self) -> Embedding | str | None:
+        self._ended.wait(20)
+        return None if self.cancelled else self.found
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
+    monkeypatch.setattr("tui.app.embedder.EmbeddingProcess", Process)
+    Process.started = []
+    sessions.make(tmp_path / "main", rounds=5, clients=4, checkpoint_every=1)
+    return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
+
+
+async def at_learning(app: HtflApp, pilot: Any) -> None:
+    await until(pilot, lambda: app.view.run.round == 5)
+    await pilot.press("8")
+    assert app.panel.id == "learning"
+
+
+def test_keys_go_on_while_it_is_computed_and_it_is_there_when_it_is_done(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_learning(app, pilot)
+        await pilot.press("t")
+        assert app.waiting == ["t-SNE of round 5…"]
+        await pilot.press("1", "8")
+        Process.started[0].end(sessions.embedding(4, 5))
+        await until(pilot, lambda: not app.waiting)
+        assert app.view.embeddings.last(app.view.run, 5) is Process.started[0].found
+
+    drive(app, script)
+
+
+def test_what_is_there_is_not_computed_again(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_learning(app, pilot)
+        for _ in range(2):
+            await pilot.press("t")
+            Process.started[0].end(sessions.embedding(4, 5))
+            await until(pilot, lambda: not app.waiting)
+        await pilot.press("left_square_bracket", "t")
+        assert [each.round for each in Process.started] == [5, 4]
+
+    drive(app, script)
+
+
+def test_t_again_stops_it(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_learning(app, pilot)
+        await pilot.press("t", "t")
+        await until(pilot, lambda: not app.waiting)
+        assert Process.started[0].cancelled and len(Process.started) == 1
+        assert not app.view.embeddings.found and app.view.embeddings.under_way is None
+
+    drive(app, script)
+
+
+def test_a_refusal_is_said_and_another_try_begins_anew(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_learning(app, pilot)
+        await pilot.press("t")
+        Process.started[0].end("There are no data.")
+        await until(pilot, lambda: not app.waiting)
+        assert app.view.embeddings.refusal(app.view.run, 5) == "There are no data."
+        assert [each.message for each in app._notifications] == ["There are no data."]
+        await pilot.press("t")
+        assert len(Process.started) == 2
+
+    drive(app, script)
+
+
+def test_what_is_under_way_ends_with_the_app(app: HtflApp) -> None:
+    async def script(pilot: Any) -> None:
+        await at_learning(app, pilot)
+        await pilot.press("t", "q")
+
+    drive(app, script)
+    assert Process.started[0].cancelled
+
+
+def test_many_clients_give_fewer_images_each() -> None:
+    assert [images_of(clients) for clients in (1, 10, 37, 100, 10_000)] == [40, 40, 40, 15, 2]

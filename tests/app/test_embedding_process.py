@@ -1,0 +1,67 @@
+"""t-SNE in a real process: what comes of it, how it is ended, and that it ends with whoever wanted it."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulator.inspection.embedding import Embedding
+from tests.metrics.test_representations import session
+from tui.app.embedding_process import EmbeddingProcess, embedding
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def fedproto(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return session(tmp_path_factory.mktemp("proto") / "s", "fedproto")
+
+
+def test_it_gives_what_is_computed_here(fedproto: Path) -> None:
+    data = fedproto.parent / "data"
+    found = EmbeddingProcess(fedproto, data, 2, 5).result()
+    assert isinstance(found, Embedding)
+    assert np.allclose(found.points, embedding(fedproto, data, 2, 5).points, atol=1e-3)
+
+
+def test_it_says_why_there_is_none(fedproto: Path) -> None:
+    found = EmbeddingProcess(fedproto, fedproto.parent / "data", 7, 5).result()
+    assert isinstance(found, str) and "round 7" in found
+
+
+def test_it_can_be_ended_at_any_moment(fedproto: Path) -> None:
+    process = EmbeddingProcess(fedproto, fedproto.parent / "data", 2, 5)
+    began = time.monotonic()
+    process.cancel()
+    assert process.result() is None
+    assert time.monotonic() - began < 1.0
+
+
+def test_it_ends_when_the_app_is_killed(fedproto: Path) -> None:
+    begin = (
+        "import sys, time; from pathlib import Path; from tui.app.embedding_process import EmbeddingProcess\n"
+        "begun = EmbeddingProcess(Path(sys.argv[1]), Path(sys.argv[1]), 2, 5)\n"
+        "print(begun._process.pid, flush=True); time.sleep(600)"
+    )
+    app = subprocess.Popen([sys.executable, "-c", begin, fedproto], stdout=subprocess.PIPE, text=True)
+    assert app.stdout is not None
+    child = int(app.stdout.readline())
+    app.kill()
+    app.wait()
+    deadline = time.monotonic() + 30
+    while _is_there(child):
+        assert time.monotonic() < deadline, "the process outlives the app"
+        time.sleep(0.05)
+
+
+def _is_there(process: int) -> bool:
+    """Whether a process is at work; one that has ended waits for whoever collects it."""
+    try:
+        os.kill(process, 0)
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False

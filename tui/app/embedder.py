@@ -1,0 +1,58 @@
+"""Has embeddings computed: one at a time, in the background, and none of them twice."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from simulator.inspection.embedding import Embedding
+from tui.app.background import Background
+from tui.app.embedding_process import EmbeddingProcess, images_of
+from tui.app.embeddings import Place, session_of
+from tui.app.host import Host
+from tui.common.errors import explain
+
+
+class Embedder:
+    """The process that computes one, if any; `View.embeddings` says what has come of it."""
+
+    def __init__(self, host: Host, background: Background, data_dir: Path) -> None:
+        self._host, self._background, self._data_dir = host, background, data_dir
+        self._process: EmbeddingProcess | None = None
+
+    def compute(self, round: int) -> None:
+        """Begin on a kept round of the session shown. What is under way is ended; if that was this, nothing else."""
+        run, now = self._host.view.run, self._host.view.embeddings
+        place = (session_of(run), round)
+        self.end()
+        if place == now.under_way or isinstance(now.found.get(place), Embedding):
+            self._show(under_way=None)
+            return
+        images = images_of(int(run.config["federation"]["clients"]))
+        try:
+            self._process = EmbeddingProcess(run.folder, self._data_dir, round, images)
+        except OSError as error:
+            self._keep(place, explain(error)[0])
+            return
+        self._show(under_way=place)
+        ended = partial(self._ended, self._process, place)
+        self._background.run("embedding", f"t-SNE of round {round}…", self._process.result, ended)
+
+    def end(self) -> None:
+        """End what is under way, if anything is."""
+        if self._process is not None:
+            self._process.cancel()
+            self._process = None
+
+    def _ended(self, process: EmbeddingProcess, place: Place, found: Embedding | str | None) -> None:
+        if process is self._process and found is not None:  # not cancelled
+            self._process = None
+            self._keep(place, found)
+
+    def _keep(self, place: Place, found: Embedding | str) -> None:
+        """What has come of a place, shown from now on; why there is none is said at once."""
+        self._show(under_way=None, found={**self._host.view.embeddings.found, place: found})
+        if isinstance(found, str):
+            self._host.say(found, "warning")
+
+    def _show(self, **changes: object) -> None:
+        self._host.change(embeddings=replace(self._host.view.embeddings, **changes))  # type: ignore[arg-type]

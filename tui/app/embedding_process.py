@@ -1,0 +1,106 @@
+"""t-SNE in a process of its own: torch, the models and the computation would hold up the app's keys, and a process can
+be ended at any moment.
+
+It gives way to a run that trains, hears nothing of signals for the app's terminal, and ends when the app has gone: then
+its standard input is closed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from simulator.inspection.embedding import Embedding
+from tui.common.errors import explain
+
+IMAGES, MOST = 40, 1500
+"""Test images of each client, and of all together: more would share cells."""
+NICE = 5
+_ROOT = Path(__file__).parents[2]
+_BEGIN = (
+    "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
+    "from tui.app.embedding_process import main; sys.exit(main(*sys.argv[1:]))"
+)
+"""The code of this app, whatever is installed or lies in the present folder."""
+
+
+def images_of(clients: int) -> int:
+    """How many images of each of so many clients are drawn."""
+    return max(min(IMAGES, MOST // max(clients, 1)), 2)
+
+
+class EmbeddingProcess:
+    """A computation under way."""
+
+    def __init__(self, folder: Path, data_dir: Path, round: int, images: int) -> None:
+        """Begin with a kept round of the session in `folder`. Raises OSError when the system gives no process."""
+        self._cancelled = False
+        what: list[str | Path] = [folder.absolute(), data_dir.absolute(), str(round), str(images)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BEGIN, _ROOT, *what],
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+            },  # threads that wait for one another are slow beside a run
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def cancel(self) -> None:
+        """End it at once."""
+        self._cancelled = True
+        self._process.kill()
+
+    def result(self) -> Embedding | str | None:
+        """Wait for what came of it: the embedding, a sentence why there is none, or None where it was cancelled."""
+        with self._process as process:
+            assert process.stdout is not None
+            said = process.stdout.read()
+            process.wait()  # before its standard input is closed, which would end it with another code
+        if self._cancelled:
+            return None
+        if process.returncode == 0:
+            return Embedding.from_bytes(said)
+        if process.returncode > 0 and said:
+            return said.decode(errors="replace")
+        how = f"with code {process.returncode}"
+        if process.returncode < 0:
+            how = f"by {signal.Signals(-process.returncode).name}; perhaps memory ran out"
+        return f"The process that computes it was ended {how}."
+
+
+def main(folder: str, data_dir: str, round: str, images: str) -> int:
+    """Write the embedding to standard output; where there is none, the sentence why, and the exit code says so."""
+    threading.Thread(target=_end_with_the_app, daemon=True).start()
+    os.nice(NICE)
+    with os.fdopen(os.dup(1), "wb") as output:
+        os.dup2(2, 1)  # what libraries print would get in between
+        try:
+            output.write(embedding(Path(folder), Path(data_dir), int(round), int(images)).to_bytes())
+        except Exception as error:
+            sentence, code = explain(error)
+            output.write(sentence.encode())
+            return code or 1
+    return 0
+
+
+def embedding(folder: Path, data_dir: Path, round: int, images: int) -> Embedding:
+    """t-SNE of what the clients' models make of so many test images of each. Raises as
+    `representations.of_checkpoint`."""
+    from simulator.inspection import representations
+
+    found = representations.of_checkpoint(folder, data_dir, round, images=images)
+    points, anchors = found.in_the_plane()
+    return Embedding(
+        found.round, points, found.labels, found.clients, found.classes,
+        anchors, found.anchor_labels, found.anchor_kind,
+    )  # fmt: skip
+
+
+def _end_with_the_app() -> None:
+    os.read(0, 1)  # not through sys.stdin, whose lock would keep the interpreter from ending
+    os._exit(1)

@@ -1,0 +1,212 @@
+"""The Learning panel: who holds which classes, and what the models make of images, in the plane."""
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from simulator.analysis.samples import Samples
+from simulator.inspection.embedding import Embedding
+from tui.app.charts.scatter import ScatterFigure, key_of
+from tui.app.embedding_process import images_of
+from tui.app.embeddings import session_of
+from tui.app.messages import ClientSelected, EmbeddingWanted
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import named_clients
+from tui.app.view import View
+from tui.app.widgets import Heatmap, Scatter
+
+BEGINNING = (
+    "No round is finished yet. What the models make of their test images can be drawn after the first."
+)
+UNCOUNTED = (
+    "The session does not say which classes its clients hold.\n\nhtfl-sim partition {name} counts them."
+)
+OFFER = (
+    "t draws what the models make of their test images after round {round}, in the plane by t-SNE: up to {images} of "
+    "each client.\n\n"
+    "It loads the models and the data in a process of its own, which takes some seconds; t again stops it."
+)
+UNDER_WAY = "t-SNE of round {round} is being computed. t stops it."
+GONE = (
+    "The checkpoint of round {round} is gone, and the models with it. {kept}\n\n"
+    "f makes a session that goes on from this round and runs it again; in a new one, --set checkpoint.keep_last={more} "
+    "keeps more."
+)
+MARGIN = 14  # cells beside the partition's columns: names of rows, and the colour bar
+BY_CLASS, BY_CLIENT, OF_ONE = range(3)
+
+
+class LearningPanel(SizedPanel):
+    """The partition, class by client, and t-SNE of the features."""
+
+    DEFAULT_CSS = """
+    LearningPanel { layout: horizontal; }
+    LearningPanel > .partition { width: 2fr; }
+    LearningPanel > .plane { width: 3fr; margin-left: 1; }
+    LearningPanel.-crowd { layout: vertical; }
+    LearningPanel.-crowd > .partition { width: 1fr; height: 2fr; }
+    LearningPanel.-crowd > .plane { width: 1fr; height: 3fr; margin-left: 0; }
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._points = BY_CLASS
+        self._map = Heatmap(axes=("class", "client"), decimals=0)
+        self._scatter = Scatter()
+        self._partition = Part("who holds which classes", self._map)
+        self._room = Vertical(self._partition, classes="partition")  # not the part's own height, for z
+        self._plane = Part("t-SNE", self._scatter, classes="plane")
+
+    def compose(self) -> ComposeResult:
+        yield self._room
+        yield self._plane
+
+    def draw(self, view: View) -> None:
+        crowd = len(view.run.models) > self.size.width * 2 // 5 - MARGIN
+        if crowd != self.has_class("-crowd"):
+            self.set_class(crowd, "-crowd")
+            self.call_after_refresh(self.redraw)  # once the parts have their new sizes
+        if self.differs("partition", view.run.document, view.run.config, self._map.size):
+            self._draw_partition(view)
+        self._follow(view)
+        one = view.client if self._points == OF_ONE else None
+        about = (view.embeddings, view.run.document, view.run.checkpoints, view.run.error, view.shown)
+        if self.differs("plane", *about, view.replaying, self._points, one):
+            self._draw_plane(view)
+
+    def _draw_partition(self, view: View) -> None:
+        samples = Samples.of(view.run)
+        known = view.run.document and samples is None
+        self._partition.say(UNCOUNTED.format(name=view.run.name) if known else None)
+        if samples is None:
+            return
+        held = samples.train.T.astype(float)
+        across = max((self.size.width - MARGIN) // max(len(samples.train), 1), 1)
+        self._room.styles.max_height = across * len(held) + 4 if self.has_class("-crowd") else None
+        self._map.scale((0.0, max(held.max(initial=0.0), 1.0)))
+        names, clients = samples.classes, named_clients(view.run)
+        rows = [f"{key_of(label)} {beside_key(label, name)}".rstrip() for label, name in enumerate(names)]
+        if max(map(len, rows)) + 2 > self._map.size.width // 3:  # the heatmap would leave them out
+            rows = [key_of(label) for label in range(len(names))]
+        self._map.show(np.where(held > 0, held, np.nan), rows, titles=(names, clients))
+        self._partition.caption(f"{len(names)} classes × {len(clients)} clients: samples to train on")
+
+    def _follow(self, view: View) -> None:
+        """Keep the cursor in the column of the client selected; where there is none, let it come up there."""
+        client = view.client or 0
+        if self._map.cursor is None:
+            self._map.home = (0, client)
+        elif view.client is not None and self._map.cursor[1] != client:
+            self._map.put_cursor(self._map.cursor[0], client)
+
+    def _draw_plane(self, view: View) -> None:
+        found, target = view.embeddings.last(view.run, view.shown), target_of(view)
+        under_way = view.embeddings.under_way
+        computing = under_way is not None and under_way[0] == session_of(view.run)
+        if found is None:
+            self._plane.caption("t-SNE")
+            self._plane.say(_sentence(view, target, under_way[1] if computing and under_way else None))
+            return
+        self._plane.say(None)
+        how = ("by class", "by client", f"client {view.client or 0} by class")[self._points]
+        said = f"t-SNE after round {found.round}, {how}"
+        if computing and under_way:
+            said += f"; round {under_way[1]} is being computed"
+        elif target is not None and target != found.round:
+            failed = view.embeddings.refusal(view.run, target)
+            said += f"; {failed}" if failed else f"; t draws round {target}"
+        elif target is None:
+            said += f"; the checkpoint of round {view.shown} is gone"
+        self._plane.caption(said)
+        self._scatter.show(self._figure(view, found))
+
+    def _figure(self, view: View, found: Embedding) -> ScatterFigure:
+        by_client = self._points == BY_CLIENT
+        names = named_clients(view.run) if by_client else found.classes
+        return ScatterFigure(
+            found.points,
+            found.clients if by_client else found.labels,
+            [beside_key(number, name) for number, name in enumerate(names)],
+            found.anchors,
+            found.anchor_labels,
+            found.anchor_kind,
+            found.clients == (view.client or 0) if self._points == OF_ONE else None,
+            not by_client,
+        )
+
+    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
+        # An older message may tell of a cursor that has moved on since.
+        if message.cell is not None and message.cell == self._map.cursor:
+            self.post_message(ClientSelected(message.cell[1]))
+
+    def action_embed(self) -> None:
+        """Have t-SNE of the round shown computed; while it is: cease."""
+        if self._view is None:
+            return
+        under_way, target = self._view.embeddings.under_way, target_of(self._view)
+        if under_way is not None and under_way[0] == session_of(self._view.run):
+            self.post_message(EmbeddingWanted(under_way[1]))
+        elif target is not None:
+            self.post_message(EmbeddingWanted(target))
+        elif self._view.run.round:
+            self.notify(gone(self._view).partition("\n")[0], severity="warning", markup=False)
+
+    def action_colours(self) -> None:
+        """Points by class, by client, or those of the client selected alone."""
+        self._points = (self._points + 1) % 3
+        self.update()
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row a point of the plane; while none is drawn, a row a class of a client."""
+        found, samples = view.embeddings.last(view.run, view.shown), Samples.of(view.run)
+        if found is not None:
+            points = zip(found.points, found.labels, found.clients, strict=True)
+            anchors = zip(found.anchors, found.anchor_labels, strict=True)
+            return ["round", "x", "y", "class", "client", "what"], [
+                *([found.round, *at, found.classes[label], client, "image"] for at, label, client in points),
+                *([found.round, *at, found.classes[label], None, found.anchor_kind] for at, label in anchors),
+            ]
+        counts = samples.train if samples is not None else np.zeros((0, 0), int)
+        return ["client", "class", "train"], [
+            [client, samples.classes[label], int(count)]
+            for client, row in enumerate(counts)
+            for label, count in enumerate(row)
+            if samples is not None
+        ]
+
+
+def target_of(view: View) -> int | None:
+    """The kept round to compute: the one shown, or, live, the newest there is; None: it is gone."""
+    if view.shown in view.run.checkpoints:
+        return view.shown or None
+    before = [round for round in view.run.checkpoints if 0 < round <= view.shown]
+    return None if view.replaying else max(before, default=None)
+
+
+def gone(view: View) -> str:
+    """That the checkpoint of the round shown is gone, and what can be done."""
+    kept = [round for round in view.run.checkpoints if round]
+    said = f"Round{'s' * (len(kept) > 1)} {', '.join(map(str, kept[-6:]))} can be drawn: [ and ] lead there."
+    return GONE.format(
+        round=view.shown, kept=said if kept else "No other is kept.", more=max(view.run.rounds, 1)
+    )
+
+
+def _sentence(view: View, target: int | None, under_way: int | None) -> str:
+    """What stands in place of the plane."""
+    if not view.run.round:
+        return view.run.error or BEGINNING
+    if under_way is not None:
+        return UNDER_WAY.format(round=under_way)
+    if target is None:
+        return gone(view)
+    failed = view.embeddings.refusal(view.run, target)
+    if failed is not None:
+        return f"{failed}\n\nt tries again."
+    return OFFER.format(images=images_of(len(view.run.models)), round=target)
+
+
+def beside_key(number: int, name: str) -> str:
+    """What a legend says of a group beside its key: its name, without the key where it begins with that."""
+    key = key_of(number)
+    return "" if name == key else name.removeprefix(f"{key} ")
