@@ -9,23 +9,26 @@ from textual.style import Style
 from textual.widgets import Static
 
 from simulator.analysis import ahead
+from simulator.analysis.run import LIVE
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
-from tui.app.view import View
+from tui.app.view import Panel, View
 from tui.app.widgets import LineChart
 from tui.common.formatting import duration, spelled
 
 
-def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs: Glyphs) -> None:
-    """Bring the three rows of the main screen up to date, under the visible panel `panel`."""
-    width = screen.size.width
-    idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
+def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyphs: Glyphs) -> None:
+    """Bring the three rows of the main screen up to date, under the visible panel."""
+    width, name = screen.size.width, panel.id or ""
+    chosen = next((each.state for each in panel.steered()), "")
+    live = chosen in LIVE if chosen else view.run.live
+    idle = WHILE_REPLAYING if view.replaying and not chosen else () if live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
-    _write(screen, "tabs", tabs(panel, width))
+    _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
     charted = isinstance(screen.focused, LineChart)
-    _write(screen, "keys", keys(footer(panel, width - 1, state, charted), idle))
+    _write(screen, "keys", keys(footer(name, width - 1, state, chosen, charted), idle))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:

@@ -41,9 +41,10 @@ class SizedPanel(Panel):
 
     def show(self, view: View) -> None:
         before, self._view = self._view, view
-        moved = before is not None and before.crosshair != view.crosshair
-        if before is None or not moved or not view.looks_like(replace(before, crosshair=view.crosshair)):
+        if before is None or before.crosshair == view.crosshair:
             self.draw(view)
+        elif not view.looks_like(replace(before, crosshair=view.crosshair), self.FOLLOWS_PROGRESS):
+            self.draw(view)  # more has changed than the crosshair
         self.point(view)
 
     def point(self, view: View) -> None:
