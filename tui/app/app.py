@@ -266,22 +266,9 @@ class HtflApp(ViewApp):
             pinned = self._preferences.pinned(run.document["id"])
         self.change(run=run, pinned=pinned)
 
-    def on_compared_read(self, message: messages.ComparedRead) -> None:
-        self.change(compared=message.runs)
-
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
         self.change(pinned=self.view.pinned ^ {message.client})
         self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
-
-    def on_session_marked(self, message: messages.SessionMarked) -> None:
-        marked = self.view.marked
-        others = tuple(each for each in marked if each != message.folder)
-        self._mark(others if message.folder in marked else (*marked, message.folder))
-
-    def _mark(self, folders: tuple[Path, ...]) -> None:
-        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
-        self.change(marked=folders, compared=compared)
-        self.files.compare(folders)
 
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
         self._embedder.compute(message.round)
@@ -328,15 +315,6 @@ class HtflApp(ViewApp):
         else:
             places = ", ".join(PANEL_TITLES[each] for each in key.where)
             self.say(f"{key.print} works in {places}: {key.about}")
-
-    def action_compare(self) -> None:
-        """The marked sessions beside the one shown."""
-        shown, marked = self.view.run.folder, self.view.marked
-        if shown != NOWHERE and shown not in marked:
-            self._mark((shown, *marked))
-        if len(self.view.marked) < 2:
-            self.say("Mark the sessions to compare with x in Sessions (s).")
-        self.show_panel("compare")
 
     def action_filter(self) -> None:
         self.query_one(Filter).ask(self.view.filter)

@@ -1,7 +1,8 @@
-"""What changes the view: going back in time, selecting, sorting, and from panel to panel."""
+"""What changes the view: going back in time, selecting, marking, sorting, and from panel to panel."""
 
 from abc import abstractmethod
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from simulator.analysis.costs import Place
@@ -9,6 +10,7 @@ from tui.app import messages
 from tui.app.host import Severity
 from tui.app.parts import PartsApp
 from tui.app.view import View
+from tui.app.watch import Watch
 from tui.app.widgets import LineChart
 
 
@@ -16,6 +18,7 @@ class ViewApp(PartsApp):
     """An app that shows a View."""
 
     view: View
+    files: Watch
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,6 +53,28 @@ class ViewApp(PartsApp):
 
     def on_chart_wanted(self) -> None:
         self.change(chart=(self.view.chart + 1) % 3)
+
+    def on_compared_read(self, message: messages.ComparedRead) -> None:
+        self.change(compared=message.runs)
+
+    def on_session_marked(self, message: messages.SessionMarked) -> None:
+        marked = self.view.marked
+        others = tuple(each for each in marked if each != message.folder)
+        self._mark(others if message.folder in marked else (*marked, message.folder))
+
+    def _mark(self, folders: tuple[Path, ...]) -> None:
+        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
+        self.change(marked=folders, compared=compared)
+        self.files.compare(folders)
+
+    def action_compare(self) -> None:
+        """The marked sessions beside the one shown."""
+        run, marked = self.view.run, self.view.marked
+        if run.name and run.folder not in marked:
+            self._mark((run.folder, *marked))
+        if len(self.view.marked) < 2:
+            self.say("Mark the sessions to compare with x in Sessions (s).")
+        self.show_panel("compare")
 
     def on_clients_sorted(self, message: messages.ClientsSorted) -> None:
         self.change(sort=(message.column, message.descending))
