@@ -36,7 +36,7 @@ PANELS_SHOW = {
     "communication": "bytes by round, tensor and client; FLOPs",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
-    "learning": "who holds which classes; t-SNE of what the models make of images",
+    "learning": "who holds which classes; t-SNE of features",
     "sessions": "all there are, with studies and forks",
 }
 """What there is to see in each."""
