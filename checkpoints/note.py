@@ -26,6 +26,12 @@ _SHAPE: Shape = {
         "done?": natural,
         "clients?": natural,
         "points?": natural,
+        # One letter for each client: where it is in the round.
+        "each?": re.compile(r"[-wtd]*"),
+        # What the process takes of the machine: bytes, and processors at work.
+        "memory?": natural,
+        "cpu?": float,
+        "gpu_memory?": natural,
     },
     "ledger?": _PREFIX,
     # Of an owner that can be fenced; the notes of earlier versions have none of these.

@@ -22,7 +22,14 @@ from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
 from simulator.metrics import evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
-from simulator.progress import ClientDiverged, ClientTrained, EvaluationStarted, Observer, RoundStarted
+from simulator.progress import (
+    ClientDiverged,
+    ClientStarted,
+    ClientTrained,
+    EvaluationStarted,
+    Observer,
+    RoundStarted,
+)
 from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
 from simulator.runners.evaluation import Answers, answering, evaluate
 from simulator.tensors import Tensors, named, of_module
@@ -114,10 +121,11 @@ class Engine:
         self._set_threads()
         t = state.round + 1
         participants = self.participants(t)
-        observe(RoundStarted(t, self._config.rounds, participants))
+        observe(RoundStarted(t, self._config.rounds, participants, tuple(finished)))
 
         wire = Wire(len(state.clients), self._config.wire, self._config.seed, t)
         updates, held = self._train(t, state, participants, wire, observe, gate, finished)
+        collected = time.perf_counter()
         sound = [update for update in updates if not update.diverged]
         dropped = [update.client.id for update in sound if wire.loses(update.client.id)]
         uplinks = [
@@ -155,8 +163,11 @@ class Engine:
             "timing": {
                 "seconds": evaluated - began - held,
                 "train": trained - began - held,
+                "server": trained - collected,
                 "evaluate": evaluated - trained,
                 "checkpoint": 0.0,
+                "per_client": _seconds(updates, len(clients)),
+                "workers": self._runner.workers,
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
         }
@@ -228,6 +239,9 @@ class Engine:
         done = len(finished)
         held, since = 0.0, None
 
+        def begin(client: int) -> None:
+            observe(ClientStarted(t, client))
+
         def tell(update: LocalUpdate) -> None:
             nonlocal done
             done += 1
@@ -247,7 +261,7 @@ class Engine:
 
         left_to_do = {client: job for client, job in jobs.items() if client not in finished}
         try:
-            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed)
+            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed, begin)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
         by_client = dict(finished) | {update.client.id: update for update in updates}
@@ -334,6 +348,15 @@ def _losses(updates: list[LocalUpdate], clients: int) -> dict[str, Any]:
             per_client[update.client.id] = next(iter(update.losses.values()), None)
     known = [loss for loss in per_client if loss is not None]
     return {"mean": sum(known) / len(known) if known else None, "per_client": per_client}
+
+
+def _seconds(updates: list[LocalUpdate], clients: int) -> list[float | None]:
+    """What each participant's update took; null for who took no part, and where an earlier program computed it."""
+    per_client: list[float | None] = [None] * clients
+    for update in updates:
+        if update.seconds is not None:
+            per_client[update.client.id] = round(update.seconds, 4)
+    return per_client
 
 
 def _phase_metrics(updates: list[LocalUpdate]) -> dict[str, float]:

@@ -7,11 +7,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RoundStarted:
-    """Round t of T began with these participants."""
+    """Round t of T began with these participants; `finished` are those that an earlier attempt at it has trained."""
 
     round: int
     rounds: int
     participants: tuple[int, ...]
+    finished: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClientStarted:
+    """A participant began its local update; as many are at work at a time as there are workers."""
+
+    round: int
+    client: int
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,7 @@ class RoundFinished:
 
 Event = (
     RoundStarted
+    | ClientStarted
     | ClientTrained
     | ClientDiverged
     | EvaluationStarted

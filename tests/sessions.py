@@ -177,6 +177,14 @@ def record(
             "train": 2.0,
             "evaluate": 0.4,
             "checkpoint": 0.1,
+            "server": 0.2,
+            "waited": 0.0,
+            "per_client": [
+                0.1 + 0.1 * (client % 5) if client in taking_part else None for client in range(clients)
+            ],
+            "workers": 2,
+            "cpu": 4.5,
+            "memory": (700 + round) << 20,
             "at": "2026-01-02T10:20:00Z",
         },
         **changes,

@@ -12,6 +12,7 @@ from simulator.engine import State
 from simulator.errors import ConfigError
 from simulator.progress import (
     ClientDiverged,
+    ClientStarted,
     ClientTrained,
     EvaluationStarted,
     Event,
@@ -42,7 +43,7 @@ RECORD = {
     "flops": {"clients", "server", "total"},
     "cka": None,
     "method_metrics": None,
-    "timing": {"seconds", "train", "evaluate", "checkpoint", "at"},
+    "timing": {"seconds", "train", "server", "evaluate", "checkpoint", "per_client", "workers", "at"},
 }
 
 
@@ -144,6 +145,11 @@ def test_an_observer_hears_of_the_round_as_it_goes() -> None:
     trained = [event for event in heard if isinstance(event, ClientTrained)]
     assert {event.client for event in trained} == set(participants)
     assert [(event.done, event.participants) for event in trained] == [(1, 3), (2, 3), (3, 3)]
+    for one in participants:
+        began = heard.index(ClientStarted(1, one))
+        assert began < next(
+            place for place, each in enumerate(heard) if each in trained and each.client == one
+        )
     assert heard[-1] == EvaluationStarted(1, 4)
 
 

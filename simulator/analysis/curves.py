@@ -12,8 +12,10 @@ Array = NDArray[np.float64]
 Record = dict[str, Any]
 """A line of the ledger."""
 
-_TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds")
-_CLIENTS = ("accuracy", "loss", "client_up", "client_down")
+_TIMES = ("train", "server", "evaluate", "checkpoint", "waited", "workers", "cpu", "memory", "gpu_memory")
+"""What the ledger's `timing` has besides; earlier versions wrote only some of it."""
+_TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds", *_TIMES)
+_CLIENTS = ("accuracy", "loss", "client_up", "client_down", "client_seconds")
 _ALSO = {
     "accuracy": ("std", "min", "max"),
     "bytes": ("by_tensor",),
@@ -30,6 +32,9 @@ class Curves:
     mean, best, weighted: accuracies, 0…1 [n]: over clients, the highest mean so far, weighted by test samples;
     up, down: bytes of the round [n]; up_total, down_total: bytes since round 1 [n]; flops: operations of the round [n];
     seconds: of the round [n]; accuracy, loss: [n, N]; client_up, client_down: bytes [n, N]; participated: bool [n, N].
+    Of a round's time [n]: train, of which server; evaluate; checkpoint; waited, in a pause; cpu, processor seconds.
+    client_seconds: of each client's update [n, N]; workers: clients at work at a time [n]; memory, gpu_memory: the most
+    bytes [n].
     """
 
     mean: Array
@@ -41,10 +46,20 @@ class Curves:
     down_total: Array
     flops: Array
     seconds: Array
+    train: Array
+    server: Array
+    evaluate: Array
+    checkpoint: Array
+    waited: Array
+    workers: Array
+    cpu: Array
+    memory: Array
+    gpu_memory: Array
     accuracy: Array
     loss: Array
     client_up: Array
     client_down: Array
+    client_seconds: Array
     participated: NDArray[np.bool_]
 
     @property
@@ -112,7 +127,7 @@ def _check(record: Record) -> None:
 
 
 def _row(record: Record) -> dict[str, Any]:
-    accuracy, traffic = record["accuracy"], record["bytes"]
+    accuracy, traffic, timing = record["accuracy"], record["bytes"], record["timing"]
     return {
         "mean": _number(accuracy["mean"]),
         "best": _number(accuracy["best_mean"]),
@@ -122,11 +137,13 @@ def _row(record: Record) -> dict[str, Any]:
         "up_total": traffic["up_total"],
         "down_total": traffic["down_total"],
         "flops": record["flops"]["total"],
-        "seconds": record["timing"]["seconds"],
+        "seconds": timing["seconds"],
+        **{name: timing.get(name, np.nan) for name in _TIMES},
         "accuracy": _numbers(accuracy["per_client"]),
         "loss": _numbers(record["loss"]["per_client"]),
         "client_up": traffic["per_client_up"],
         "client_down": traffic["per_client_down"],
+        "client_seconds": _numbers(timing["per_client"]) if "per_client" in timing else np.nan,
     }
 
 

@@ -40,6 +40,8 @@ class LocalUpdate:
     finite: bool
     """Whether all numbers it would keep or send are finite: no loss shows what the last step did."""
     flops: int
+    seconds: float | None = None
+    """Of the wall clock, from the client's model to its uplink; None where nobody looked."""
 
     @property
     def diverged(self) -> str | None:
@@ -63,6 +65,10 @@ Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 def always_go(finished: object, running: int) -> Decision:
     """A gate that is always open."""
     return "go"
+
+
+def nobody_told(client: int) -> None:
+    """Told of nothing: the client begins all the same."""
 
 
 class RoundInterrupted(Exception):
@@ -98,11 +104,12 @@ class Runner(ABC):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
     ) -> list[LocalUpdate]:
         """Local updates of the clients in `jobs`, in client order.
 
-        `done` hears of each, and `gate` is asked before each, on the calling thread. Raises RoundInterrupted when the
-        gate ends the round before all have started.
+        `gate` is asked before each, `begun` hears which begins and `done` of each that has finished, on the calling
+        thread. Raises RoundInterrupted when the gate ends the round before all have started.
         """
 
     @abstractmethod

@@ -1,7 +1,8 @@
 """One client's part of a round in three pieces, prepare, train and finish, so that a runner may take steps together."""
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -68,7 +69,8 @@ def finish(prepared: Prepared) -> LocalUpdate:
 
 def update(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalUpdate:
     """Client k's part of round t, from its state and the downlink's payload to its new state and its uplink."""
+    began = time.perf_counter()
     prepared = prepare(hooks, context, info, round, job)
     for _ in train(prepared):
         pass
-    return finish(prepared)
+    return replace(finish(prepared), seconds=time.perf_counter() - began)

@@ -24,6 +24,7 @@ from simulator.runners.base import (
     RoundInterrupted,
     Runner,
     always_go,
+    nobody_told,
     register,
 )
 from simulator.sections import RuntimeConfig
@@ -46,11 +47,12 @@ class ParallelRunner(Runner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
     ) -> list[LocalUpdate]:
         def work(client: int) -> LocalUpdate:
             return local.update(hooks, self.context, self.info(client), round, jobs[client])
 
-        updates = self._each(jobs, work, done, gate)
+        updates = self._each(jobs, work, done, gate, begun)
         if len(updates) < len(jobs):
             raise RoundInterrupted(updates)
         return updates
@@ -67,6 +69,7 @@ class ParallelRunner(Runner):
         work: Callable[[int], Result],
         done: Callable[[Result], None],
         gate: Callable[[Sequence[Result], int], Decision],
+        begun: Callable[[int], None] = nobody_told,
     ) -> list[Result]:
         """`work` for the clients the gate lets in, longest first so that no worker is left with a long one at the end.
 
@@ -93,6 +96,7 @@ class ParallelRunner(Runner):
                     waiting.clear()
                 while decision == "go" and waiting and len(running) < self.workers:
                     client = waiting.popleft()
+                    begun(client)
                     running[self._pool.submit(on_stream, client)] = client
                 while unheard:  # told while the next client already trains
                     done(unheard.pop(0))

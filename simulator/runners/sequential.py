@@ -16,13 +16,20 @@ from simulator.runners.base import (
     RoundInterrupted,
     Runner,
     always_go,
+    nobody_told,
     register,
 )
+from simulator.sections import RuntimeConfig
+from simulator.training.context import TrainingContext
 
 
 @register("sequential")
 class SequentialRunner(Runner):
-    """Clients in client order, each from beginning to end; `workers` says nothing here."""
+    """Clients in client order, each from beginning to end: there is one worker, whatever the settings say."""
+
+    def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
+        super().__init__(context, settings)
+        self.workers = 1
 
     def update(
         self,
@@ -31,6 +38,7 @@ class SequentialRunner(Runner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
     ) -> list[LocalUpdate]:
         torch.set_num_threads(self.threads)
         updates: list[LocalUpdate] = []
@@ -39,6 +47,7 @@ class SequentialRunner(Runner):
                 time.sleep(POLL_SECONDS)
             if decision == "leave":
                 raise RoundInterrupted(updates)
+            begun(client)
             updates.append(local.update(hooks, self.context, self.info(client), round, job))
             done(updates[-1])
         return updates

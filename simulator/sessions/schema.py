@@ -118,7 +118,14 @@ _RECORD: Shape = {
     "flops": {"clients": _amount, "server": _amount, "total": _amount},
     "cka?": (None, _CKA),
     "method_metrics": dict,
-    "timing": {"seconds": float, "train": float, "evaluate": float, "checkpoint": float, "at": printable},
+    "timing": {
+        **dict.fromkeys(("seconds", "train", "evaluate", "checkpoint"), float),
+        # Those of earlier versions have none of these.
+        **dict.fromkeys(("server?", "waited?", "cpu?"), _amount),
+        **dict.fromkeys(("workers?", "memory?", "gpu_memory?"), natural),
+        "per_client?": [(None, _amount)],
+        "at": printable,
+    },
 }
 _EVENTS: dict[str, Shape] = {
     "switched": {
@@ -133,7 +140,7 @@ _EVENTS: dict[str, Shape] = {
 }
 _UNFINISHED: Shape = {
     "history": [dict],
-    "clients": Keys(_NUMBER, {"losses": [[(str, float)]], "flops": natural}),
+    "clients": Keys(_NUMBER, {"losses": [[(str, float)]], "flops": natural, "seconds?": (None, _amount)}),
 }
 
 
@@ -188,6 +195,8 @@ def check_record(record: dict[str, Any], clients: int) -> None:
         "bytes.per_client_up": record["bytes"]["per_client_up"],
         "bytes.per_client_down": record["bytes"]["per_client_down"],
     }
+    if "per_client" in record["timing"]:
+        lists["timing.per_client"] = record["timing"]["per_client"]
     for part, figures in record.get("evaluation", {}).items():
         own = {f"metrics.{name}": figure for name, figure in figures.get("metrics", {}).items()}
         for name, figure in ({key: figures[key] for key in ("accuracy", "loss", "f1")} | own).items():

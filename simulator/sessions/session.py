@@ -16,13 +16,7 @@ from simulator.engine import State
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.nested import Raw
-from simulator.progress import (
-    Observer,
-    RoundFinished,
-    StateChanged,
-    Switched,
-    unobserved,
-)
+from simulator.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
 from simulator.sessions import brought, goal, metadata, states, unfinished_round
 from simulator.sessions.environment import environment, inexact
@@ -74,7 +68,7 @@ class Session:
         self._applied: list[Command] = []
         """Switches in force that no checkpoint says yet."""
         self._phase = "running"
-        self._watching = Watching(store)
+        self._watching = Watching(store, built.federation)
         self.warnings: list[str] = []
         """What was amiss with the session's files when it was opened, as sentences."""
 
@@ -243,6 +237,7 @@ class Session:
             )
         record = self._state.record
         assert record is not None
+        record["timing"] |= self._watching.took()
         if (
             self.round % self.config.checkpoint.every == 0
             or self.finished
@@ -253,7 +248,7 @@ class Session:
         else:
             self._store.append(record)
         steering.answer(steering.measuring, "measured and kept", self.round)
-        self._watching.tell_warnings()
+        self._watching.look()
         self._watching(RoundFinished(record))
 
     def _between_rounds(self) -> None:
@@ -290,7 +285,7 @@ class Session:
     def _heed(self, updates: Sequence[LocalUpdate]) -> None:
         """Take in commands and signals; write a checkpoint if one is wanted, with the round's finished clients."""
         self._steering.read()
-        self._watching.tell_warnings()
+        self._watching.look()
         if not self._steering.save:
             return
         self._checkpoint()

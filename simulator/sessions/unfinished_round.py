@@ -30,7 +30,7 @@ def save(
             losses = list(
                 map(list, update.losses.items())
             )  # in order: sealed JSON sorts the keys of an object
-            notes[str(client)] = {"losses": losses, "flops": update.flops}
+            notes[str(client)] = {"losses": losses, "flops": update.flops, "seconds": update.seconds}
     store.save_unfinished_round(round, {"history": list(history), "clients": notes}, states)
 
 
@@ -80,6 +80,7 @@ def _update(
         losses=dict(note["losses"]),
         finite=True,
         flops=note["flops"],
+        seconds=note.get("seconds"),
     )
 
 

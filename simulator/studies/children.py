@@ -2,26 +2,15 @@
 
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Self
 
 from simulator.own import Files
+from simulator.studies.process import Process
 from simulator.studies.study import Point
-
-_ROOT = Path(__file__).parents[2]
-_BEGIN = (
-    "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
-    "from simulator.studies.point import main; sys.exit(main(sys.argv[1:]))"
-)
-"""The code that runs the sweep is what runs its points, whatever is installed or lies in the present folder."""
-_TAIL = 1 << 14
-"""Bytes of a process's last words that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +58,7 @@ class Children:
         """`lock` is the descriptor of the study's lock."""
         self._study, self._lock, self._launch = study, lock, launch
         self._theirs, self._mine = os.pipe()
-        self._processes: dict[str, tuple[subprocess.Popen[bytes], IO[Any]]] = {}
+        self._processes: dict[str, Process] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._processes
@@ -83,38 +72,27 @@ class Children:
 
     def start(self, point: Point, workers: int | None) -> None:
         """Have a process run a point. Raises OSError when the system gives none."""
-        words = tempfile.TemporaryFile()  # noqa: SIM115 - read when it has ended; a pipe would break if we died first
         options = [*self._launch.options(), "--lifeline", str(self._theirs)]
         if workers is not None:
             options += ["--workers", str(workers)]
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _BEGIN, _ROOT, self._study, point.name, *options],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=words,
-                pass_fds=(self._lock, self._theirs),
-                start_new_session=True,
-            )
-        except BaseException:
-            words.close()
-            raise
-        self._processes[point.name] = process, words
+        self._processes[point.name] = Process(
+            "simulator.studies.point", [self._study, point.name, *options], (self._lock, self._theirs)
+        )
 
     def ended(self) -> dict[str, Ended]:
         """The processes that have ended since the last call."""
         found = {}
-        for name, (process, words) in list(self._processes.items()):
+        for name, process in list(self._processes.items()):
             if (code := process.poll()) is not None:
                 del self._processes[name]
-                found[name] = Ended(code, _tail(words))
-                words.close()
+                found[name] = Ended(code, process.words())
+                process.close()
         return found
 
     def stop(self) -> None:
         """Ask all to stop at their next client boundary."""
-        for process, _ in self._processes.values():
-            process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            process.send(signal.SIGTERM)
 
     def __enter__(self) -> Self:
         return self
@@ -124,13 +102,7 @@ class Children:
     ) -> None:
         """Let go of the lifeline: whoever is still at work stops at the next client boundary. Waits for that."""
         os.close(self._mine)
-        for process, words in self._processes.values():
+        for process in self._processes.values():
             process.wait()
-            words.close()
+            process.close()
         os.close(self._theirs)
-
-
-def _tail(words: IO[Any]) -> str:
-    size = words.seek(0, os.SEEK_END)
-    words.seek(max(size - _TAIL, 0))
-    return bytes(words.read()).decode(errors="replace").strip()

@@ -22,7 +22,7 @@ from simulator.methods.hooks import Hooks
 from simulator.nested import merged
 from simulator.progress import unobserved
 from simulator.runners import Gate, Job, LocalUpdate, Runner, always_go, local
-from simulator.runners.base import Result
+from simulator.runners.base import Result, nobody_told
 from simulator.studies.checking import begun
 from simulator.studies.status import Status
 from simulator.studies.study import Point
@@ -129,6 +129,7 @@ class _CountingRunner(Runner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
     ) -> list[LocalUpdate]:
         updates = []
         for number, job in jobs.items():

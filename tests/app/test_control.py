@@ -22,7 +22,7 @@ from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import is_due
 from tui.app.launch import Launch
-from tui.app.launch_options import LaunchOptions
+from tui.app.launch_options import Beginning, LaunchOptions
 from tui.app.view import View
 from tui.common.settings import Choices
 
@@ -84,7 +84,7 @@ def test_a_run_that_fails_is_shown_as_failed_with_a_notice_and_a_line_in_the_log
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        app.runs.start(home / "main", fail)  # type: ignore[arg-type]
+        app.runs.start(Beginning(home / "main", fail, ()))  # type: ignore[arg-type]
         await until(pilot, lambda: app.view.run.state == "failed")
         assert "the group has no such model." in notices(app)
         assert app.view.run.events[-1]["event"] == "failed"
@@ -281,7 +281,7 @@ def test_a_switch_that_cannot_be_is_refused_in_the_dialog(home: Path) -> None:
     drive(app, script)
 
 
-def test_a_second_run_is_refused_while_one_is_under_way(home: Path) -> None:
+def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(home: Path) -> None:
     app, done = opened(home), threading.Event()
 
     def wait() -> None:
@@ -290,9 +290,17 @@ def test_a_second_run_is_refused_while_one_is_under_way(home: Path) -> None:
 
     async def script(pilot: Pilot[str]) -> None:
         await until(pilot, lambda: app.view.run.round == 12)
-        app.runs.start(home / "main", wait)  # type: ignore[arg-type]
+        app.runs.start(Beginning(home / "main", wait, ()))  # type: ignore[arg-type]
         app.runs.forked(home / "main", ForkWish(home / "fork", 7, None, (), "run"))
-        await until(pilot, lambda: "main runs here already" in notices(app))
+        assert app.runs.name == "main"  # on its thread, as before
+        assert app.runs.elsewhere == ["fork"]
+        app.runs.start(Beginning(home / "fork", wait, ()))  # type: ignore[arg-type]
+        await pilot.pause()
+        assert "fork runs in a process of its own, beside main." in notices(app)
+        assert "fork has been started already." in notices(app)
+        await until(pilot, lambda: "fork failed:" in notices(app))
+        assert "fork" in notices(app).split("fork failed:")[1]  # there is no such session
+        assert app.runs.elsewhere == []
         assert app.runs.running
         done.set()
         await until(pilot, lambda: not app.runs.running)

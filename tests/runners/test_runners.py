@@ -9,6 +9,7 @@ from simulator import runners
 from simulator.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.runners import Gate, Job, LocalUpdate, RoundInterrupted, Runner, always_go, base, local
+from simulator.runners.base import nobody_told
 from tests import federations
 
 
@@ -22,6 +23,7 @@ class Interleaved(Runner):
         jobs: Mapping[int, Job],
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
     ) -> list[LocalUpdate]:
         at_work = {
             client: local.prepare(hooks, self.context, self.info(client), round, job)

@@ -41,6 +41,7 @@ from tui.app.palette import Commands
 from tui.app.panels import PANELS, client_rows
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
+from tui.app.together import Together
 from tui.app.view import Panel, View
 from tui.app.view_app import ViewApp
 from tui.app.watch import Watch
@@ -104,6 +105,7 @@ class HtflApp(ViewApp):
         choices = MethodChoices(self._background)
         self.control = RemoteControl(self, self._background, choices)
         self.runs = LocalRuns(self, options, self._background, choices)
+        self.together = Together(self, self._background, self.control, self.runs)
         self._embedder = Embedder(self, self._background, options.data)
         self._start, self._tour = start, tour
         self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
@@ -182,7 +184,12 @@ class HtflApp(ViewApp):
             return
         self._draw_rows()
         panel = self.panel
-        if self._drawn is None or self._drawn[0] != panel.id or not self.view.looks_like(self._drawn[1]):
+        before = self._drawn
+        if not (
+            before
+            and before[0] == panel.id
+            and self.view.looks_like(before[1], within_rounds=panel.FOLLOWS_PROGRESS)
+        ):
             self._drawn = (panel.id or "", self.view)
             try:
                 panel.show(self.view)
@@ -191,7 +198,14 @@ class HtflApp(ViewApp):
 
     def _draw_rows(self) -> None:
         if self.is_running and self.main.is_mounted:
-            rows.draw(self.main, self.view, self.panel.id or "", self.waiting, self.glyphs)
+            rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
+
+    def on_table_cursor_moved(self) -> None:
+        if self.is_running and self.panel.id == "sessions":  # what its keys steer is another
+            self._draw_rows()
+
+    def on_session_list_listed(self) -> None:
+        self._draw_rows()
 
     def say(self, message: str, severity: Severity = "information") -> None:
         """A notice, in a sentence."""
@@ -282,7 +296,11 @@ class HtflApp(ViewApp):
     # What keys do
 
     def action_steer(self, what: str) -> None:
-        """Ask something of the session shown, or of this process's run."""
+        """Ask something of the session shown, or in the list of sessions of those chosen there."""
+        chosen = self.panel.steered() if what in ("pause", "stop", "checkpoint") else ()
+        if chosen and [Path(each.path) for each in chosen] != [self.view.run.folder]:
+            self.together.steer(what, chosen)
+            return
         {
             "pause": self._pause,
             "stop": self.control.stop,
@@ -295,7 +313,8 @@ class HtflApp(ViewApp):
     def _pause(self) -> None:
         """Pause the run, or let it go on; start again one that nobody runs."""
         if self.control.steerable("pause"):
-            (self.control.pause if self.view.run.live else self.runs.resume)()
+            run = self.view.run
+            self.control.pause() if run.live else self.runs.resume(run)
 
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""
@@ -376,6 +395,7 @@ class HtflApp(ViewApp):
         if not self.runs.running:
             self.exit(LEAVE)
             return
+        others = "".join(f" {name} goes on in a process of its own." for name in self.runs.elsewhere)
         choices = [
             (KEEP, "keep training", "without the app, in this terminal, a line per round"),
             (STOP, "stop", "between two clients, with a checkpoint; `htfl-sim resume` goes on"),
@@ -386,4 +406,4 @@ class HtflApp(ViewApp):
             if which in (KEEP, STOP):
                 self.exit(which)
 
-        self.ask(Choose("Leave", f"{self.runs.name} runs in this process.", choices), chosen)
+        self.ask(Choose("Leave", f"{self.runs.name} runs in this process.{others}", choices), chosen)

@@ -15,6 +15,7 @@ PANEL_TITLES = {
     "communication": "Communication",
     "compare": "Compare",
     "log": "Log",
+    "resources": "Resources",
     "learning": "Learning",
     "sessions": "Sessions",
 }
@@ -36,6 +37,7 @@ PANELS_SHOW = {
     "communication": "bytes by round, tensor and client; FLOPs",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
+    "resources": "where a round's time goes, slow clients, memory",
     "learning": "who holds which classes; t-SNE of features",
     "sessions": "all there are, with studies and forks",
 }
@@ -80,17 +82,18 @@ class Key:
 
 
 def _tab(number: int, panel: str, title: str) -> Key:
-    key = {"learning": "8", "sessions": "s"}.get(panel, str(number))
+    key = "s" if panel == "sessions" else str(number)
     return Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
 
 
-CHARTS = ("live", "clients", "similarity", "communication", "compare")
+CHARTS = ("live", "clients", "similarity", "communication", "compare", "resources")
 MATRIX = ("similarity",)
 PLANE = ("learning",)
-LAYERS = ("similarity", "compare")
-UNITS = ("communication", "compare")
+LAYERS = ("similarity", "compare", "resources")
+UNITS = ("communication", "compare", "resources")
 TABLES = ("live", "clients")
-SORTED = ("live", "clients", "similarity", "sessions")
+REVERSED = (*TABLES, "resources")
+SORTED = ("live", "clients", "similarity", "resources", "sessions")
 
 GROUPS: dict[str, tuple[Key, ...]] = {
     "Panels": tuple(_tab(number, *panel) for number, panel in enumerate(PANEL_TITLES.items(), 1)),
@@ -114,7 +117,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
     ),
     "Sessions": (
         Key("a", "attach", "attach", "Show another session.", 25),
-        Key("x", "panel('mark')", "mark", "Mark the session under the cursor for comparison.", 80, ("sessions",)),
+        Key("x", "panel('mark')", "mark", "Mark the session under the cursor, to compare or steer.", 80, ("sessions",)),
         Key("v", "compare", "compare", "Compare the marked sessions with the one shown.", 24),
     ),
     "View": (
@@ -125,14 +128,14 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key("y", "chart_mode", "chart", "Accuracy as band and mean, all lines, or clients × rounds.", 58, ("live",)),
         Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
-        Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, TABLES),
-        Key("comma", "panel('previous')", "previous", "The layer before; in Compare, a lower target.", 62, LAYERS, ","),
-        Key("full_stop", "panel('next')", "next", "The layer after; in Compare, a higher target.", 61, LAYERS, "."),
+        Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, REVERSED),
+        Key("comma", "panel('previous')", "previous", "The layer or figure before; a lower target.", 62, LAYERS, ","),
+        Key("full_stop", "panel('next')", "next", "The layer or figure after; a higher target.", 61, LAYERS, "."),
         Key("d", "panel('least')", "least alike", "The pair of clients least alike; again: the next.", 59, MATRIX),
         Key("e", "panel('scale')", "scale", "Colours for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
         Key("t", "panel('embed')", "t-SNE", "Compute t-SNE of the round shown; while it is computed: stop.", 64, PLANE),
         Key("b", "panel('colours')", "points", "Points by class, by client, or of the client selected.", 61, PLANE),
-        Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds.", 63, UNITS),
+        Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds; the next chart.", 63, UNITS),
         Key("z", "maximise", "maximise", "The focused part of the screen alone; again: all of it.", 35),
         Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", 15, CHARTS, "+"),
         Key("minus", "zoom(-1)", "zoom out", "Zoom out of the chart.", 14, CHARTS, "-"),
@@ -158,6 +161,8 @@ KEYS = tuple(key for keys in GROUPS.values() for key in keys)
 
 WHILE_REPLAYING = ("pause", "checkpoint", "switch", "stop")
 """What steers the run, and so makes no sense while an earlier round is shown."""
+IN_A_LIST = ("pause", "checkpoint", "stop")
+"""What steers a session that is chosen in the list of them."""
 OF_A_RUN = ("steer", "travel", "live", "chart_mode", "export")
 """Actions on the run shown, and `steer('new_run')`, which makes one."""
 
@@ -167,18 +172,23 @@ def bindings() -> list[Binding]:
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
 
 
-def footer(panel: str, width: int, state: str) -> Iterator[Key]:
+def footer(panel: str, width: int, state: str, steered: str = "") -> Iterator[Key]:
     """The keys that a line of `width` cells has room for in this panel: the weightiest, in the table's order.
 
     state: of the run shown, which decides what space does; "" where none is shown: then a new one comes first, and what
-    acts on a run has no place.
+    acts on a run has no place. steered: the state of the one that
+    keys steer in its place, from a list.
     """
     candidates = [key for key in KEYS if key.weight and key.works_in(panel)]
     if not state:
         new_run = next(key for key in KEYS if key.argument == "new_run")
-        others = [key for key in candidates if key.name not in OF_A_RUN and key.argument != "pin"]
+        others = [
+            key
+            for key in candidates
+            if (key.name not in OF_A_RUN or (steered and key.argument in IN_A_LIST)) and key.argument != "pin"
+        ]
         candidates = [replace(new_run, weight=100), *others]
-    elif state not in ("running", "stopping"):
+    if (steered or state) not in ("", "running", "stopping"):
         candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
     chosen: set[Key] = set()
     for key in sorted(candidates, key=lambda key: -key.weight):

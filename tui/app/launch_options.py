@@ -1,15 +1,26 @@
 """What the command line said of every run begun in the app: where sessions and data lie, and how they are opened."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simulator.own import Files
 from simulator.sessions.reader import SessionReader
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch import Opener
 
 if TYPE_CHECKING:
     from simulator.sessions.session import Session
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A run to begin: on a thread by `open`, or in a process of its own by `arguments` of `htfl-sim`."""
+
+    folder: Path
+    open: Opener
+    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -22,8 +33,10 @@ class LaunchOptions:
     device: str | None = None
     name: str | None = None
     """The name for the first new session, if one was given."""
+    files: Files = field(default_factory=Files)
+    """The files of the user's own that were named."""
 
-    def creator(self, wish: NewRun) -> Opener:
+    def new(self, wish: NewRun) -> Beginning:
         """Makes the session of a new run."""
 
         def create() -> "Session":
@@ -31,9 +44,12 @@ class LaunchOptions:
 
             return Session.create(wish.choices.read(), wish.folder, self.data)
 
-        return create
+        where = ("--session", wish.folder.name, "--sessions-dir", str(wish.folder.parent))
+        plugins = Files(self.files.plugins).options()  # models and metrics are among the choices
+        given = (*wish.choices.options(), *plugins, "--data-dir", str(self.data))
+        return Beginning(wish.folder, create, ("run", *given, *where))
 
-    def resumer(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Opener:
+    def again(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Beginning:
         """Takes a session up again, with so many rounds in all if they are to be others."""
 
         def resume() -> "Session":
@@ -46,4 +62,15 @@ class LaunchOptions:
                 folder, self.data, workers=self.workers, device=self.device, allow_inexact=allow_inexact
             )
 
-        return resume
+        return Beginning(
+            folder, resume, ("resume", str(folder.absolute()), *self._again(rounds, allow_inexact))
+        )
+
+    def _again(self, rounds: int | None, allow_inexact: bool) -> Iterator[str]:
+        given = {"rounds": rounds, "workers": self.workers, "device": self.device, "data-dir": self.data}
+        for option, value in given.items():
+            if value is not None:
+                yield from (f"--{option}", str(value))
+        if allow_inexact:
+            yield "--allow-inexact"
+        yield from self.files.options()

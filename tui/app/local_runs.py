@@ -1,5 +1,6 @@
-"""The runs of this process: begun, forked, taken up again, one at a time, each on a thread beside the app."""
+"""The runs begun here: the first on a thread beside the app, those beside it each in a process of its own."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,15 +13,16 @@ from tui.app.compatibility import MethodChoice, MethodChoices
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
+from tui.app.elsewhere import Elsewhere
 from tui.app.host import Host
-from tui.app.launch import Launch, Opener
-from tui.app.launch_options import LaunchOptions
+from tui.app.launch import Launch
+from tui.app.launch_options import Beginning, LaunchOptions
 from tui.app.messages import RunEnded, RunStarted
 from tui.common.settings import Choices
 
 
 class LocalRuns:
-    """The run on a thread of this process, if there is one, and the sessions made here."""
+    """The run on a thread of this process, if there is one, the processes begun here, and the sessions made."""
 
     def __init__(
         self, host: Host, options: LaunchOptions, background: Background, choices: MethodChoices
@@ -29,10 +31,16 @@ class LocalRuns:
         self._failures: dict[Path, dict[str, Any]] = {}
         self.launch: Launch | None = None
         """The latest run of this process."""
+        self._others: dict[Path, Elsewhere] = {}
 
     @property
     def running(self) -> bool:
         return self.launch is not None and self.launch.is_alive()
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """The sessions that processes begun here run."""
+        return [checkpoints.name_of(folder) for folder, other in self._others.items() if other.is_alive()]
 
     @property
     def name(self) -> str:
@@ -47,29 +55,30 @@ class LocalRuns:
 
     def new_run(self, choices: Choices | None = None) -> None:
         """Show the form for a new run, filled in with `choices`."""
-        if not self._is_busy("run"):
-            options = self._options
-            name = options.name or ""
-            taken = (options.sessions / name).exists()
-            form = NewRunDialog(options.sessions, options.data, choices or Choices(), "" if taken else name)
-            self._host.ask(form, self.begin)
+        options = self._options
+        name = options.name or ""
+        taken = (options.sessions / name).exists()
+        form = NewRunDialog(options.sessions, options.data, choices or Choices(), "" if taken else name)
+        self._host.ask(form, self.begin)
 
     def begin(self, wish: NewRun) -> None:
         """Begin a new run and show it."""
-        self.start(wish.folder, self._options.creator(wish))
+        self.start(self._options.new(wish))
         self._host.change(run=Run(wish.folder), round=None, pinned=frozenset(), filter="")
         self._host.show_panel("live")
 
-    def resume(self) -> None:
-        """Ask how the session shown is to go on."""
-        run = self._host.view.run
-        if not self._is_busy("resume"):
+    def resume(self, run: Run) -> None:
+        """Ask how a session that nobody runs is to go on."""
 
-            def chosen(wish: ResumeWish) -> None:
-                opener = self._options.resumer(run.folder, wish.rounds, wish.allow_inexact)
-                self.start(run.folder, opener)
+        def chosen(wish: ResumeWish) -> None:
+            self.start(self._options.again(run.folder, wish.rounds, wish.allow_inexact))
 
-            self._host.ask(ResumeDialog(run), chosen)
+        self._host.ask(ResumeDialog(run), chosen)
+
+    def resume_as_they_are(self, folders: Sequence[Path]) -> None:
+        """Let sessions that nobody runs go on to their last rounds."""
+        for folder in folders:
+            self.start(self._options.again(folder))
 
     def fork(self) -> None:
         """Ask what the fork at the round shown is to be, once it is known which methods can go on from it."""
@@ -116,30 +125,41 @@ class LocalRuns:
         self._host.say(f"Forked: {wish.folder.name}.")
         if wish.then != "stay" and self._host.is_at(parent):
             self._host.open_session(wish.folder)
-        if wish.then == "run" and not self._is_busy("resume"):
-            self.start(wish.folder, self._options.resumer(wish.folder))
+        if wish.then == "run":
+            self.start(self._options.again(wish.folder))
 
-    def start(self, folder: Path, opener: Opener) -> None:
-        """Run a session on a thread from now on."""
+    def start(self, beginning: Beginning) -> None:
+        """Run a session from now on: on a thread, or in a process of its own where a thread runs one already."""
+        folder = beginning.folder
+        begun: list[Launch | Elsewhere] = [*([self.launch] if self.launch else []), *self._others.values()]
+        if any(each.folder == folder and each.is_alive() for each in begun):
+            self._host.say(f"{checkpoints.name_of(folder)} has been started already.")
+            return
         self._failures.pop(folder, None)
-        self._background.begin("run", "starting…")
-        self.launch = Launch(folder, opener, self._host.post_message)
-        self.launch.start()
+        self._background.begin(_topic(folder), "starting…")
+        if self.running:
+            other = self._others[folder] = Elsewhere(folder, beginning.arguments, self._host.post_message)
+            other.start()
+            self._host.say(f"{checkpoints.name_of(folder)} runs in a process of its own, beside {self.name}.")
+        else:
+            self.launch = Launch(folder, beginning.open, self._host.post_message)
+            self.launch.start()
 
     def started(self, message: RunStarted) -> None:
         """The session is there, and its files can be read."""
-        self._background.end("run")
+        self._background.end(_topic(message.folder))
         if self._host.view.run.folder == message.folder:
             self._host.files.follow(message.folder)
 
     def ended(self, message: RunEnded) -> None:
         """Say how the run has ended."""
-        self._background.end("run")
+        self._background.end(_topic(message.folder))
+        name = checkpoints.name_of(message.folder)
         if message.failure is None:
-            self._host.say(f"{message.folder.name} has {message.state}.")
+            self._host.say(f"{name} has {message.state}.")
             return
         run = self._host.view.run
-        self._host.say(f"{message.folder.name} failed: {message.failure}", "error")
+        self._host.say(f"{name} failed: {message.failure}", "error")
         about = {"event": "failed", "at": checkpoints.now(), "round": run.round}
         self._failures[message.folder] = {**about, "message": message.failure}
         if run.folder == message.folder:
@@ -150,9 +170,7 @@ class LocalRuns:
         failure = self._failures.get(run.folder)
         return run if failure is None else replace(run, state="failed", events=(*run.events, failure))
 
-    def _is_busy(self, command: str) -> bool:
-        """Whether a run is under way, as only one can be; says so, and what to do instead."""
-        if self.running:
-            remedy = f"stop it first, or use `htfl-sim {command}`"
-            self._host.say(f"{self.name} runs here already; {remedy}.", "warning")
-        return self.running
+
+def _topic(folder: Path) -> str:
+    """What of the work in the background is the start of this session."""
+    return f"run {folder}"

@@ -1,5 +1,6 @@
 """Steering the session shown, whoever runs it: commands left in its mailbox, and the answers to them."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,16 +54,22 @@ class RemoteControl:
             self._host.ask(question, lambda answer: self.post("stop") if answer == "yes" else None)
 
     def checkpoint(self) -> None:
-        """Ask whether CKA is wanted with the checkpoint."""
+        """A checkpoint of the session shown."""
         if self.steerable("a checkpoint", live=True):
-            choices = [
-                ("now", "now", "at the next client boundary, with the round's finished clients"),
-                ("cka", "with CKA", "at the end of the round, with how alike the models are"),
-            ]
-            self._host.ask(
-                Choose("Write a checkpoint", "", choices),
-                lambda which: self.post("checkpoint", {"cka": True} if which == "cka" else {}),
-            )
+            self.ask_for_checkpoints([self._host.view.run.folder])
+
+    def ask_for_checkpoints(self, folders: Sequence[Path]) -> None:
+        """Ask whether CKA is wanted with them."""
+        choices = [
+            ("now", "now", "at the next client boundary, with the round's finished clients"),
+            ("cka", "with CKA", "at the end of the round, with how alike the models are"),
+        ]
+
+        def chosen(which: str) -> None:
+            for folder in folders:
+                self.post("checkpoint", {"cka": True} if which == "cka" else {}, folder)
+
+        self._host.ask(Choose("Write a checkpoint", "", choices), chosen)
 
     def switch(self) -> None:
         """Ask which method goes on, once it is known which can."""
@@ -83,9 +90,9 @@ class RemoteControl:
 
         self._host.ask(SwitchDialog(run.config, choices, when), chosen)
 
-    def post(self, kind: str, arguments: dict[str, Any] | None = None) -> None:
-        """Leave a command in the session's mailbox, and say so until it is answered."""
-        folder = self._host.view.run.folder
+    def post(self, kind: str, arguments: dict[str, Any] | None = None, folder: Path | None = None) -> None:
+        """Leave a command in a mailbox, by default that of the session shown, and say so until it is answered."""
+        folder = folder or self._host.view.run.folder
 
         def posted(command: Command) -> None:
             self._asked[command.id] = (folder, command)
@@ -97,15 +104,19 @@ class RemoteControl:
     def answered(self, message: Answered) -> None:
         """Say what became of a command."""
         command, answer = message.command, message.answer
-        self._asked.pop(command.id, None)
+        folder, _ = self._asked.pop(command.id, (self._host.view.run.folder, command))
+        shown = self._host.view.run.folder
+        whose = "" if folder == shown else f"{checkpoints.name_of(folder)}: "
         if answer is None:
             kept = " Its last round has a checkpoint." if message.ended in ("finished", "stopped") else ""
-            self._host.say(f"The {command.kind} came too late: the run is {message.ended}.{kept}", "warning")
+            self._host.say(
+                f"{whose}The {command.kind} came too late: the run is {message.ended}.{kept}", "warning"
+            )
         elif answer.outcome == "refused":
-            self._host.say(f"The {command.kind} was refused: {answer.message}", "warning")
+            self._host.say(f"{whose}The {command.kind} was refused: {answer.message}", "warning")
         else:
             after = f" (after round {answer.round})" if answer.round is not None else ""
-            self._host.say(f"{command.kind}: {answer.message or 'done'}{after}")
+            self._host.say(f"{whose}{command.kind}: {answer.message or 'done'}{after}")
         self._host.draw()
 
     def steerable(self, what: str, live: bool = False) -> bool:

@@ -9,21 +9,24 @@ from textual.style import Style
 from textual.widgets import Static
 
 from simulator.analysis import ahead
+from simulator.analysis.run import LIVE
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, footer
-from tui.app.view import View
+from tui.app.view import Panel, View
 from tui.common.formatting import duration, spelled
 
 
-def draw(screen: Screen[Any], view: View, panel: str, waiting: list[str], glyphs: Glyphs) -> None:
-    """Bring the three rows of the main screen up to date, under the visible panel `panel`."""
-    width = screen.size.width
-    idle = WHILE_REPLAYING if view.replaying else () if view.run.live else ("checkpoint", "stop")
+def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyphs: Glyphs) -> None:
+    """Bring the three rows of the main screen up to date, under the visible panel."""
+    width, name = screen.size.width, panel.id or ""
+    chosen = next((each.state for each in panel.steered()), "")
+    live = chosen in LIVE if chosen else view.run.live
+    idle = WHILE_REPLAYING if view.replaying and not chosen else () if live else ("checkpoint", "stop")
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
-    _write(screen, "tabs", tabs(panel, width))
+    _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
-    _write(screen, "keys", keys(panel, width - 1, state, idle))
+    _write(screen, "keys", keys(name, width - 1, state, idle, chosen))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -74,16 +77,16 @@ def _cells(titles: Mapping[str, str]) -> int:
     return sum(len(title) + 4 for title in titles.values())
 
 
-def keys(panel: str, width: int, state: str, idle: Sequence[str]) -> Content:
-    """The keys that there is room for in `width` cells, in this state of the run ("": there is none); those of `idle`,
-    which would not act now, are dim."""
+def keys(panel: str, width: int, state: str, idle: Sequence[str], chosen: str = "") -> Content:
+    """The keys that there is room for in `width` cells, in this state of the run ("": there is none), and of what is
+    chosen in a list; those of `idle`, which would not act now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
             " ",
             (key.label, "dim" if key.argument in idle else ""),
         )
-        for key in footer(panel, width, state)
+        for key in footer(panel, width, state, chosen)
     )
 
 

@@ -1,7 +1,9 @@
 """What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from textual.containers import Container
 from textual.widget import Widget
@@ -9,6 +11,8 @@ from textual.widget import Widget
 from checkpoints import sessions_folder
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
+from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
 from tui.app.embeddings import Embeddings
 
 NO_EMBEDDINGS = Embeddings()
@@ -68,11 +72,12 @@ class View:
         """All rounds: while replaying, charts show the whole run with a cursor at the round shown."""
         return self.run.curves
 
-    def looks_like(self, other: "View") -> bool:
+    def looks_like(self, other: "View", within_rounds: bool = False) -> bool:
         """Whether panels would draw the same of both; how far a round has got is for the status row to say, but for the
-        first, beside which there is nothing else."""
+        first, beside which there is nothing else, and where a panel shows what goes on `within_rounds`."""
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
-        unseen = _OF_THE_STATUS_ROW if self.run.round else _OF_THE_STATUS_ROW[1:]
+        seen = within_rounds or not self.run.round
+        unseen = _OF_THE_STATUS_ROW[1:] if seen else _OF_THE_STATUS_ROW
         return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
 
 
@@ -87,6 +92,9 @@ def _is(mine: object, theirs: object) -> bool:
 class Panel(Container):
     """One of the app's panels. It draws what a View says, and asks for nothing itself."""
 
+    FOLLOWS_PROGRESS: ClassVar[bool] = False
+    """Whether it shows where the clients are in a round under way, also in later rounds than the first."""
+
     def first(self) -> Widget | None:
         """The part that has the focus when the panel comes up: the first in sight that takes keys."""
         return next((part for part in self.query("*") if part.focusable and in_sight(part)), None)
@@ -97,6 +105,10 @@ class Panel(Container):
     def show(self, view: View) -> None:
         """Draw this view. Called while the panel is visible, when what it shows may have changed."""
         raise NotImplementedError
+
+    def steered(self) -> Sequence[Summary | StudySummary]:
+        """The sessions that keys steer in place of the one shown; none: that one."""
+        return ()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """What is shown, as columns and rows for a CSV file."""

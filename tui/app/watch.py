@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.message import Message
 
 import checkpoints
-from checkpoints import Command, DiskError, SessionUnreadable
+from checkpoints import Command, DiskError, GroupReader, SessionUnreadable
 from simulator.analysis.feed import Feed
 from simulator.analysis.run import LIVE
 from simulator.sessions.reader import SessionReader
@@ -83,7 +83,7 @@ class Watch(threading.Thread):
             answer, state = None, ""
             with suppress(SessionUnreadable, DiskError):
                 # The state is read before the answer: an owner answers before it ends.
-                state = SessionReader(folder).state()
+                state = _state(folder)
                 answer = checkpoints.answer(folder, command.id)
             over = state not in ("", *LIVE) and command.kind != "switch"
             if answer is None and not over and folder.is_dir():
@@ -93,6 +93,15 @@ class Watch(threading.Thread):
                 self._asked = tuple(each for each in self._asked if each[1] is not command)
             self._post(Answered(command, answer, state or "gone"))
         return soon
+
+
+def _state(folder: Path) -> str:
+    """Of a session, or of the sweep of a study. Raises SessionUnreadable or DiskError."""
+    if not checkpoints.is_group(folder):
+        return SessionReader(folder).state()
+    study = GroupReader(folder)
+    note = study.owner() if study.alive() else None
+    return str(note["state"]) if note else "stopped"
 
 
 def sessions_of(marked: Sequence[Path]) -> list[Path]:

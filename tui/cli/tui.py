@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tui.cli import options
+from tui.cli import options, running
 from tui.cli.options import HOW, WHERE
 from tui.common import folders
 from tui.common.errors import OutputClosed
@@ -74,6 +74,7 @@ def tui(
     """
     from simulator.data.datasets import data_folder
     from simulator.errors import ConfigError
+    from simulator.own import Files
     from tui.app import terminal
     from tui.app.app import HtflApp
     from tui.app.dialogs.tour import is_due
@@ -100,8 +101,10 @@ def tui(
         models=model or (),
         metrics=metric or (),
     )
+    own = (plugin, running.model_files(model), metric)
+    files = Files(*(tuple(str(file.absolute()) for file in named or ()) for named in own))
     launch_options = LaunchOptions(
-        folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session
+        folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session, files
     )
     app = HtflApp(
         launch_options,
@@ -146,12 +149,23 @@ def _carry_out(app: "HtflApp") -> None:
     hangup.start()
     how = app.run()
     hangup.disarmed = how == KEEP
+    _say_who_goes_on(app.runs.elsewhere)
     if app.runs.launch is not None:
         _see_out(app.runs.launch, how == KEEP, app.ended_by, app.runs.rounds)
     if app.ended_by:
         raise typer.Exit(128 + app.ended_by)
     if app.return_code:
         raise typer.Exit(app.return_code)
+
+
+def _say_who_goes_on(sessions: list[str]) -> None:
+    """What processes begun in the app still run, and how to come back to it, or to end it."""
+    from tui.cli import output
+
+    for name in sessions:
+        output.say(
+            f"{name} goes on in a process of its own. Look: htfl-sim tui --session {name}; end it: htfl-sim stop {name}"
+        )
 
 
 def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) -> None:

@@ -1,6 +1,6 @@
 """From what the command line says to one configuration, and to the name of a new session."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -50,6 +50,30 @@ class Choices:
         config = Config.read(loaded(raw))
         refuse_idle(config, (assignment.partition("=")[0].strip() for assignment in self.assignments))
         return config
+
+    def options(self) -> Iterator[str]:
+        """The same as options of `htfl-sim run`."""
+        one = {
+            "preset": self.preset,
+            "profile": self.profile,
+            "config": self.file,
+            "dataset": self.dataset,
+            "partition": self.partition,
+            "method": self.method,
+            "rounds": self.rounds,
+            "until": self.until,
+            "clients": self.clients,
+            "seed": self.seed,
+            "device": self.device,
+            "workers": self.workers,
+        }
+        many = {"set": self.assignments, "model": self.models, "metric": self.metrics}
+        for option, value in one.items():
+            if value is not None:
+                yield from (f"--{option}", str(value))
+        for option, values in many.items():
+            for each in values:
+                yield from (f"--{option}", str(each))
 
     def _base(self) -> Raw:
         if self.preset and self.file:

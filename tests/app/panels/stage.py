@@ -99,11 +99,18 @@ def pictures(panel: str, view: View, sizes: Sequence[Size], glyphs: Glyphs = "br
 
 
 async def settle(pilot: Pilot[None], panel: SizedPanel) -> None:
-    """Wait until the sessions have been read, where a list of them is in sight, and all is drawn."""
+    """Wait until the sessions have been read, their ledgers too, where a list of them is in sight, and all is drawn."""
     await pilot.pause()
     for _ in range(200):
-        if all(one.found is not None for one in panel.query(SessionList) if one.is_on_screen):
+        if all(is_read(one) for one in panel.query(SessionList) if one.is_on_screen):
             break
         await pilot.pause(0.02)
     await pilot.pause()
     await pilot.pause()
+
+
+def is_read(shown: SessionList) -> bool:
+    """Whether a list shows all that it will."""
+    if shown.found is None or not shown._library._sketching:
+        return shown.found is not None
+    return len(shown.sketches) == sum(each.error is None for each in shown.found)

@@ -46,7 +46,33 @@ def test_what_is_found_is_told_from_another_thread_and_only_when_it_changed(libr
     reader.follow(library / "sessions")
     twice.wait(0.5)
     reader.close()
-    assert told == [("library", 4)]
+    assert told == [("library", 4), ("library", 4)]  # the list, and once more with what takes longer to read
+
+
+def test_a_ledger_is_read_whole_once_for_every_round_it_has(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
+    reader = Library(lambda found: None)
+    reader.read(tmp_path)
+    assert reader.sketch()
+    assert not reader.sketch()
+    first = reader.sketches[folder]
+    assert first.mean.tolist() == [record["accuracy"]["mean"] for record in read(folder).records]
+    assert first.config["method"]["mu"] == 0.9
+    ledger = folder / "ledger.jsonl"
+    ledger.write_text(ledger.read_text() + sessions.line(3, 2))
+    reader.read(tmp_path)
+    assert reader.sketch()
+    assert len(reader.sketches[folder].mean) == 3
+
+
+def test_a_damaged_session_has_no_curve_and_keeps_no_other_from_having_one(tmp_path: Path) -> None:
+    broken = sessions.make(tmp_path / "broken", rounds=1, clients=2)
+    sound = sessions.make(tmp_path / "sound", rounds=1, clients=2)
+    (broken / "session.json").write_text("{")
+    reader = Library(lambda found: None)
+    reader.read(tmp_path)
+    reader.sketch()
+    assert list(reader.sketches) == [sound]
 
 
 def test_a_folder_that_is_not_there_holds_no_sessions(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from tui.app.panels.compare import ComparePanel
 from tui.app.panels.learning import LearningPanel
 from tui.app.panels.live import LivePanel
 from tui.app.panels.log import LogPanel
+from tui.app.panels.resources import ResourcesPanel
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.panels.similarity import SimilarityPanel
 
@@ -17,6 +18,7 @@ PANELS: dict[str, type[SizedPanel]] = {
     "communication": CommunicationPanel,
     "compare": ComparePanel,
     "log": LogPanel,
+    "resources": ResourcesPanel,
     "learning": LearningPanel,
     "sessions": SessionsPanel,
 }

@@ -4,6 +4,7 @@ import numpy as np
 from textual.widget import Widget
 
 from simulator.analysis.clients import change, fell_most, incidents, lowest
+from simulator.analysis.resources import at_work
 from simulator.analysis.samples import Samples
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.messages import ClientSelected
@@ -58,8 +59,10 @@ def rows(view: View) -> list[Row]:
     curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
     if not view.shown:
         return [
-            client_row(client, model, np.nan, np.nan, None, None, (), samples=samples)
-            for client, model in enumerate(models)
+            client_row(client, model, np.nan, np.nan, None, None, (), samples=samples, doing=doing)
+            for client, (model, doing) in enumerate(
+                zip(models, at_work(view.run) or [""] * len(models), strict=True)
+            )
         ]
     changes = change(curves)
     seen = curves.accuracy[curves.evaluated[-TREND:] - 1]
@@ -89,12 +92,15 @@ def client_row(
     history: tuple[float, ...],
     pinned: str = "",
     samples: Samples | None = None,
+    doing: str = "",
 ) -> Row:
-    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the mark of one that is. An
-    accuracy that rests on few test samples is grey."""
+    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the mark of one that is; doing: what
+    is said in place of its first accuracy. An accuracy that rests on few test samples is grey."""
     few = samples is not None and samples.few(client)
     tone: Tone = "muted" if few or not abs(change) >= SEEN else "gain" if change > 0 else "loss"
-    reached = Cell(percent(accuracy), "muted" if few else "strong")
+    reached = (
+        Cell(doing, doing_tone(doing)) if doing else Cell(percent(accuracy), "muted" if few else "strong")
+    )
     test, train, strip = "", "", Trend((), width=0)
     tested, trained = None, None
     if samples is not None:
@@ -112,6 +118,11 @@ def client_row(
         values=(*values, None, up, down, None),
         search=search,
     )
+
+
+def doing_tone(word: str) -> Tone:
+    """Of where a client is in the round: those at work stand out."""
+    return "highlight" if word == "training" else "muted"
 
 
 def behind(view: View) -> str:

@@ -52,7 +52,8 @@ class ClientsPanel(SizedPanel):
             yield from self._parts.values()
 
     def draw(self, view: View) -> None:
-        if self.differs("table", view.curves, view.run.config, view.pinned, view.shown):
+        begins = None if view.curves.rounds else view.run.progress
+        if self.differs("table", view.curves, view.run.config, view.pinned, view.shown, begins):
             self._table.show(client_rows.rows(view))
         if self._table.sort != view.sort:
             self._table.sort_by(*view.sort)

@@ -6,7 +6,7 @@ from tui.app.charts.table import Column, Row
 from tui.app.widgets import Table
 from tui.common.formatting import wrapped
 
-NAMES = 10  # cells that the names take
+NAMES = 10  # cells that the names take at least
 ALARMING = ("remark", "damaged")
 
 
@@ -15,10 +15,13 @@ class Facts(Table):
 
     def __init__(self) -> None:
         super().__init__([Column("", worth=2), Column("", stretch=True, worth=3)])
+        self._facts: Sequence[tuple[str, str]] = ()
 
     def tell(self, facts: Sequence[tuple[str, str]]) -> None:
         """Show these in place of those shown."""
-        width = max(self.size.width - NAMES, 20)
+        self._facts = facts
+        names = max(NAMES, *(len(name) + 1 for name, _ in facts), 0)
+        width = max(self.size.width - names, 20)
         self.show(
             [
                 Row((name, line), ("" if line else name, text), "warning" if name in ALARMING else "plain")
@@ -26,3 +29,7 @@ class Facts(Table):
                 for line, text in enumerate(wrapped(value, width))
             ]
         )
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.tell(self._facts)  # in lines of the new width

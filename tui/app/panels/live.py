@@ -6,6 +6,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
+from simulator.analysis.resources import at_work
 from simulator.analysis.similarity import Measured, last_measured
 from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted, PanelWanted, SessionOpened
 from tui.app.panels import client_rows, log_lines
@@ -21,6 +22,7 @@ from tui.common.formatting import number, percent, size, spelled
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
 CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
+FEW = 4  # clients at work that are named
 
 
 class LivePanel(SizedPanel):
@@ -115,7 +117,8 @@ class LivePanel(SizedPanel):
         self._behind.update(spelled(client_rows.behind(view), glyphs_of(self)))
 
     def _draw_clients(self, view: View) -> None:
-        if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown):
+        begins = None if view.curves.rounds else view.run.progress
+        if self.differs("clients", view.curves, view.run.config, view.pinned, view.shown, begins):
             self._table.show(client_rows.rows(view))
         if self._table.sort != view.sort:
             self._table.sort_by(*view.sort)
@@ -225,11 +228,23 @@ class LivePanel(SizedPanel):
         ]
 
 
+def at_it(view: View) -> str:
+    """Which clients train now, where that is known and they are few."""
+    found = [
+        f"{client} {view.run.models[client]}"
+        for client, doing in enumerate(at_work(view.run))
+        if doing == "training"
+    ]
+    if not 0 < len(found) <= FEW:
+        return ""
+    return f", {' and '.join(found)} {'is' if len(found) == 1 else 'are'} training"
+
+
 def beginning(view: View) -> str:
     """What is said before there is a round to draw."""
     match view.run.progress:
         case {"round": 1, "phase": "evaluate"} if view.run.live:
             return "Round 1: all have trained and are evaluated now. It will be drawn here."
         case {"round": 1, "done": int(done), "clients": int(clients)} if view.run.live:
-            return f"Round 1: {done} of {clients} clients have trained. It will be drawn here."
+            return f"Round 1: {done} of {clients} clients have trained{at_it(view)}. It will be drawn here."
     return BEGINNING

@@ -1,17 +1,18 @@
 """The list of sessions that the Sessions panel and the sidebar share."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 from textual.message import Message
 
 from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
-from tui.app.charts.table import Column, Row, Tone
-from tui.app.panels.library import Library
+from tui.app.charts.table import Cell, Column, Row, Tone, Trend
+from tui.app.panels.library import Library, Sketch
 from tui.app.view import View
 from tui.app.widgets import Table
 from tui.common.formatting import NONE, branches, course, duration, percent
@@ -25,16 +26,31 @@ FULL = (
     Column("round", numeric=True, worth=8),
     Column("acc", numeric=True, worth=6),
     Column("best", numeric=True, worth=5),
+    Column("trend", stretch=True, worth=6, least=5),
     Column("age", numeric=True, worth=3),
 )
 BRIEF = (
     Column("", worth=1),
     Column("session", stretch=True, names=True, worth=10),
-    Column("state", worth=2),
+    Column("", worth=8),
     Column("round", numeric=True, worth=8),
     Column("acc", numeric=True, worth=9),
 )
+Cells = tuple[str | Cell | Trend, ...]
 IN_BRIEF = (0, 1, 2, 5, 6)
+STATES: dict[str, tuple[str, Tone]] = {
+    "running": ("▸", "gain"),
+    "pausing": ("‖", "highlight"),
+    "paused": ("‖", "highlight"),
+    "stopping": ("■", "highlight"),
+    "stopped": ("■", "muted"),
+    "finished": ("✓", "plain"),
+    "interrupted": ("!", "warning"),
+    "failed": ("✗", "warning"),
+    "damaged": ("✗", "warning"),
+}
+"""What stands before the word, and its colour."""
+TREND = 40  # rounds of which a sparkline tells
 """The places of the columns of BRIEF among those of FULL."""
 ORDERS = ("tree", "newest", "best", "name")
 
@@ -53,7 +69,7 @@ class SessionList(Table):
         self._brief = brief
         self._found: tuple[Summary, ...] | None = None
         self._view: View | None = None
-        self._library = Library(self._tell)
+        self._library = Library(self._tell, sketches=not brief)
         self._folded: set[Path] = set()
         self.order = ORDERS[0]
 
@@ -66,6 +82,11 @@ class SessionList(Table):
     def studies(self) -> dict[Path, StudySummary]:
         """The studies as last read, by their folders."""
         return {Path(study.path): study for study in self._library.studies}
+
+    @property
+    def sketches(self) -> Mapping[Path, Sketch]:
+        """The sessions' curves and settings, as far as they were read."""
+        return self._library.sketches
 
     @property
     def folder(self) -> Path | None:
@@ -109,10 +130,11 @@ class SessionList(Table):
         rows = []
         for line in grouped(self._found, self._library.studies, self.order, self._folded):
             one = line if isinstance(line, StudySummary) else line.summary
-            cells = (
-                _study_cells(line, view, now) if isinstance(line, StudySummary) else _cells(line, view, now)
-            )
-            shown = tuple(cells[place] for place in IN_BRIEF) if self._brief else cells
+            if isinstance(line, StudySummary):
+                cells = _study_cells(line, view, now)
+            else:
+                cells = _cells(line, view, now, self.sketches.get(Path(one.path)))
+            shown = _in_brief(one, cells) if self._brief else cells
             rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
         self.show(rows)
         self.filter(view.filter)
@@ -169,35 +191,51 @@ def age(created: str | None, now: datetime) -> str:
         return NONE
 
 
-def _cells(line: Branch, view: View, now: datetime) -> tuple[str, ...]:
+def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> Cells:
     session = line.summary
+    seen = sketch.mean[np.isfinite(sketch.mean)][-TREND:] if sketch else ()
     return (
         _flags(session, view),
         branches(line.last) + (session.name if not line.last else session.name.rpartition("/")[2]),
-        session.state,
+        _state(session.state),
         course(session.methods) or NONE,
         session.dataset or NONE,
         _rounds(session),
         percent(session.accuracy),
         percent(session.best),
+        Trend(tuple(map(float, seen)), width=TREND if len(seen) else 0),
         age(session.created, now),
     )
 
 
-def _study_cells(study: StudySummary, view: View, now: datetime) -> tuple[str, ...]:
+def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
     """A study's row: how many of its points are done stands where a session has its rounds."""
     methods = study.methods
     return (
         _flags(study, view),
         study.name,
-        study.state,
+        _state(study.state),
         ", ".join(methods) if len(methods) < 4 else f"{len(methods)} methods",
         study.dataset or NONE,
         f"{study.finished}/{study.points}",
         percent(study.accuracy),
         percent(study.best),
+        "",
         age(study.created, now),
     )
+
+
+def _state(state: str) -> Cell:
+    """By glyph, word and colour."""
+    glyph, tone = STATES.get(state, (" ", "plain"))
+    return Cell(f"{glyph} {state}", tone)
+
+
+def _in_brief(one: Summary | StudySummary, cells: Cells) -> Cells:
+    """The cells under BRIEF, with the glyph of the state alone."""
+    flags, name, _, round, accuracy = (cells[place] for place in IN_BRIEF)
+    glyph, tone = STATES.get(one.state, (" ", "plain"))
+    return flags, name, Cell(glyph, tone), round, accuracy
 
 
 def _flags(session: Summary | StudySummary, view: View) -> str:

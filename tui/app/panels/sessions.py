@@ -1,6 +1,6 @@
 """The Sessions panel: every session of the folder, forks under their parents, those of a study under its row."""
 
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
@@ -9,31 +9,33 @@ from simulator.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.facts import Facts
+from tui.app.panels.preview import Preview
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View, in_sight
 from tui.app.widgets import Table
-from tui.common.formatting import NONE, course
+from tui.common.formatting import course
 
 
 class SessionsPanel(SizedPanel):
-    """The list of sessions, and what it has no room for of the one under the cursor."""
+    """The list of sessions, and a preview of the one under the cursor. Keys that steer mean that one, or all marked."""
 
     DEFAULT_CSS = """
-    SessionsPanel > .about { height: 5; }
-    SessionsPanel.-tall > .about { height: 9; }
+    SessionsPanel > .preview { height: 9; }
+    SessionsPanel.-tall > .preview { height: 14; }
+    SessionsPanel.-full.-tall > .preview { height: 20; }
+    SessionsPanel.-full > .preview > .facts { display: block; width: 60; }
+    SessionsPanel.-full > .preview > .differences { width: 60; }
     """
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._list = SessionList()
-        self._about = Facts()
         self._sessions = Part("sessions", self._list)
-        self._session = Part("session", self._about, classes="about")
+        self._preview = Preview()
 
     def compose(self) -> ComposeResult:
         yield self._sessions
-        yield self._session
+        yield self._preview
 
     def draw(self, view: View) -> None:
         self._list.show_view(view)
@@ -49,25 +51,41 @@ class SessionsPanel(SizedPanel):
         self._sessions.say(sentence)
         if found is not None:
             number = f"{shown} of {len(found)}" if shown != len(found) else f"{shown}"
-            number += " sessions"
+            number += " session" if number == "1" else " sessions"
             if studies:
                 number += f", {len(studies)} {'study' if len(studies) == 1 else 'studies'}"
             marked = f", {len(view.marked)} marked" if view.marked else ""
             self._sessions.caption(f"{number} in {view.library}, by {self._list.order}{marked}")
-        self._draw_about()
+        self._draw_preview()
 
-    def _draw_about(self) -> None:
-        found = {Path(each.path): each for each in self._list.found or ()}
-        session = found.get(self._list.folder) if self._list.folder else None
-        study = self._list.studies.get(self._list.folder) if self._list.folder else None
-        self._session.display = session is not None or study is not None
-        if study is not None:
-            self._session.caption(f"study {study.name}")
-            self._about.tell(study_facts(study))
-        if session is None:
+    def _draw_preview(self) -> None:
+        one = self._under_cursor()
+        self._preview.display = one is not None
+        view, sketches = self._view, self._list.sketches
+        about = (one, sketches, view.run.folder, view.run.curves) if view is not None else None
+        if view is None or one is None or not self.differs("preview", about):
             return
-        self._session.caption(session.name)
-        self._about.tell(facts(session))
+        if isinstance(one, StudySummary):
+            self._preview.show_study(one, sketches)
+        else:
+            self._preview.show_session(one, sketches, view)
+
+    def _under_cursor(self) -> Summary | StudySummary | None:
+        return self._all().get(self._list.folder) if self._list.folder else None
+
+    def _all(self) -> dict[Path, Summary | StudySummary]:
+        """All that are listed, by their folders."""
+        return {Path(each.path): each for each in self._list.found or ()} | self._list.studies
+
+    def steered(self) -> Sequence[Summary | StudySummary]:
+        """The one under the cursor; where that is marked, all that are."""
+        one = self._under_cursor()
+        if one is None or self._view is None:
+            return ()
+        if Path(one.path) not in self._view.marked:
+            return (one,)
+        listed = self._all()
+        return [listed[folder] for folder in self._view.marked if folder in listed]
 
     def on_session_list_listed(self) -> None:
         self.update()
@@ -76,7 +94,7 @@ class SessionsPanel(SizedPanel):
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self._list:
-            self._draw_about()
+            self._draw_preview()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
         if message.key in self._list.studies:
@@ -115,27 +133,3 @@ class SessionsPanel(SizedPanel):
             ]
             for each in shown
         ]
-
-
-def facts(session: Summary) -> list[tuple[str, str]]:
-    """What the list has no room for."""
-    if session.error:
-        return [("damaged", session.error)]
-    found = [("methods", course(session.methods) or NONE)]
-    if session.parent:
-        found.append(("fork of", f"{session.parent['name']} at round {session.parent['round']}"))
-    found.append(("made", str(session.created)[:19].replace("T", " ")))
-    return [*found, ("in", session.path)]
-
-
-def study_facts(study: StudySummary) -> list[tuple[str, str]]:
-    """How far a study is."""
-    states = Counter(each.state for each in study.sessions)
-    begun = ", ".join(f"{number} {state}" for state, number in states.items())
-    waiting = study.points - len(study.sessions)
-    words = ", ".join(filter(None, (begun, f"{waiting} not begun" if waiting else "")))
-    return [
-        ("points", f"{study.points}: {words}" if words else str(study.points)),
-        ("methods", ", ".join(study.methods) or NONE),
-        ("in", study.path),
-    ]

@@ -70,7 +70,7 @@ class CanvasWidget(Widget):
 
     def _bring_up_to_date(self) -> None:
         """Draw, unless what was drawn last is of the same data, size, theme and scrolling."""
-        surface = (scheme_of(self), self.content_size, self.scroll_offset)
+        surface = (scheme_of(self), self.scrollable_content_region.size, self.scroll_offset)
         if self._canvas is None or surface != self._drawn_on:
             scheme, size, _ = surface
             self._canvas = self._drawing(size, scheme)

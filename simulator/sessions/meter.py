@@ -1,0 +1,62 @@
+"""What a run takes of the machine, as its own process sees it: looked at between clients, in some 0.1 ms."""
+
+import time
+from typing import Any
+
+import psutil
+import torch
+
+LOOK_SECONDS = 0.5
+"""Least time between two looks at how busy the processors are."""
+_MIB = 1 << 20
+
+
+class Meter:
+    """Processor time and memory of this process, all its threads, and the memory of its tensors on a GPU.
+
+    The highest is the highest that was seen; a GPU's own count misses nothing.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._gpu = device if device.type == "cuda" else None
+        self._process = psutil.Process()
+        self._looked, self._used = time.perf_counter(), self._processor_seconds()
+        self._before, self._highest = self._used, 0
+
+    def begin(self) -> None:
+        """A round begins."""
+        self._before, self._highest = self._processor_seconds(), self._memory()
+        if self._gpu is not None:
+            torch.cuda.reset_peak_memory_stats(self._gpu)
+
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        return time.perf_counter() - self._looked >= LOOK_SECONDS
+
+    def now(self) -> dict[str, Any]:
+        """memory: bytes, to the MiB; cpu: processors at work since the last look; gpu_memory: bytes of tensors."""
+        looked, used, memory = time.perf_counter(), self._processor_seconds(), self._memory()
+        busy = (used - self._used) / max(looked - self._looked, 1e-6)
+        self._looked, self._used, self._highest = looked, used, max(self._highest, memory)
+        found: dict[str, Any] = {"memory": memory // _MIB * _MIB, "cpu": round(busy, 1)}
+        if self._gpu is not None:
+            found["gpu_memory"] = torch.cuda.memory_allocated(self._gpu)
+        return found
+
+    def of_round(self) -> dict[str, Any]:
+        """Of the round so far, as the ledger's `timing` has it: cpu, in seconds, and the most memory, in bytes."""
+        self._highest = max(self._highest, self._memory())
+        found: dict[str, Any] = {
+            "cpu": round(self._processor_seconds() - self._before, 2),
+            "memory": self._highest,
+        }
+        if self._gpu is not None:
+            found["gpu_memory"] = torch.cuda.max_memory_allocated(self._gpu)
+        return found
+
+    def _processor_seconds(self) -> float:
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+    def _memory(self) -> int:
+        return int(self._process.memory_info().rss)

@@ -1,0 +1,67 @@
+"""The Sessions panel: states by glyph, trends, and what the session under the cursor is before it is opened."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import sessions
+from tests.app.panels.stage import on_stage, read
+from tui.app.charts.table import Cell, Trend
+from tui.app.panels.session_list import STATES, SessionList
+from tui.app.view import View
+
+
+@pytest.fixture
+def view(at_home: Path) -> View:
+    return View(read(at_home / "main"), sessions_dir=at_home)
+
+
+def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
+    app, _ = on_stage("sessions", view)
+    by_name = {row.key.name: row.cells[2] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    assert by_name["main"] == Cell("✓ finished", "plain")
+    assert by_name["begun"] == Cell("■ stopped", "muted")
+    glyphs = [glyph for glyph, _ in STATES.values()]
+    assert all(len(glyph) == 1 for glyph in glyphs)
+
+
+def test_every_session_has_a_trend_of_its_rounds(view: View) -> None:
+    app, _ = on_stage("sessions", view)
+    trends = {row.key.name: row.cells[8] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    assert isinstance(trends["main"], Trend)
+    assert trends["main"].values == tuple(view.run.curves.mean)
+    assert trends["begun"] == Trend((), width=0)
+
+
+def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one_shown(
+    view: View, at_home: Path
+) -> None:
+    async def act(pilot: Any, panel: Any) -> None:
+        panel.query_one(SessionList).put_cursor(at_home / "base")
+
+    app, text = on_stage("sessions", view, act, size=(120, 40))
+    preview = app.panel._preview
+    curve, shown = preview._chart.figure.series
+    assert (curve.name, shown.name) == ("base", "main")
+    np.testing.assert_allclose(curve.y, read(at_home / "base").curves.mean * 100)
+    assert "differs from main" in text
+    rows = [row.cells for row in preview._settings.rows]
+    assert ("method.name", "standalone", "fedssa") in rows
+
+
+def test_of_the_session_shown_there_is_nothing_to_compare(view: View) -> None:
+    app, text = on_stage("sessions", view)
+    assert len(app.panel._preview._chart.figure.series) == 1
+    assert "This is the session shown" in " ".join(text.split())
+
+
+def test_a_damaged_session_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    broken = sessions.make(tmp_path / "broken", rounds=1, clients=2)
+    (broken / "session.json").write_text("{")
+    view = View(replace(read(broken), error=None, document={}), sessions_dir=tmp_path)
+    for size in ((80, 24), (120, 40)):
+        _, text = on_stage("sessions", view, size=size)
+        assert "session.json" in text

@@ -1,0 +1,155 @@
+"""The Resources panel: where the time goes, who is slow, what the method tells, and what goes on now."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator.analysis.ledger import Ledger
+from simulator.analysis.run import Run
+from tests import sessions
+from tests.app.panels.stage import on_stage, read
+from tui.app.charts.table import Cell
+from tui.app.panels.resources import facts_of, rows, seconds
+from tui.app.view import View
+
+
+@pytest.fixture
+def view(at_home: Path) -> View:
+    return View(read(at_home / "main"), sessions_dir=at_home)
+
+
+def under_way(run: Run, each: str = "dttwwwwww-") -> Run:
+    progress = {"round": 21, "phase": "train", "each": each, "memory": 300 << 20, "cpu": 1.8}
+    return replace(run, state="running", progress=progress)
+
+
+def test_the_slowest_clients_come_first_and_stand_out(view: View) -> None:
+    app, _ = on_stage("resources", view)
+    shown = [row.key for row in app.panel._clients.rows]  # type: ignore[attr-defined]
+    assert shown[:4] == [4, 9, 8, 2]  # 0.5 s, 0.5 s, 0.4 s; 3 took no part; 0.3 s
+    assert shown[-1] == 3
+    by_id = {row.key: row for row in rows(view, ())}
+    ratio = by_id[4].cells[4]
+    assert isinstance(ratio, Cell)
+    assert (ratio.text, ratio.tone) == ("1.7", "loss")  # 0.5 over the median of 1 1 2 2 3 3 4 5 5 tenths
+    assert by_id[0].cells[4] == Cell("0.3", "muted")
+
+
+def test_the_round_s_time_is_told_by_what_it_was_for(view: View) -> None:
+    facts = dict(facts_of(view))
+    assert facts["time"] == "2.50 s, 50 s in all"
+    assert facts["clients"] == "1.80 s (72.0 %)"
+    assert facts["server"] == "0.20 s (8.0 %)"
+    assert facts["evaluation"] == "0.40 s (16.0 %)"
+    assert facts["checkpoint"] == "0.10 s"
+    assert "waiting" not in facts
+    assert facts["workers"] == "2, busy 72.2 %"  # 2.6 s of clients in two times 1.8 s
+    assert facts["memory"] == "720.0 MiB"
+    assert facts["processors"] == "1.8 at work"
+
+
+def test_while_a_round_runs_each_client_says_where_it_is(view: View) -> None:
+    run = under_way(view.run)
+    assert not replace(view, run=run).looks_like(view, within_rounds=True)
+    assert replace(view, run=run).looks_like(replace(view, run=under_way(view.run, "ddddddddd-")))
+    _, text = on_stage("resources", replace(view, run=run))
+    assert text.count("training") == 2
+    assert text.count("waiting") == 6
+    assert "1.8 at work, now 1.8" in text
+    assert "720.0 MiB, now 300.0 MiB" in text
+
+
+def test_u_walks_through_the_charts_where_there_is_room_for_one(view: View) -> None:
+    seen: list[str] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(5):
+            seen.append(panel._parts["time"].border_title)
+            panel.action_unit()
+            await pilot.pause()
+
+    on_stage("resources", view, act, size=(80, 24))
+    assert seen == [
+        "seconds of a round",
+        "memory of the process, at most",
+        "processors at work",
+        "figures of the method",
+        "seconds of a round",
+    ]
+
+
+def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
+    records = [
+        record | {"timing": record["timing"] | {"gpu_memory": 2 << 30}} for record in view.run.records[:3]
+    ]
+    on_gpu = replace(view, run=replace(view.run, ledger=Ledger.of(records)))
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(2):
+            panel.action_unit()
+            await pilot.pause()
+
+    app, _ = on_stage("resources", on_gpu, act)
+    (line,) = app.panel._charts["machine"].figure.series  # type: ignore[attr-defined]
+    assert (line.name, line.y.tolist()) == ("GPU memory", [2.0, 2.0, 2.0])
+    assert dict(facts_of(on_gpu))["GPU"] == "2.0 GiB"
+
+
+def told(view: View, **metrics: float) -> View:
+    """The same run with figures of its method in every round."""
+    records = [record | {"method_metrics": metrics} for record in view.run.records]
+    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
+
+
+def test_the_method_s_figures_are_charts_to_step_through(view: View) -> None:
+    seen: list[tuple[str, float]] = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(3):
+            (line,) = panel._charts["metric"].figure.series
+            seen.append((line.name, float(np.max(line.y))))
+            panel.action_next()
+            await pilot.pause()
+
+    on_stage("resources", told(view, server_loss=0.5, spread=3), act)
+    assert seen == [("server_loss", 0.5), ("spread", 3.0), ("server_loss", 0.5)]
+
+
+def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View) -> None:
+    timing = {"seconds": 2.5, "train": 2.0, "evaluate": 0.4, "checkpoint": 0.1, "at": ""}
+    old = Ledger.of([sessions.record(round, 10, timing=timing) for round in (1, 2)])
+    app, _ = on_stage("resources", replace(view, run=replace(view.run, ledger=old)))
+    machine = app.panel._parts["machine"]  # type: ignore[attr-defined]
+    assert machine._said == "The memory of these rounds is not on record."
+    drawn = app.panel._charts["time"].figure.series  # type: ignore[attr-defined]
+    assert [line.name for line in drawn] == ["clients", "evaluation", "checkpoint"]
+
+
+def test_in_round_1_the_clients_are_there_and_say_where_they_are(at_home: Path) -> None:
+    begun = read(at_home / "begun")
+    progress = {"round": 1, "phase": "train", "done": 1, "clients": 9, "each": "dttwwwwww-"}
+    view = View(replace(begun, state="running", progress=progress), sessions_dir=at_home / "none")
+    for panel in ("live", "clients", "resources"):
+        app, text = on_stage(panel, view)
+        table = app.panel._clients if panel == "resources" else app.panel._table  # type: ignore[attr-defined]
+        words = ["".join({"waiting", "training", "done"} & set(map(said, row.cells))) for row in table.rows]
+        assert sorted(words) == ["", "done", "training", "training", *["waiting"] * 6], panel
+        assert "training" in text
+    _, text = on_stage("live", view, size=(80, 24))
+    assert "1 cnn2 and 2 cnn3 are training" in " ".join(text.split())
+
+
+def said(cell: object) -> str:
+    return cell.text if isinstance(cell, Cell) else str(cell)
+
+
+def test_a_time_is_said_as_exactly_as_it_is_long() -> None:
+    assert [seconds(each) for each in (0.126, 12.34, 75.0, float("nan"))] == [
+        "0.13 s",
+        "12.3 s",
+        "1 min",
+        "–",
+    ]

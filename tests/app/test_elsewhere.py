@@ -1,0 +1,181 @@
+"""Runs in processes of their own: how they are begun, how their end is told, and that nothing is left of them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import typer.main
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+import checkpoints
+from simulator.own import Files
+from tests import sessions
+from tests.app.driving import blanks, drive
+from tui.app import elsewhere
+from tui.app.app import HtflApp
+from tui.app.dialogs.new_run import NewRun
+from tui.app.elsewhere import Elsewhere, _failure
+from tui.app.launch_options import LaunchOptions
+from tui.app.local_runs import LocalRuns
+from tui.app.messages import RunEnded, RunStarted
+from tui.cli import app as commands
+from tui.cli.tui import _say_who_goes_on
+from tui.common.settings import Choices
+
+CHOICES = Choices(
+    preset="fedlora_htm5",
+    profile="authors",
+    dataset="digits",
+    method="fedssa",
+    rounds=7,
+    clients=4,
+    seed=3,
+    device="cpu",
+    workers=2,
+    assignments=("method.mu=0.5", "training.epochs=2"),
+    until=0.9,
+    models=("cnn1", "mine.py:Net"),
+    metrics=(Path("f1.py"),),
+)
+
+
+def parsed(arguments: tuple[str, ...]) -> dict[str, Any]:
+    """What `htfl-sim` makes of them."""
+    name, *given = arguments
+    command = typer.main.get_command(commands).commands[name]  # type: ignore[attr-defined]
+    context = command.make_context(name, given)
+    return {key: value for key, value in context.params.items() if value not in (None, False, [], ())}
+
+
+def test_a_new_run_s_process_is_told_all_that_the_form_and_the_command_line_said(tmp_path: Path) -> None:
+    options = LaunchOptions(tmp_path, tmp_path / "data", files=Files(plugins=("/home/me/mine.py",)))
+    said = parsed(options.new(NewRun(CHOICES, tmp_path / "one")).arguments)
+    assert said == {
+        "preset": "fedlora_htm5",
+        "profile": "authors",
+        "dataset": "digits",
+        "method": "fedssa",
+        "rounds": 7,
+        "until": 0.9,
+        "clients": 4,
+        "seed": 3,
+        "device": "cpu",
+        "workers": 2,
+        "assignments": ["method.mu=0.5", "training.epochs=2"],
+        "model": ["cnn1", "mine.py:Net"],
+        "metric": [Path("f1.py")],
+        "plugin": [Path("/home/me/mine.py")],
+        "session": "one",
+        "sessions_dir": tmp_path,
+        "data_dir": str(tmp_path / "data"),
+    }
+
+
+def test_every_choice_is_said_to_the_process() -> None:
+    one = {"file": Path("x.toml"), "partition": Path("p.json")}
+    said = list(replace(CHOICES, **one).options())
+    for option in ("--config", "--partition"):
+        assert said[said.index(option) + 1] in ("x.toml", "p.json")
+    assert list(Choices().options()) == []
+
+
+def test_a_resume_s_process_is_told_rounds_files_and_whether_other_bits_will_do(tmp_path: Path) -> None:
+    files = Files(("/m/a.py",), ("/m/b.py",), ("/m/c.py",))
+    options = LaunchOptions(tmp_path, tmp_path / "data", workers=3, device="cpu", files=files)
+    said = parsed(options.again(tmp_path / "one", 30, True).arguments)
+    assert said == {
+        "session": str(tmp_path / "one"),
+        "rounds": 30,
+        "workers": 3,
+        "device": "cpu",
+        "data_dir": str(tmp_path / "data"),
+        "allow_inexact": True,
+        "plugin": [Path("/m/a.py")],
+        "model": [Path("/m/b.py")],
+        "metric": [Path("/m/c.py")],
+    }
+
+
+def ended(folder: Path, *arguments: str) -> list[Any]:
+    """What is told of a process from its start to its end."""
+    told: list[Any] = []
+    run = Elsewhere(folder, arguments, told.append)
+    run.start()
+    run.join(60)
+    assert not run.is_alive()
+    return told
+
+
+def test_why_a_process_failed_is_told_in_its_own_words_and_it_leaves_no_zombie(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (last,) = ended(tmp_path / "none", "resume", str(tmp_path / "none"))
+    assert isinstance(last, RunEnded)
+    assert last.folder == tmp_path / "none"
+    assert last.failure is not None
+    assert last.failure.startswith(f"no session '{tmp_path / 'none'}' in sessions.")
+    assert [each for each in psutil.Process().children() if each.status() == psutil.STATUS_ZOMBIE] == []
+    assert capfd.readouterr() == ("", "")  # nothing of it comes into the app's terminal
+
+
+def test_a_session_that_has_nothing_left_to_do_has_finished(tmp_path: Path) -> None:
+    folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
+    assert elsewhere._state(folder) == "finished"
+    assert elsewhere._owner(folder) is None
+    assert elsewhere._owner(tmp_path / "none") is None
+    with checkpoints.Store.open(folder):
+        assert elsewhere._owner(folder) == psutil.Process().pid
+
+
+def test_a_process_that_cannot_be_had_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(elsewhere, "Process", refuse)
+    (last,) = ended(tmp_path / "none", "run")
+    assert last == RunEnded(tmp_path / "none", "stopped", last.failure)
+    assert "Resource temporarily unavailable" in last.failure
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "failure"),
+    [
+        (2, "session  one\nerror: no such preset.\n", "no such preset."),
+        (-9, "round 1/2 …", "its process was ended by SIGKILL."),
+        (9, "", "its process ended with exit code 9."),
+    ],
+)
+def test_what_a_process_did_not_say_is_told_by_how_it_ended(code: int, words: str, failure: str) -> None:
+    assert _failure(code, words) == failure
+
+
+def test_leaving_the_app_says_whose_processes_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LocalRuns, "running", True)
+    monkeypatch.setattr(LocalRuns, "name", "one")
+    monkeypatch.setattr(LocalRuns, "elsewhere", ["two", "three"])
+
+    async def script(pilot: Pilot[str]) -> None:
+        await pilot.press("q")
+        said = str(pilot.app.screen.query_one(".text", Static).content)
+        assert said.startswith("one runs in this process.")
+        assert "two goes on in a process of its own. three goes on in a process of its own." in said
+
+    drive(HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), panels=blanks()), script)
+    _say_who_goes_on(["two"])
+    assert "end it: htfl-sim stop two" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_in_a_process_of_its_own_owns_its_session_and_finishes_it(tmp_path: Path) -> None:
+    options = LaunchOptions(tmp_path, tmp_path / "data")
+    choices = Choices(rounds=2, clients=2, assignments=("data.limit=200",))
+    beginning = options.new(NewRun(choices, tmp_path / "one"))
+    began, last = ended(tmp_path / "one", *beginning.arguments)
+    assert began == RunStarted(tmp_path / "one")
+    assert last == RunEnded(tmp_path / "one", "finished")
+    assert len(checkpoints.SessionReader(tmp_path / "one").records()) == 2

@@ -1,0 +1,129 @@
+"""What there is to see of a session in the list before it is opened: its curve, its facts, how its settings differ."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+
+from simulator.analysis.comparison import differences
+from simulator.analysis.run import Run
+from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
+from tui.app.charts.figure import Figure, Series
+from tui.app.charts.table import Column, Row
+from tui.app.panels.base import Part
+from tui.app.panels.chart_parts import PERCENT
+from tui.app.panels.facts import Facts
+from tui.app.panels.library import Sketch
+from tui.app.view import View
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import NONE, course
+
+UNREAD = "Reading the session…"
+BEGINNING = "No round is finished yet."
+
+
+class Preview(Horizontal):
+    """Of the session, or the study, under the list's cursor, beside the session shown."""
+
+    DEFAULT_CSS = """
+    Preview > .facts { width: 44; display: none; margin-right: 1; }
+    Preview > .differences { width: 44; margin-left: 1; }
+    Preview.-facts > .facts { display: block; width: 1fr; }
+    Preview.-facts > .differences { display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(classes="preview")
+        self._facts, self._chart, self._settings = Facts(), LineChart(), Table(())
+        self._about = Part("session", self._facts, classes="facts")
+        self._curve = Part("accuracy", self._chart)
+        self._differences = Part("settings that differ", self._settings, classes="differences")
+
+    def compose(self) -> ComposeResult:
+        yield self._about
+        yield self._curve
+        yield self._differences
+
+    def show_session(self, session: Summary, sketches: Mapping[Path, Sketch], view: View) -> None:
+        """Preview a session: beside its curve that of the session shown, with whose settings its own are compared."""
+        sketch = sketches.get(Path(session.path))
+        self.set_class(sketch is None, "-facts")
+        self._about.caption(session.name)
+        self._facts.tell(facts(session))
+        self._curve.caption(f"accuracy of {session.name}")
+        if sketch is None:
+            self._curve.say(session.error or UNREAD)
+            return
+        other = view.run if view.run.document and view.run.folder != Path(session.path) else None
+        series = [_series(session.name, sketch.mean, key="s")]
+        if other is not None:
+            series.append(_series(other.name, other.curves.mean, key="o"))
+        self._draw(series)
+        self._differences.say(None)
+        self._differences.caption("settings that differ" if other is None else f"differs from {other.name}")
+        if other is None:
+            self._differences.say("This is the session shown: the others are compared with it.")
+            return
+        found = differences([Run(Path(session.path), config=sketch.config), other])
+        columns = [
+            Column("setting", stretch=True, worth=9),
+            Column("this", stretch=True, names=True, worth=8),
+            Column("shown", stretch=True, names=True, worth=7),
+        ]
+        rows = [Row(name, (name, *map(_said, values))) for name, values in found]
+        self._settings.show(rows, columns)
+        self._differences.say(None if rows else f"It has the settings of {other.name}.")
+
+    def show_study(self, study: StudySummary, sketches: Mapping[Path, Sketch]) -> None:
+        """Preview a study: a line for each of its sessions."""
+        self.set_class(True, "-facts")
+        self._about.caption(f"study {study.name}")
+        self._facts.tell(study_facts(study))
+        self._curve.caption(f"accuracy of the sessions of {study.name}")
+        found = [(each, sketches.get(Path(each.path))) for each in study.sessions]
+        self._draw([_series(Path(each.path).name, sketch.mean) for each, sketch in found if sketch])
+
+    def _draw(self, series: list[Series]) -> None:
+        drawn = [each for each in series if len(each.y)]
+        self._curve.say(None if drawn else BEGINNING)
+        self._chart.show(Figure(drawn, x_label="round", unit="%", crowd="sessions"))
+
+
+def _series(name: str, mean: object, key: str = "") -> Series:
+    accuracy = np.asarray(mean, float)
+    rounds = np.flatnonzero(np.isfinite(accuracy))
+    return Series(name, accuracy[rounds] * PERCENT, rounds + 1.0, pinned=bool(key), key=key)
+
+
+def _said(value: object) -> str:
+    return NONE if value is None else str(value)
+
+
+def facts(session: Summary) -> list[tuple[str, str]]:
+    """What the list has no room for."""
+    if session.error:
+        return [("damaged", session.error)]
+    found = [("methods", course(session.methods) or NONE)]
+    if session.parent:
+        found.append(("fork of", f"{session.parent['name']} at round {session.parent['round']}"))
+    if session.tags:
+        found.append(("tags", ", ".join(session.tags)))
+    found.append(("made", str(session.created)[:19].replace("T", " ")))
+    return [*found, ("in", session.path)]
+
+
+def study_facts(study: StudySummary) -> list[tuple[str, str]]:
+    """How far a study is."""
+    states = Counter(each.state for each in study.sessions)
+    begun = ", ".join(f"{number} {state}" for state, number in states.items())
+    waiting = study.points - len(study.sessions)
+    words = ", ".join(filter(None, (begun, f"{waiting} not begun" if waiting else "")))
+    return [
+        ("points", f"{study.points}: {words}" if words else str(study.points)),
+        ("methods", ", ".join(study.methods) or NONE),
+        ("in", study.path),
+    ]

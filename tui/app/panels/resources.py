@@ -1,0 +1,284 @@
+"""The Resources panel: where a round's time goes, which client takes it, what the run takes of the machine."""
+
+import numpy as np
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+
+from simulator.analysis.curves import Array
+from simulator.analysis.resources import PARTS, at_work, busy, machine, metrics, parts
+from tui.app.charts.figure import Figure, Series
+from tui.app.charts.table import Cell, Column, Row, Trend
+from tui.app.messages import PanelWanted
+from tui.app.panels import client_rows
+from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.chart_parts import marks, sizes
+from tui.app.panels.facts import Facts
+from tui.app.view import View
+from tui.app.widgets import LineChart, Table
+from tui.common.formatting import NONE, duration, percent, size
+
+BEGINNING = "No round is finished yet. Where its time goes will be drawn here."
+NO_METRICS = "This method tells no figures of its own, and has no second phase."
+MACHINE = {
+    "memory": "memory of the process, at most",
+    "processors": "processors at work",
+    "GPU memory": "memory of tensors on the GPU, at most",
+}
+TITLES = {"time": "seconds of a round", "machine": MACHINE["memory"], "metric": "figures of the method"}
+TREND = 40  # rounds of which a sparkline tells
+
+CLIENTS = (
+    Column("id", numeric=True, worth=11, least=3, sort="rising"),
+    Column("model", names=True, worth=6, least=5, most=14, tone="muted", sort="rising"),
+    Column("now", worth=7, least=8),
+    Column("seconds", numeric=True, worth=10, tone="strong", sort="falling"),
+    Column("x median", numeric=True, worth=8, sort="falling"),
+    Column("mean", numeric=True, worth=5, tone="muted", sort="falling"),
+    Column("rounds", numeric=True, worth=2, tone="muted", sort="falling"),
+    Column("trend", stretch=True, worth=4, least=5),
+)
+SLOW = 1.5  # times the median: from here on a client is pointed out
+
+
+class ResourcesPanel(SizedPanel):
+    """Seconds by what they are for and by client, memory and processors, and the method's own figures."""
+
+    FOLLOWS_PROGRESS = True
+    DEFAULT_CSS = """
+    ResourcesPanel .upper { height: 1fr; }
+    ResourcesPanel .lower { height: 10; }
+    ResourcesPanel .machine, ResourcesPanel .metric { display: none; }
+    ResourcesPanel .facts { width: 36; margin-left: 1; }
+    ResourcesPanel.-wide .machine, ResourcesPanel.-wide .metric { display: block; margin-left: 1; }
+    ResourcesPanel.-tall .lower { height: 16; }
+    ResourcesPanel.-full .lower { height: 28; }
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self._chart, self._metric = "time", 0
+        self._charts = {name: LineChart() for name in ("time", "machine", "metric")}
+        self._clients, self._facts = Table(CLIENTS, cursor=True, sort="seconds"), Facts()
+        self._parts = {name: Part(TITLES[name], chart, classes=name) for name, chart in self._charts.items()}
+        self._parts["clients"] = Part("by client", self._clients)
+        self._parts["facts"] = Part("this round", self._facts, classes="facts")
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(classes="upper"):
+            yield from (self._parts[name] for name in self._charts)
+        with Horizontal(classes="lower"):
+            yield self._parts["clients"]
+            yield self._parts["facts"]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._clients.sort_by("seconds", descending=True)
+
+    def draw(self, view: View) -> None:
+        self._draw_charts(view)
+        doing = at_work(view.run)
+        if self.differs("clients", view.curves, view.round, view.run.config, doing):
+            self._clients.show(rows(view, doing))
+        self._clients.filter(view.filter)
+        client_rows.follow(self._clients, view)
+        self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(view.run.models)}")
+        self._parts["facts"].caption(f"round {view.shown}")
+        self._facts.tell(facts_of(view))
+
+    def _draw_charts(self, view: View) -> None:
+        about = (view.curves, view.round, view.run.events, view.run.error, view.run.checkpoints)
+        wide = self.has_class("-wide")
+        if not self.differs("charts", *about, wide, self._chart, self._metric):
+            return
+        for name in self._charts:
+            self._parts[name].say(None if view.curves.rounds else view.run.error or BEGINNING)
+        if not view.curves.rounds:
+            return
+        if wide:
+            self._draw_time(view)
+            self._draw_machine(view, "machine", self._chart if self._chart in MACHINE else "memory")
+            self._draw_metric(view, "metric")
+        elif self._chart == "time":
+            self._draw_time(view)
+        elif self._chart == "metric":
+            self._draw_metric(view, "time")
+        else:
+            self._draw_machine(view, "time", self._chart)
+
+    def _draw_time(self, view: View) -> None:
+        spent = parts(view.curves)
+        series = [
+            Series(name, spent[name], pinned=True, key=key)
+            for name, key in zip(PARTS, "csekw", strict=True)
+            if np.nansum(spent[name]) > 0
+        ]
+        self._show("time", TITLES["time"], view, series, "s")
+
+    def _draw_machine(self, view: View, part: str, name: str) -> None:
+        curves = view.curves
+        if name == "processors":
+            values, unit = curves.cpu / curves.seconds, ""
+        else:
+            (values,), unit = sizes(curves.memory if name == "memory" else curves.gpu_memory)
+        self._show(part, MACHINE[name], view, [_line(name, values)], unit)
+        missing = f"The {name} of these rounds is not on record."
+        self._parts[part].say(None if np.isfinite(values).any() else missing)
+
+    def _draw_metric(self, view: View, part: str) -> None:
+        found = metrics(view.run.records)
+        self._parts[part].say(None if found else NO_METRICS)
+        self._parts[part].caption(TITLES["metric"])
+        if found:
+            place = self._metric % len(found)
+            name = list(found)[place]
+            which = f" ({place + 1} of {len(found)}, . next)" if len(found) > 1 else ""
+            self._show(part, f"{name}{which}", view, [_line(name, found[name])], "", from_zero=False)
+
+    def _show(
+        self, part: str, title: str, view: View, series: list[Series], unit: str, from_zero: bool = True
+    ) -> None:
+        top = max((float(np.nanmax(each.y)) for each in series if np.isfinite(each.y).any()), default=0.0)
+        scale = (0.0, top * 1.05 or 1.0) if from_zero else None
+        figure = Figure(
+            series, marks=marks(view.run), x_label="round", unit=unit, y_range=scale, cursor=view.cursor
+        )
+        self._charts[part].show(figure)
+        self._parts[part].caption(title)
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        client_rows.tell(self, message, self._clients)
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        self.post_message(PanelWanted("clients"))
+
+    def action_sort(self) -> None:
+        """The clients by the next column."""
+        self._clients.cycle_sort()
+
+    def action_reverse(self) -> None:
+        """The clients the other way round."""
+        self._clients.reverse_sort()
+
+    def action_unit(self) -> None:
+        """The next chart; where all are side by side, the next of the machine's."""
+        if self._view is None:
+            return
+        names = list(MACHINE)
+        if not np.isfinite(self._view.curves.gpu_memory).any():
+            names.remove("GPU memory")
+        if not self.has_class("-wide"):
+            names = ["time", *names, "metric"]
+        place = names.index(self._chart) if self._chart in names else 0
+        self._chart = names[(place + 1) % len(names)]
+        self.update()
+
+    def action_previous(self) -> None:
+        """The method's figure before."""
+        self._move_metric(-1)
+
+    def action_next(self) -> None:
+        """The method's next figure."""
+        self._move_metric(1)
+
+    def _move_metric(self, by: int) -> None:
+        if self.has_class("-wide") or self._chart == "metric":
+            self._metric += by
+        else:
+            self._chart = "metric"
+        self.update()
+
+    def table(self, view: View) -> tuple[list[str], list[list[object]]]:
+        """A row a round: its seconds by what they were for, of the machine, and every client's."""
+        curves, shown = view.curves, view.shown
+        spent = {name: values[:shown] for name, values in parts(curves).items()}
+        columns = ["round", "seconds", *spent, "cpu", "memory", "gpu_memory"]
+        columns += [f"client {client}" for client in range(curves.clients)]
+        single = (curves.seconds, *spent.values(), curves.cpu, curves.memory, curves.gpu_memory)
+        return columns, [
+            [row + 1, *(_known(each[row]) for each in single), *map(_known, curves.client_seconds[row])]
+            for row in range(shown)
+        ]
+
+
+def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
+    """Every client by id, at the round shown; `doing`: where each is in the round under way."""
+    curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
+    took_it = curves.client_seconds
+    now = took_it[-1] if shown else np.full(len(models), np.nan)
+    median = float(np.nanmedian(now)) if np.isfinite(now).any() else np.nan
+    recent = took_it[-TREND:]
+    top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
+    found = []
+    for client, model in enumerate(models):
+        history = took_it[:, client] if shown else np.empty(0)
+        took = history[np.isfinite(history)]
+        mean = float(took.mean()) if took.size else np.nan
+        times = float(now[client]) / median if median > 0 else np.nan
+        ratio = Cell(NONE if np.isnan(times) else f"{times:.1f}", "loss" if times >= SLOW else "muted")
+        word = doing[client] if doing else ""
+        texts = (
+            str(client),
+            model,
+            Cell(word, client_rows.doing_tone(word)),
+            seconds(now[client]),
+            ratio,
+            seconds(mean),
+        )
+        trend = Trend(tuple(history[-TREND:].tolist()), top)
+        values = (client, model.casefold(), None, float(now[client]), times, mean, took.size, None)
+        found.append(
+            Row(client, (*texts, str(took.size), trend), values=values, search=f"{client} {model} {word}")
+        )
+    return found
+
+
+def facts_of(view: View) -> list[tuple[str, str]]:
+    """Where the time of the round shown went, and what it took of the machine."""
+    if not view.shown:
+        return _machine(view)
+    curves = view.curves.upto(view.shown)
+    total = float(curves.seconds[-1])
+    facts = [("time", f"{seconds(total)}, {duration(float(curves.seconds.sum()))} in all")]
+    for name, spent in parts(curves).items():
+        took = float(spent[-1])
+        if np.isfinite(took) and (took > 0 or name != "waiting"):
+            within = f" ({percent(took / total)})" if name in PARTS[:3] and total > 0 else ""
+            facts.append((name, f"{seconds(took)}{within}"))
+    if np.isfinite(curves.workers[-1]):
+        facts.append(("workers", f"{curves.workers[-1]:.0f}, busy {percent(float(busy(curves)[-1]))}"))
+    return facts + _machine(view, curves.cpu[-1] / total, curves.memory[-1], curves.gpu_memory[-1])
+
+
+def _machine(
+    view: View, busy: float = np.nan, memory: float = np.nan, gpu: float = np.nan
+) -> list[tuple[str, str]]:
+    """What the round shown took of the machine, and what the run takes at this moment."""
+    now = {} if view.replaying else machine(view.run)
+    of_round = {
+        "processors": "" if np.isnan(busy) else f"{busy:.1f} at work",
+        "memory": "" if np.isnan(memory) else size(memory),
+        "GPU": "" if np.isnan(gpu) else size(gpu),
+    }
+    of_now = {
+        "processors": f"now {now['cpu']:.1f}" if "cpu" in now else "",
+        "memory": f"now {size(now['memory'])}" if "memory" in now else "",
+        "GPU": f"now {size(now['gpu_memory'])}" if "gpu_memory" in now else "",
+    }
+    said = {name: ", ".join(filter(None, (of_round[name], of_now[name]))) for name in of_round}
+    return [(name, text) for name, text in said.items() if text]
+
+
+def _line(name: str, values: Array) -> Series:
+    known = np.flatnonzero(np.isfinite(values))
+    return Series(name, values[known], known + 1.0, pinned=True)
+
+
+def seconds(value: float) -> str:
+    """A time that may be much shorter than a second; a dash for none."""
+    if np.isnan(value):
+        return NONE
+    return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 60 else duration(value)
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

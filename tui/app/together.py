@@ -1,0 +1,90 @@
+"""Steering sessions of the list without opening them: the one under the cursor, or all that are marked."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulator.analysis import feed
+from simulator.analysis.run import LIVE
+from simulator.analysis.summary import Summary
+from simulator.studies.summary import StudySummary
+from tui.app.background import Background
+from tui.app.dialogs.choose import confirm
+from tui.app.host import Host
+from tui.app.local_runs import LocalRuns
+from tui.app.remote_control import RemoteControl
+
+Listed = Summary | StudySummary
+
+
+class Together:
+    """Asks of each of them what a key says, in its own mailbox; a study's is its sweep's."""
+
+    def __init__(self, host: Host, background: Background, control: RemoteControl, runs: LocalRuns) -> None:
+        self._host, self._background, self._control, self._runs = host, background, control, runs
+
+    def steer(self, what: str, chosen: Sequence[Listed]) -> None:
+        """'pause' (or go on, or start again), 'stop' or 'checkpoint'."""
+        {"pause": self._pause, "stop": self._stop, "checkpoint": self._checkpoint}[what](chosen)
+
+    def _pause(self, chosen: Sequence[Listed]) -> None:
+        """Hold those that run; if none does, let those that are held go on; if none is, start the rest again."""
+        if running := [each for each in chosen if each.state == "running"]:
+            self._post("pause", running)
+        elif held := [each for each in chosen if each.state in ("paused", "pausing")]:
+            self._post("resume", held)
+        else:
+            self._start_again([each for each in chosen if each.state not in LIVE])
+
+    def _stop(self, chosen: Sequence[Listed]) -> None:
+        if live := self._live(chosen, "stop"):
+            question = confirm(
+                f"Stop {_named(live)}?",
+                "The clients at work finish and are kept, then a checkpoint is written.",
+                "stop; space starts it again" if len(live) == 1 else "stop; space starts them again",
+            )
+            self._host.ask(question, lambda answer: self._post("stop", live) if answer == "yes" else None)
+
+    def _checkpoint(self, chosen: Sequence[Listed]) -> None:
+        sessions = [each for each in chosen if isinstance(each, Summary)]
+        if live := self._live(sessions, "a checkpoint"):
+            self._control.ask_for_checkpoints([Path(each.path) for each in live])
+
+    def _live(self, chosen: Sequence[Listed], what: str) -> list[Listed]:
+        """Those that a process runs; says where there are none."""
+        live = [each for each in chosen if each.state in LIVE]
+        if not live:
+            self._host.say(f"Nobody runs {_named(chosen)}, so {what} makes no sense; space goes on.")
+        return live
+
+    def _post(self, kind: str, chosen: Sequence[Listed]) -> None:
+        for each in chosen:
+            self._control.post(kind, folder=Path(each.path))
+        self._host.say(f"{kind} asked for: {_named(chosen)}.")
+
+    def _start_again(self, chosen: Sequence[Listed]) -> None:
+        """Start sessions that nobody runs: one asks how, several go on to the rounds they are to have."""
+        sessions = [each for each in chosen if isinstance(each, Summary) and not each.error]
+        unfinished = [each for each in sessions if each.state != "finished"]
+        if len(chosen) == 1 and sessions:
+            folder = Path(sessions[0].path)
+            self._background.run("read", "", lambda: feed.read(folder), self._runs.resume)
+        elif unfinished:
+            folders = [Path(each.path) for each in unfinished]
+            question = confirm(
+                f"Start {_named(unfinished)} again?",
+                "Each goes on to its last round, and all share this machine's processors.",
+                f"start {len(folders)} runs",
+            )
+            self._host.ask(
+                question, lambda answer: self._runs.resume_as_they_are(folders) if answer == "yes" else None
+            )
+        elif any(isinstance(each, StudySummary) for each in chosen):
+            self._host.say("A study goes on with `htfl-sim sweep`, which says how many run at a time.")
+        else:
+            self._host.say(f"Nothing of {_named(chosen)} is left to run.")
+
+
+def _named(chosen: Sequence[Listed]) -> str:
+    """Three names at most, and how many more."""
+    names = [each.name for each in chosen[:3]]
+    return ", ".join([*names, f"{len(chosen) - 3} more"] if len(chosen) > 3 else names)
