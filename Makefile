@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-storage bench-app bench-sweep bench-compare results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -46,6 +46,9 @@ bench: $(READY)  ## Measure speed and memory on this machine
 
 bench-methods: $(READY)  ## Measure time and memory of every method against standalone
 	$(BIN)/python -m benchmarks.methods
+
+bench-ways: $(READY)  ## Measure bf16 and stacked clients against float32 and clients side by side
+	$(BIN)/python -m benchmarks.ways
 
 bench-storage: $(READY)  ## Measure what checkpoints cost, how fast sessions are listed, how soon one pauses
 	$(BIN)/python -m benchmarks.storage

@@ -29,12 +29,14 @@ from simulator.progress import (
     EvaluationStarted,
     Observer,
     RoundStarted,
+    Warned,
 )
 from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
 from simulator.runners.evaluation import Answers, answering, evaluate
 from simulator.tensors import Tensors, named, of_module
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.precision import tf32_in_force
 from simulator.training.schedule import rate
 from simulator.wire import Wire
 
@@ -117,6 +119,17 @@ class Engine:
         are not computed again. `measure`, asked after evaluation, wants CKA in this round though none is due. Raises
         RoundInterrupted, with all finished updates, when the gate ends the round early.
         """
+        with tf32_in_force(self._config.training.precision, self._federation.device):
+            return self._round(state, observe, gate, finished, measure)
+
+    def _round(
+        self,
+        state: State,
+        observe: Observer,
+        gate: Gate,
+        finished: Mapping[int, LocalUpdate],
+        measure: Callable[[], bool],
+    ) -> State:
         began = time.perf_counter()
         self._set_threads()
         t = state.round + 1
@@ -261,9 +274,11 @@ class Engine:
 
         left_to_do = {client: job for client, job in jobs.items() if client not in finished}
         try:
-            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed, begin)
+            updates = self._runner.update(self._hooks, t, left_to_do, tell, timed, begin, finished)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
+        finally:
+            self._tell(observe)
         by_client = dict(finished) | {update.client.id: update for update in updates}
         return [by_client[client] for client in participants], held
 
@@ -296,9 +311,16 @@ class Engine:
         }
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
-        return evaluate(
+        answers = evaluate(
             self._runner, self._hooks, t + aggregated, jobs, settings.batch_size, parts, self._measures
         )
+        self._tell(observe)
+        return answers
+
+    def _tell(self, observe: Observer) -> None:
+        """Pass on what the runner has to say."""
+        for note in self._runner.take_notes():
+            observe(Warned(note))
 
     def _unmeasured(self, before: Mapping[str, Any] | None) -> bool:
         """Whether the last record, if there is one, lacks what is measured now."""

@@ -154,6 +154,10 @@ class TrainingConfig(Section):
     clip: float | None = Field(
         None, gt=0, description="largest norm of a step's gradient over all it trains; default: no clipping"
     )
+    precision: Literal["float32", "tf32", "bf16"] = Field(
+        "float32",
+        description="of matrix products and convolutions in training; tf32 is CUDA's (docs/training.md)",
+    )
     on_divergence: Literal["continue", "stop"] = Field(
         "continue", description="after a round in which a client diverged: go on with the others, or stop"
     )
@@ -234,7 +238,13 @@ class RuntimeConfig(Section):
         None, ge=1, description="clients trained at a time; default: the machine's cores"
     )
     threads_per_client: int = Field(1, ge=1, description="threads of each worker inside torch")
-    runner: str = Field("parallel", description="how clients are computed: parallel, or sequential")
+    runner: str = Field(
+        "parallel",
+        description="how clients are computed: parallel, sequential, or stacked, those of one architecture as one",
+    )
+    stack: int = Field(
+        16, ge=1, description="stacked: clients trained as one, at most; another number changes last digits"
+    )
 
 
 class CheckpointConfig(Section):

@@ -22,6 +22,7 @@ from simulator.sessions.states import specs, trained
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
+from simulator.training.precision import tf32_in_force
 
 Model = Literal["local", "aggregated"]
 
@@ -55,7 +56,8 @@ def of_checkpoint(
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)
     try:
-        measured = similarity.measure(found.context, runner.each, found.tensors, chosen, probe, debiased)
+        with tf32_in_force(found.config.training.precision, federation.device):
+            measured = similarity.measure(found.context, runner.each, found.tensors, chosen, probe, debiased)
         return {"round": found.round} | measured
     finally:
         runner.close()
@@ -82,7 +84,7 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     compared = model or _compared(folder, raw, manifest.history)
     check_models(session)
     config = _config(session, raw, compared, runtime)
-    built = build(config, data_dir)
+    built = build(config, data_dir, runs=False)
     check_data(session, config, built)
     context = TrainingContext(built.federation, built.data, FlopCache())
     tensors = {"local": _local, "aggregated": _aggregated}[compared](session, built, context, manifest.round)

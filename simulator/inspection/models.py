@@ -100,7 +100,7 @@ def of_clients(
             raise ConfigError(f"{folder} has no client {client}; it has clients 0 to {number - 1}.")
     state, replayed = source.state_after(round, allow_inexact, observe)
     config = source.config_after(round)
-    built = rebuild(source.built, config, source.begun_after(round))
+    built = rebuild(source.built, config, source.begun_after(round), runs=False)
     if state is None and round == 0:
         state = built.engine.initial_state()
     kept = by_name(state) if state is not None else None

@@ -1,6 +1,6 @@
 """What carries out the work of clients and server: one small interface, and a file for each way to do it."""
 
-from simulator.runners import parallel, sequential
+from simulator.runners import parallel, sequential, stacked
 from simulator.runners.base import (
     POLL_SECONDS,
     Decision,
@@ -29,4 +29,5 @@ __all__ = [
     "parallel",
     "register",
     "sequential",
+    "stacked",
 ]

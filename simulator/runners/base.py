@@ -3,7 +3,7 @@
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -95,6 +95,13 @@ class Runner(ABC):
         """Threads of torch's that each client computes with."""
         self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
         """Clients at work at a time, at most."""
+        self._said: list[str] = []
+        self._told = 0
+
+    @classmethod
+    def sums(cls, settings: RuntimeConfig) -> str:
+        """How it computes, in words: runners that say the same give the same bits."""
+        return "each by itself"
 
     @abstractmethod
     def update(
@@ -105,16 +112,32 @@ class Runner(ABC):
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
         begun: Callable[[int], None] = nobody_told,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         """Local updates of the clients in `jobs`, in client order.
 
         `gate` is asked before each, `begun` hears which begins and `done` of each that has finished, on the calling
-        thread. Raises RoundInterrupted when the gate ends the round before all have started.
+        thread. An earlier attempt at the round has brought out those of the `finished`. Raises RoundInterrupted when
+        the gate ends the round before all have started.
         """
 
     @abstractmethod
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         """A piece of `work` for every client, in client order."""
+
+    def together(self, clients: Sequence[int]) -> list[list[int]]:
+        """Clients of one architecture and with the same test images, in groups that answer as one: each by itself."""
+        return [[client] for client in clients]
+
+    def say_once(self, sentence: str) -> None:
+        """Something that whoever watches the run should know, unless it has been said."""
+        if sentence not in self._said:
+            self._said.append(sentence)
+
+    def take_notes(self) -> list[str]:
+        """What is new to be said."""
+        notes, self._told = self._said[self._told :], len(self._said)
+        return notes
 
     def close(self) -> None:
         """Let go of threads and devices; there are none unless a subclass says so."""

@@ -71,7 +71,7 @@ def fork(
             "add --set until=0, which runs all rounds."
         )
     changes = tuple(differences(before, config))
-    built = rebuild(source.built, before, source.begun_after(at_round))
+    built = rebuild(source.built, before, source.begun_after(at_round), runs=False)
     replaced = config.method.name != before.method.name
     after = rebuild(
         built, config, at_round if replaced else None

@@ -17,8 +17,8 @@ MOST_COUNTS = 50_000
 """More numbers than this, clients × classes, are not noted: every listing reads them."""
 
 
-def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:
-    """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
+def current(session: checkpoints.SessionReader, overrides: Raw) -> tuple[Config, list[Raw]]:
+    """A session's configuration as its last checkpoint left it, with `overrides` laid over, and its history.
 
     Raises SessionError when a plugin of its method or models, or another file of the user's, is not loaded or not the
     same, Damaged when these are no settings.
@@ -31,7 +31,7 @@ def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, l
     files: list[Raw] = said_last.get("files", [])  # early sessions have none
     brought.check(session.folder, raw["data"].get("indices"), files)
     check_models(session)
-    config = read_config(session, merged(raw, {"runtime": runtime}))
+    config = read_config(session, merged(raw, overrides))
     return config, history or [history_entry(config, 1)]
 
 

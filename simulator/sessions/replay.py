@@ -41,8 +41,8 @@ class Source:
             has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
             raise ConfigError(f"{folder} has no round {at_round}; it has {has}.")
         given = {key: value for key, value in runtime.items() if value is not None}
-        config, history = metadata.current(session, given)
-        built = build(config, data_dir)
+        config, history = metadata.current(session, {"runtime": given})
+        built = build(config, data_dir, runs=False)
         metadata.check_data(session, config, built)
         return cls(session, records, history, config, built)
 

@@ -21,6 +21,7 @@ from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInt
 from simulator.sessions import brought, goal, metadata, states, unfinished_round
 from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
+from simulator.sessions.overrides import other_bits, overrides
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.records import with_finite_record
 from simulator.sessions.steering import Steering
@@ -99,24 +100,24 @@ class Session:
         *,
         workers: int | None = None,
         device: str | None = None,
+        settings: Sequence[str] = (),
         allow_inexact: bool = False,
         steal: bool = False,
     ) -> "Session":
         """Own a session that is there, at its last checkpoint.
 
-        `workers` and `device` replace the recorded ones. Raises SessionError when the data or the method's plugin are
-        not the same, or when the result would no longer be bit-identical and `allow_inexact` does not permit that;
-        SessionUnreadable when the session is locked, damaged or of another version.
+        `workers`, `device` and `settings`, 'key=value' of the machine's, replace the recorded ones. Raises SessionError
+        when the data or the method's plugin are not the same, or when the result would no longer be bit-identical and
+        `allow_inexact` does not permit that; SessionUnreadable when the session is locked, damaged or of another
+        version, ConfigError for settings that are not the machine's.
         """
         reader = SessionReader(folder)
-        runtime = {
-            key: value for key, value in (("workers", workers), ("device", device)) if value is not None
-        }
-        config, history = metadata.current(reader, runtime)
+        config, history = metadata.current(reader, overrides(workers, device, settings))
         built = build(config, data_dir, begun_after(history))
         metadata.check_data(reader, config, built)
         present = environment(built.federation.device, config.runtime.threads_per_client)
         changes = inexact(reader.document["environment"], present)
+        changes += other_bits(reader, config, on_cuda=built.federation.device.type == "cuda")
         if changes and not allow_inexact:
             raise SessionError(
                 f"{folder}: resumed here the result would no longer be bit-identical ({'; '.join(changes)}). "
