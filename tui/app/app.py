@@ -127,7 +127,7 @@ class HtflApp(SteeringApp):
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
-        self.watch(self.screen, "focused", self._draw_rows, init=False)  # a chart has keys of its own
+        self.watch(self.screen, "focused", self.draw_rows, init=False)  # a chart has keys of its own
         # What is there now stays: a full collection would look through all of it, 0.1 s in about every fourth screen.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.draw)
