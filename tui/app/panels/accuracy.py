@@ -7,6 +7,7 @@ from simulator.analysis.quantiles import quantiles
 from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.client_rows import shown
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart
 from tui.app.widgets.surface import glyphs_of
@@ -59,7 +60,7 @@ class AccuracyChart(Container):
         else:
             series += [
                 Series(models[client], accuracy[:, client], x, key=str(client))
-                for client in range(curves.clients)
+                for client in shown(view)
                 if client not in view.pinned
             ]
         self._lines.show(
@@ -69,14 +70,16 @@ class AccuracyChart(Container):
     def _show_map(self, view: View) -> None:
         curves = view.curves
         rounds = curves.evaluated
+        clients = shown(view)
         self._map.show(
-            curves.accuracy[rounds - 1].T * PERCENT,
-            [str(client) for client in range(curves.clients)],
+            curves.accuracy[rounds - 1][:, clients].T * PERCENT,
+            [str(client) for client in clients],
             [str(round) for round in rounds],
         )
         if view.replaying and rounds.size:
             column = int((rounds <= view.shown).sum()) - 1
-            row = self._map.cursor[0] if self._map.cursor else min(view.pinned, default=0)
+            first = clients.index(min(view.pinned)) if view.pinned else 0
+            row = self._map.cursor[0] if self._map.cursor else first
             self._map.put_cursor(row, max(column, 0))
         elif self._travelled:
             self._map.action_hide_cursor()
