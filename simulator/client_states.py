@@ -1,4 +1,5 @@
-"""The states of all clients, of which only those are at hand that are asked for.
+"""What a round starts from: the server's state, and those of all clients, of which only those are at hand that are
+asked for.
 
 A client that has never taken part is as it began: drawn anew from its keyed streams whenever it is asked for, and kept
 nowhere. What a round has changed is in memory until a checkpoint holds it, and is read from there after that. A cache
@@ -171,6 +172,20 @@ class ClientStates(Sequence[Tensors]):
         }
         kept = {client: TakenOver(loader, beginning) for client, loader in self.kept.items()}
         return ClientStates(beginning, self.cache, changed, kept)
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything a round starts from: the server's and every client's tensors, and the last record."""
+
+    round: int
+    server: Tensors
+    clients: ClientStates
+    record: dict[str, Any] | None
+    trained: frozenset[int] = frozenset()
+    """The clients that have taken part in a round so far, and did not diverge in all of them."""
+    standing: Mapping[str, Any] | None = None
+    """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
 
 
 def models_of(tensors: Mapping[str, Tensor]) -> Tensors:

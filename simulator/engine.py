@@ -6,7 +6,7 @@ One direction, no room entered twice; the old state is left as it was.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from simulator import rng, runners
-from simulator.client_states import Beginning, ClientStates, StateCache
+from simulator.client_states import Beginning, ClientStates, State, StateCache
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.federation import Federation
@@ -40,20 +40,6 @@ from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
 from simulator.training.schedule import rate
 from simulator.wire import Wire
-
-
-@dataclass(frozen=True)
-class State:
-    """Everything a round starts from: the server's and every client's tensors, and the last record."""
-
-    round: int
-    server: Tensors
-    clients: ClientStates
-    record: dict[str, Any] | None
-    trained: frozenset[int] = frozenset()
-    """The clients that have taken part in a round so far, and did not diverge in all of them."""
-    standing: Mapping[str, Any] | None = None
-    """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
 
 
 class Engine:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from simulator.builder import Built
-from simulator.engine import State
+from simulator.client_states import State
 from simulator.errors import ConfigError
 from simulator.progress import (
     ClientDiverged,

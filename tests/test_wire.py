@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator import rng
-from simulator.engine import State
+from simulator.client_states import State
 from simulator.errors import ConfigError
 from simulator.sections import WireConfig
 from simulator.wire import Wire

@@ -10,8 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from checkpoints import Manifest, ObjectRef, Store
-from simulator.client_states import Beginning, Loader
-from simulator.engine import State
+from simulator.client_states import Beginning, Loader, State
 from simulator.nested import Raw
 from simulator.sessions.states import Stored, digest, name_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
 from simulator.builder import Built, rebuild
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.errors import ConfigError
 from simulator.nested import Raw
 from simulator.progress import Observer, unobserved

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from simulator.builder import Built, build, rebuild
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.errors import ConfigError, SessionError
 from simulator.nested import Raw
 from simulator.progress import Observer

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 import checkpoints
 from checkpoints import Command, Store
 from simulator.builder import Built, build, rebuild
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.nested import Raw

@@ -14,8 +14,7 @@ from torch import Tensor
 import checkpoints
 from checkpoints import Damaged, Manifest, ObjectRef, TensorSpec
 from simulator.builder import Built
-from simulator.client_states import Beginning, ClientStates, Loader, initial_model
-from simulator.engine import State
+from simulator.client_states import Beginning, ClientStates, Loader, State, initial_model
 from simulator.errors import SessionError
 from simulator.federation import Federation
 from simulator.methods.hooks import Hooks

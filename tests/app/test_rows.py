@@ -59,6 +59,19 @@ def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
     assert "m method" not in keys(footer("sessions", 200, "", steered="running"), ()).plain
 
 
+def test_without_a_session_compare_still_offers_its_measures_and_the_crosshair() -> None:
+    for panel, there in (("compare", True), ("live", False)):
+        row = keys(footer(panel, 200, "", charted=True), ()).plain
+        assert ("left crosshair" in row and "y chart" in row) == there
+        assert "replay" not in row
+
+
+def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
+    whole = keys(footer("live", 300, "running"), ()).plain
+    assert keys(footer("live", len(whole), "running"), ()).plain == whole
+    assert len(keys(footer("live", len(whole) - 1, "running"), ()).plain) < len(whole) - 1
+
+
 def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:
     wide, usual, narrow = (tabs("communication", width).plain for width in (120, 80, 60))
     assert all(f" {title} " in wide for title in PANEL_TITLES.values())

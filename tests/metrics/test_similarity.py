@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from simulator.builder import Built
+from simulator.client_states import State
 from simulator.data import datasets
-from simulator.engine import State
 from simulator.errors import ConfigError, DataError
 from simulator.metrics import similarity
 from simulator.metrics.cka import all_pairs, centred_gram

@@ -39,6 +39,7 @@ from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
 from tui.app.panels import PANELS, client_rows
+from tui.app.places import Places
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.steering_app import SteeringApp
@@ -98,6 +99,7 @@ class HtflApp(SteeringApp):
             Run(NOWHERE),
             chart=kept.chart % 3,
             sort=client_rows.known(kept.sort),
+            places=Places(kept.places),
             sessions_dir=options.sessions,
         )
         self.files = Watch(self.post_message)
@@ -125,6 +127,7 @@ class HtflApp(SteeringApp):
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
+        self.watch(self.screen, "focused", self._draw_rows, init=False)  # a chart has keys of its own
         # What is there now stays: a full collection would look through all of it, 0.1 s in about every fourth screen.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.draw)
@@ -240,7 +243,7 @@ class HtflApp(SteeringApp):
     def open_session(self, folder: Path) -> None:
         """Show this session, live."""
         self.files.follow(folder)
-        self.change(run=Run(folder), round=None, client=None, pinned=frozenset(), filter="")
+        self.change(run=Run(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter="")
 
     def on_session_opened(self, message: messages.SessionOpened) -> None:
         self._go_to(message.folder)
@@ -257,22 +260,9 @@ class HtflApp(SteeringApp):
             pinned = self._preferences.pinned(run.document["id"])
         self.change(run=run, pinned=pinned)
 
-    def on_compared_read(self, message: messages.ComparedRead) -> None:
-        self.change(compared=message.runs)
-
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
         self.change(pinned=self.view.pinned ^ {message.client})
         self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
-
-    def on_session_marked(self, message: messages.SessionMarked) -> None:
-        marked = self.view.marked
-        others = tuple(each for each in marked if each != message.folder)
-        self._mark(others if message.folder in marked else (*marked, message.folder))
-
-    def _mark(self, folders: tuple[Path, ...]) -> None:
-        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
-        self.change(marked=folders, compared=compared)
-        self.files.compare(folders)
 
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
         self._embedder.compute(message.round)
@@ -288,15 +278,6 @@ class HtflApp(SteeringApp):
         else:
             places = ", ".join(PANEL_TITLES[each] for each in key.where)
             self.say(f"{key.print} works in {places}: {key.about}")
-
-    def action_compare(self) -> None:
-        """The marked sessions beside the one shown."""
-        shown, marked = self.view.run.folder, self.view.marked
-        if shown != NOWHERE and shown not in marked:
-            self._mark((shown, *marked))
-        if len(self.view.marked) < 2:
-            self.say("Mark the sessions to compare with x in Sessions (s).")
-        self.show_panel("compare")
 
     def action_filter(self) -> None:
         self.query_one(Filter).ask(self.view.filter)

@@ -14,6 +14,7 @@ from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import Panel, View
+from tui.app.widgets import LineChart
 from tui.common.formatting import duration, spelled
 
 
@@ -26,7 +27,8 @@ def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyp
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
     _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
-    _write(screen, "keys", keys(footer(name, width - 1, state, steered=chosen), idle))
+    charted = isinstance(screen.focused, LineChart)
+    _write(screen, "keys", keys(footer(name, width - 1, state, chosen, charted), idle))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:

@@ -89,10 +89,10 @@ class ClientsPanel(SizedPanel):
             Series("mean of all", curves.mean[rounds - 1] * PERCENT, x, key="m"),
         ]
         scale, milestones = (0.0, PERCENT), marks(view.run)
-        self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, cursor=view.cursor))
+        self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, over="rounds"))
         trained = np.flatnonzero(np.isfinite(curves.loss[:, client]))
         losses = Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")
-        self._loss.show(Figure([losses], x_label="round", cursor=view.cursor))
+        self._loss.show(Figure([losses], x_label="round", over="rounds"))
         self._parts["facts"].caption(f"client {client} after round {view.shown}")
         self._facts.tell(facts_of(view, client))
 

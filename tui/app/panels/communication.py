@@ -94,15 +94,14 @@ class CommunicationPanel(SizedPanel):
         curves = view.curves
         if chart < OVER:
             up, down = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
-            figure = traffic(up, down, view.cursor)
+            figure = traffic(up, down)
         else:
             cost, rounds = COSTS[1:][chart - OVER], curves.evaluated
-            over, unit = costs(curves, cost), str(cost)
+            over, unit, one = costs(curves, cost), str(cost), 1.0
             if cost == "bytes":
-                (over,), unit = sizes(over)
+                (over,), unit, one = sizes(over)
             mean = Series("mean accuracy", curves.mean[rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
-            cursor = float(over[view.shown - 1]) if view.replaying else None
-            figure = Figure([mean], x_label=unit, unit="%", cursor=cursor)
+            figure = Figure([mean], x_label=unit, unit="%", over=cost, x_unit=one)
         self._charts[name].show(figure)
         self._parts[name].caption(CHARTS[chart])
 

@@ -10,7 +10,14 @@ from textual.widgets import Static
 
 from simulator.analysis.resources import at_work
 from simulator.analysis.similarity import Measured, last_measured
-from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted, PanelWanted, SessionOpened
+from tui.app.messages import (
+    ChartWanted,
+    ClientPinned,
+    ClientSelected,
+    ClientsSorted,
+    PanelWanted,
+    SessionOpened,
+)
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
@@ -92,6 +99,10 @@ class LivePanel(SizedPanel):
             self._sessions.show_view(view)
             self._parts["sessions"].say("Reading the sessions…" if self._sessions.found is None else None)
 
+    def point(self, view: View) -> None:
+        super().point(view)
+        self._accuracy.point(view)
+
     def _draw_accuracy(self, view: View) -> None:
         if not self.differs(
             "accuracy",
@@ -146,12 +157,12 @@ class LivePanel(SizedPanel):
         up, down = size(about["up"]), size(about["down"])
         if np.ptp(curves.up) or np.ptp(curves.down) or not np.isfinite(curves.loss).any():
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down so far")
-            self._trend.show(traffic(curves.up, curves.down, view.cursor))
+            self._trend.show(traffic(curves.up, curves.down))
         else:
             part.caption(
                 f"loss; {up} up and down a round" if up == down else f"loss; {up} up, {down} down a round"
             )
-            self._trend.show(losses(curves.loss, view.cursor))
+            self._trend.show(losses(curves.loss))
 
     def _draw_similarity(self, view: View, found: Measured | None) -> None:
         client, cursor = view.client, self._map.cursor
@@ -201,6 +212,10 @@ class LivePanel(SizedPanel):
         """Pin the client under the table's cursor."""
         if isinstance(self._table.selected, int):
             self.post_message(ClientPinned(self._table.selected))
+
+    def action_chart(self) -> None:
+        """The accuracies as band and mean, as all lines, as clients × rounds."""
+        self.post_message(ChartWanted())
 
     def action_sort(self) -> None:
         """The table by its next column."""

@@ -126,9 +126,8 @@ class SimilarityPanel(SizedPanel):
             [found.mean(each) for each in found.layers],
         )
         by_round = [one.between(*pair, layer) for one in measured], [one.mean(layer) for one in measured]
-        cursor = float(found.round) if view.replaying else None
         self._depth.show(Figure(_beside(*by_depth, depths), x_label="layer", y_range=CKA))
-        self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, cursor=cursor))
+        self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, over="rounds"))
         self._parts["depth"].caption(f"{names}, by depth")
         self._parts["rounds"].caption(f"{names}: {now} of {layer}")
 
@@ -164,8 +163,7 @@ class SimilarityPanel(SizedPanel):
         series = [
             Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers
         ]
-        cursor = float(found.round) if view.replaying else None
-        self._rounds.show(Figure(series, x_label="round", y_range=CKA, cursor=cursor, crowd="layers"))
+        self._rounds.show(Figure(series, x_label="round", y_range=CKA, crowd="layers", over="rounds"))
         self._parts["rounds"].caption("over rounds")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
