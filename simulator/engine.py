@@ -21,7 +21,7 @@ from simulator.data.federated import FederatedData
 from simulator.federation import Federation
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import by_client, evaluation, own, similarity
+from simulator.metrics import by_client, evaluation, own, similarity, training
 from simulator.metrics.accuracy import accuracy
 from simulator.progress import (
     ClientDiverged,
@@ -150,19 +150,19 @@ class Engine:
             "participants": list(participants),
             "diverged": [update.client.id for update in updates if update.diverged],
             "accuracy": accuracy(_counts(answers), self._test_sizes, standing and standing["accuracy"], news),
-            "loss": _losses(updates, None if news else len(clients)),
+            "loss": training.losses(updates, None if news else len(clients)),
             "bytes": wire.traffic(before and before["bytes"], news),
             "params": wire.params(),
-            "flops": _flops(sum(update.flops for update in updates), server_flops),
+            "flops": training.operations(sum(update.flops for update in updates), server_flops),
             "cka": cka,
-            "method_metrics": _phase_metrics(sound) | metrics,
+            "method_metrics": training.phase_losses(sound) | metrics,
             "timing": {
                 "seconds": evaluated - began - held,
                 "train": trained - began - held,
                 "server": trained - collected,
                 "evaluate": evaluated - trained,
                 "checkpoint": 0.0,
-                "per_client": _seconds(updates, None if news else len(clients)),
+                "per_client": training.seconds(updates, None if news else len(clients)),
                 "workers": self._runner.workers,
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
@@ -360,34 +360,3 @@ def _adoption(server: Tensors, adopted: Tensors) -> str:
 def _counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int, int]]:
     """Correct answers and samples of the test part, by client."""
     return {client: (parts["test"].correct, parts["test"].samples) for client, parts in answers.items()}
-
-
-def _losses(updates: list[LocalUpdate], clients: int | None) -> dict[str, Any]:
-    """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase."""
-    firsts = {
-        update.client.id: next(iter(update.losses.values()), None)
-        for update in updates
-        if not update.diverged
-    }
-    losses = {client: loss for client, loss in firsts.items() if loss is not None}
-    return {
-        "mean": sum(losses.values()) / len(losses) if losses else None,
-        "per_client": by_client.written(losses, clients),
-    }
-
-
-def _seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict[str, Any]:
-    """What each participant's update took; null for who took no part, and where an earlier program computed it."""
-    known = {update.client.id: round(update.seconds, 4) for update in updates if update.seconds is not None}
-    return by_client.written(known, clients)
-
-
-def _phase_metrics(updates: list[LocalUpdate]) -> dict[str, float]:
-    """The mean loss of every phase after the first, which the ledger has no other place for."""
-    phases = list(updates[0].losses)[1:] if updates else []
-    return {f"{phase}_loss": sum(u.losses[phase] for u in updates) / len(updates) for phase in phases}
-
-
-def _flops(clients: int, server: int) -> dict[str, int]:
-    """Floating-point operations of training in this round; evaluation is not counted."""
-    return {"clients": clients, "server": server, "total": clients + server}

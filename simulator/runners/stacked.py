@@ -7,7 +7,8 @@ what an earlier attempt at the round has finished.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -19,6 +20,7 @@ from simulator.runners.base import (
     Decision,
     Gate,
     Job,
+    Jobs,
     LocalUpdate,
     RoundInterrupted,
     always_go,
@@ -87,7 +89,7 @@ class StackedRunner(ParallelRunner):
             return gate(_in_order([*updates, *others]), running)
 
         try:
-            rest = super().update(hooks, round, _Some(jobs, sorted(alone)), done, asked, begun)
+            rest = super().update(hooks, round, Jobs(sorted(alone), jobs.__getitem__), done, asked, begun)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted(_in_order([*updates, *interrupted.updates])) from None
         return _in_order([*updates, *rest])
@@ -110,6 +112,7 @@ class StackedRunner(ParallelRunner):
         def prepared(client: int) -> Prepared:
             return local.prepare(hooks, self.context, self.info(client), round, jobs[client])
 
+        began = time.perf_counter()
         with memory.for_stack(self, round, list(jobs), self._most):
             stack = dict(zip(jobs, self.each(jobs, prepared), strict=True))
             try:
@@ -120,7 +123,9 @@ class StackedRunner(ParallelRunner):
                 architecture = self.info(next(iter(jobs))).architecture
                 self.say_once(f"Clients of {architecture} train side by side, and not stacked: {why(error)}.")
                 return None  # where it is the method's own fault, it comes up again, and is said to be
-            return self.each(jobs, lambda client: local.finish(stack[client]))
+            updates = self.each(jobs, lambda client: local.finish(stack[client]))
+        share = (time.perf_counter() - began) / len(stack)  # nobody's by itself
+        return [replace(update, seconds=share) for update in updates]
 
 
 def _train(stack: Sequence[Prepared], reached: Reached) -> None:
@@ -139,23 +144,6 @@ def _train(stack: Sequence[Prepared], reached: Reached) -> None:
                 samples = samples + sizes
         for number, each in enumerate(stack):
             each.losses.update({name: (total / samples)[number] for name, total in sums.items()})
-
-
-class _Some(Mapping[int, Job]):
-    """The jobs of some of the clients; each is made when it is asked for."""
-
-    def __init__(self, jobs: Mapping[int, Job], clients: Sequence[int]) -> None:
-        self._jobs = jobs
-        self._clients = clients
-
-    def __getitem__(self, client: int) -> Job:
-        return self._jobs[client]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._clients)
-
-    def __len__(self) -> int:
-        return len(self._clients)
 
 
 def _in_order(updates: Iterable[LocalUpdate]) -> list[LocalUpdate]:

@@ -1,0 +1,37 @@
+"""The ledger's figures of a round's training: losses, seconds and operations."""
+
+from typing import Any
+
+from simulator.metrics import by_client
+from simulator.runners.base import LocalUpdate
+
+
+def losses(updates: list[LocalUpdate], clients: int | None) -> dict[str, Any]:
+    """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase."""
+    firsts = {
+        update.client.id: next(iter(update.losses.values()), None)
+        for update in updates
+        if not update.diverged
+    }
+    known = {client: loss for client, loss in firsts.items() if loss is not None}
+    return {
+        "mean": sum(known.values()) / len(known) if known else None,
+        "per_client": by_client.written(known, clients),
+    }
+
+
+def seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict[str, Any]:
+    """What each participant's update took; null for who took no part, and where an earlier program computed it."""
+    known = {update.client.id: round(update.seconds, 4) for update in updates if update.seconds is not None}
+    return by_client.written(known, clients)
+
+
+def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
+    """The mean loss of every phase after the first, which the ledger has no other place for."""
+    phases = list(updates[0].losses)[1:] if updates else []
+    return {f"{phase}_loss": sum(u.losses[phase] for u in updates) / len(updates) for phase in phases}
+
+
+def operations(clients: int, server: int) -> dict[str, int]:
+    """Floating-point operations of training in this round; evaluation is not counted."""
+    return {"clients": clients, "server": server, "total": clients + server}
