@@ -18,6 +18,7 @@ from simulator.models import ImageShape
 from simulator.own_files import failed
 from simulator.sections import MethodConfig
 from simulator.training.client import batch_sizes
+from simulator.training.precision import refuse_lacking
 
 
 class Built(NamedTuple):
@@ -29,10 +30,11 @@ class Built(NamedTuple):
     engine: Engine
 
 
-def build(config: Config, data_dir: Path, begun: int = 0) -> Built:
+def build(config: Config, data_dir: Path, begun: int = 0, *, runs: bool = True) -> Built:
     """Load and divide the data, deal out the models, check the method's needs; `begun` is the round it began after.
 
-    Raises ConfigError or DataError before anything is trained or written.
+    What never `runs` is only looked at, also where the device lacks the precision it was trained in. Raises ConfigError
+    or DataError before anything is trained or written.
     """
     device = select_device(config.runtime.device)
     architectures = models.assign(config.federation.group, config.federation.clients)
@@ -43,22 +45,29 @@ def build(config: Config, data_dir: Path, begun: int = 0) -> Built:
         ClientInfo(number, architecture, client.num_train, client.classes)
         for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
     )
-    return _assembled(config, data, clients, device, begun)
+    return _assembled(config, data, clients, device, begun, runs)
 
 
-def rebuild(built: Built, config: Config, begun: int | None = None) -> Built:
+def rebuild(built: Built, config: Config, begun: int | None = None, *, runs: bool = True) -> Built:
     """The same data and models under other settings, or another method that begins after round `begun`.
 
-    Raises ConfigError for unmet needs.
+    Raises ConfigError for unmet needs, and like `build`.
     """
     federation = built.federation
     begun = federation.begun if begun is None else begun
-    return _assembled(config, built.data, federation.clients, federation.device, begun)
+    return _assembled(config, built.data, federation.clients, federation.device, begun, runs)
 
 
 def _assembled(
-    config: Config, data: FederatedData, clients: tuple[ClientInfo, ...], device: torch.device, begun: int
+    config: Config,
+    data: FederatedData,
+    clients: tuple[ClientInfo, ...],
+    device: torch.device,
+    begun: int,
+    runs: bool,
 ) -> Built:
+    if runs:
+        refuse_lacking(config.training.precision, device)
     federation = Federation(
         seed=config.seed,
         rounds=config.rounds,
@@ -122,10 +131,15 @@ def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
         for name in method.trained_beside()
         if not models.trains_on_one_image(federation.architecture(name), shape)
     ]
+    unable = {
+        name
+        for name in {client.architecture for client in lonely}
+        if not models.trains_on_one_image(federation.architectures[name], shape)
+    }
     for client in lonely:
         if beside:
             whose = f"the BatchNorm of {beside[0]}, which it trains beside its own model,"
-        elif not models.trains_on_one_image(federation.architecture_of(client), shape):
+        elif client.architecture in unable:
             whose = "its BatchNorm"
         else:
             continue

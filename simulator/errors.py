@@ -11,7 +11,7 @@ _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory",
 class HtflError(Exception):
     """An error whose message tells a user what is wrong, where, and what to do.
 
-    `exit_code` follows the command line's contract: 2 configuration, 3 data, 4 session, 5 storage.
+    `exit_code` follows the command line's contract: 2 configuration, 3 data, 4 session, 5 storage, 7 memory.
     """
 
     exit_code = 1
@@ -39,12 +39,20 @@ class SessionError(HtflError):
     exit_code = 4
 
 
+class NotEnoughMemory(HtflError):
+    """Memory has run out, on the device or beside it."""
+
+    exit_code = 7
+
+
 def is_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory has run out: the fault of no code, whoever's it came through."""
     match error:
-        case MemoryError() | OSError(errno=errno.ENOMEM):
+        case NotEnoughMemory() | MemoryError() | OSError(errno=errno.ENOMEM):
             return True
-        case RuntimeError():
+        case RuntimeError():  # torch's for devices is one, whatever it says
+            if type(error).__name__ == "OutOfMemoryError":
+                return True
             return any(words in str(error) for words in _OUT_OF_MEMORY)
     return False
 

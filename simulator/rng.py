@@ -8,7 +8,7 @@ torch's layers (initial weights, dropout, stochastic depth) draw from a global g
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,14 @@ def torch_stream(
     return torch.Generator(device=device).manual_seed(seed_of(seed, purpose, round, client) % 2**63)
 
 
-_TAKES_GENERATOR = frozenset(
+TAKES_GENERATOR = frozenset(
     {
         "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "kaiming_normal_", "kaiming_uniform_",
         "log_normal_", "multinomial", "normal", "normal_", "rand", "rand_like", "randint", "randint_like", "randn",
         "randn_like", "random_", "randperm", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_",
     }
 )  # fmt: skip
+"""Names of torch's functions that draw."""
 _DROPOUT_DIMS = {"dropout": 0, "dropout1d": 2, "dropout2d": 2, "dropout3d": 2}
 _CANNOT_KEY = frozenset({"alpha_dropout", "feature_alpha_dropout", "rrelu"})  # in training
 _NEVER_KEY = frozenset(
@@ -78,7 +79,7 @@ class drawing_from(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in _TAKES_GENERATOR:
+        if name in TAKES_GENERATOR:
             if kwargs.get("generator") is None:
                 kwargs = {**kwargs, "generator": self._on(_device_drawn_on(args, kwargs))}
         elif name in _DROPOUT_DIMS:
@@ -98,10 +99,13 @@ class drawing_from(TorchFunctionMode):
         shape = (
             input.shape[:channel_dims] + (1,) * (input.dim() - channel_dims) if channel_dims else input.shape
         )
-        keep = torch.empty(shape, dtype=input.dtype, device=input.device)
-        stream = self._on(input.device)
-        keep = keep.bernoulli_(1.0 - p, generator=stream).div_(1.0 - p) if p < 1.0 else keep.zero_()
+        keep = self.kept(shape, input, 1.0 - p).div_(1.0 - p) if p < 1.0 else input.new_zeros(shape)
         return input.mul_(keep) if inplace else input * keep
+
+    def kept(self, shape: Sequence[int], like: Tensor, share: float) -> Tensor:
+        """Ones with that probability, else zeros: of this shape, and of the dtype and on the device of `like`."""
+        stream = self._on(like.device)
+        return torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(share, generator=stream)
 
     def _on(self, device: torch.device) -> torch.Generator | None:
         """The stream for draws on a device; none where there are no values to draw."""

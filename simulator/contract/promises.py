@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulator import methods, rng, runners
+from simulator import methods, rng
+from simulator.client_states import State
 from simulator.contract.bits import bits, committed, state_bits, untimed
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
-from simulator.engine import State
 from simulator.errors import HtflError, MethodError
 from simulator.methods.hooks import Hooks
 from simulator.progress import unobserved
@@ -28,6 +28,9 @@ from simulator.tensors import Tensors, total_bytes
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Draws, Phase, parts_of
+from simulator.training.precision import networks_in
+
+CPU = torch.device("cpu")
 
 
 class Broken(Exception):
@@ -95,17 +98,21 @@ def _another_seed_gives_other_bits(subject: Subject) -> None:
     _expect(state_bits(other) != state_bits(subject.first), "seeds 7 and 8 give the same bits")
 
 
-@promise("every runner gives its bits again, whatever the number of workers")
-def _every_runner_repeats_itself(subject: Subject) -> None:
-    usual = subject.config().runtime.runner
-    for name in runners.names():
+@promise("every runner and precision gives its bits again, whatever the number of workers")
+def _every_runner_and_precision_repeats_itself(subject: Subject) -> None:
+    usual = subject.runners[0], subject.precisions[0]
+    ways = [(runner, usual[1]) for runner in subject.runners]
+    ways += [(usual[0], precision) for precision in subject.precisions[1:]]
+    for runner, precision in ways:
         one, two = (
             subject.last
-            if (name, workers) == (usual, 1)
-            else subject.states(runtime={"runner": name, "workers": workers})[-1]
+            if (runner, precision, workers) == (*usual, 1)
+            else subject.states(
+                runtime={"runner": runner, "workers": workers}, training={"precision": precision}
+            )[-1]
             for workers in (1, 2)
         )
-        _expect_same(one, two, f"runner '{name}' with two workers in place of one")
+        _expect_same(one, two, f"runner '{runner}' in {precision} with two workers in place of one")
 
 
 @promise("a session that was stopped and resumed gives the bits of one left alone")
@@ -154,10 +161,11 @@ def _a_round_is_a_function_of_its_state(subject: Subject) -> None:
     parts = subject.built()
     start = parts.engine.initial_state()
     before, held = state_bits(start), _attributes(parts.method)
-    first = state_bits(parts.engine.round(start, unobserved))
-    second = parts.engine.round(parts.engine.round(start, unobserved), unobserved)
+    first = parts.engine.round(start, unobserved)
+    bits_of_first = state_bits(first)
+    second = parts.engine.round(first, unobserved)
     again = state_bits(parts.engine.round(start, unobserved))
-    _expect(first == again, f"round 1 gives other bits after round {second.round} than before it")
+    _expect(bits_of_first == again, f"round 1 gives other bits after round {second.round} than before it")
     _expect(state_bits(start) == before, "a round changes the state that it starts from")
     _expect(_attributes(parts.method) == held, "the method object holds what a round changes")
 
@@ -165,7 +173,7 @@ def _a_round_is_a_function_of_its_state(subject: Subject) -> None:
 @promise("no global generator is touched")
 def _no_global_generator_is_touched(subject: Subject) -> None:
     before = _global_generators()
-    subject.states(runtime={"workers": 2})
+    subject.states(1, runtime={"workers": 2})
     moved = [name for name, state in _global_generators().items() if state != before[name]]
     _expect(
         not moved,
@@ -180,7 +188,7 @@ def _losses_are_pure(subject: Subject) -> None:
         draws = _drawn(phase, batch)
         stream = rng.torch_stream(0, "contract/loss")
         begun, weights = stream.get_state(), bits(nets.state_dict())
-        with drawing_from(stream):
+        with drawing_from(stream), networks_in(subject.precisions[0], nets, CPU):
             first, second = (parts_of(phase.loss(nets, phase.state, batch, draws)).loss for _ in range(2))
         whose = f"the loss of phase '{phase.name}'"
         _expect(first.shape == (), f"{whose} is no scalar but {list(first.shape)}")
@@ -198,7 +206,10 @@ def _phases_train_what_they_name(subject: Subject) -> None:
     for nets, phase, batch in subject.phases():
         for name, module in nets.named_children():
             module.requires_grad_(name in phase.trains)
-        with drawing_from(rng.torch_stream(0, "contract/layers")):
+        with (
+            drawing_from(rng.torch_stream(0, "contract/layers")),
+            networks_in(subject.precisions[0], nets, CPU),
+        ):
             parts_of(phase.loss(nets, phase.state, batch, _drawn(phase, batch))).loss.backward()
         for name in phase.trains:
             reached = any(parameter.grad is not None for parameter in nets[name].parameters())

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from simulator import methods
+from simulator import methods, runners
 from simulator.builder import Built, build
+from simulator.client_states import State
 from simulator.config import Config
 from simulator.data.datasets import data_folder
-from simulator.engine import State
 from simulator.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.nested import merged
@@ -17,6 +17,7 @@ from simulator.runners import Job, local
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets, Phase
+from simulator.training.precision import Precision
 
 GROUPS = ("tiny", "tiny_resnet", "tiny_vit", "tiny_widths")
 CLIENTS, ROUNDS = 4, 2
@@ -26,10 +27,22 @@ CLIENTS, ROUNDS = 4, 2
 class Subject:
     """A method under test, on four clients of which three take part in each of two rounds."""
 
-    def __init__(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
-        """`settings` are the method's own. Raises ConfigError where no group of tiny models meets its needs."""
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        runner: str | None = None,
+        precision: Precision | None = None,
+    ) -> None:
+        """`settings` are the method's own; it is tried with every runner and precision, or these alone.
+
+        Raises ConfigError where no group of tiny models meets its needs.
+        """
         self.method = methods.get(name)
         self.settings = {"name": name, **(settings or {})}
+        self.runners = runners.names() if runner is None else [runner]
+        self.precisions: list[Precision] = ["float32", "bf16"] if precision is None else [precision]
         refusals = []
         for group in GROUPS:
             self.group = group
@@ -51,8 +64,8 @@ class Subject:
             "method": self.settings,
             "data": {"limit": 160},
             "federation": {"clients": CLIENTS, "participation": 0.75, "group": self.group},
-            "training": {"batch_size": 16, "lr": 0.1},
-            "runtime": {"workers": 1, "device": "cpu"},
+            "training": {"batch_size": 16, "lr": 0.1, "precision": self.precisions[0]},
+            "runtime": {"workers": 1, "device": "cpu", "runner": self.runners[0]},
         }
         return Config.read(merged(base, sections))
 

@@ -71,7 +71,7 @@ def data_of_session(folder: Path, data_dir: Path) -> FederatedData:
     raw = merged(settings_in_force(session.document, ()), _ONLY_THE_DATA)
     # The method, perhaps a plugin's, need not be at hand.
     config = read_config(session, with_method(raw, "standalone"))
-    built = build(config, data_dir)
+    built = build(config, data_dir, runs=False)
     built.engine.close()
     check_data(session, config, built)
     return built.data
@@ -80,6 +80,6 @@ def data_of_session(folder: Path, data_dir: Path) -> FederatedData:
 def of_config(config: Config, data_dir: Path) -> Partition:
     """The partition that a run with this configuration would have. Raises ConfigError or DataError."""
     raw = merged(config.to_json(), _ONLY_THE_DATA)
-    built = build(Config.read(with_method(raw, "standalone")), data_dir)
+    built = build(Config.read(with_method(raw, "standalone")), data_dir, runs=False)
     built.engine.close()
     return Partition.of(built.data)

@@ -179,7 +179,7 @@ class FedL2G(Method):
 
         def at(theta: Tensors, batch: Batch, draws: str) -> tuple[Tensor, Tensor]:
             thrown_away = {name: buffer.clone() for name, buffer in statistics.items()}
-            with drawing_from(local.stream(draws, self.federation.device)):
+            with drawing_from(local.stream(draws, self.federation.device)), local.precise():
                 shown: tuple[Tensor, Tensor] = functional_call(network, (theta, thrown_away), (batch.x,))
             return shown
 

@@ -1,11 +1,12 @@
 """What carries out the work of clients and server: one small interface, and a file for each way to do it."""
 
-from simulator.runners import parallel, sequential
+from simulator.runners import parallel, sequential, stacked
 from simulator.runners.base import (
     POLL_SECONDS,
     Decision,
     Gate,
     Job,
+    Jobs,
     LocalUpdate,
     RoundInterrupted,
     Runner,
@@ -20,6 +21,7 @@ __all__ = [
     "Decision",
     "Gate",
     "Job",
+    "Jobs",
     "LocalUpdate",
     "RoundInterrupted",
     "Runner",
@@ -29,4 +31,5 @@ __all__ = [
     "parallel",
     "register",
     "sequential",
+    "stacked",
 ]

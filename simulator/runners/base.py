@@ -3,7 +3,7 @@
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -58,6 +58,31 @@ class Job:
     payload: Mapping[str, Tensor] | None
 
 
+class Jobs(Mapping[int, Job]):
+    """Clients' jobs, each made when it is asked for, on any thread: there are no more of them than clients at work.
+
+    Iterating over it gives the clients, and makes nothing.
+    """
+
+    def __init__(self, clients: Sequence[int], make: Callable[[int], Job]) -> None:
+        self._clients = dict.fromkeys(clients)
+        self._make = make
+
+    def __getitem__(self, client: int) -> Job:
+        if client not in self._clients:
+            raise KeyError(client)
+        return self._make(client)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._clients
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 """Asked between clients, with the updates finished so far and the number of clients at work."""
 
@@ -95,6 +120,13 @@ class Runner(ABC):
         """Threads of torch's that each client computes with."""
         self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
         """Clients at work at a time, at most."""
+        self._said: list[str] = []
+        self._told = 0
+
+    @classmethod
+    def sums(cls, settings: RuntimeConfig) -> str:
+        """How it computes, in words: runners that say the same give the same bits."""
+        return "each by itself"
 
     @abstractmethod
     def update(
@@ -105,16 +137,32 @@ class Runner(ABC):
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
         begun: Callable[[int], None] = nobody_told,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
-        """Local updates of the clients in `jobs`, in client order.
+        """Local updates of the clients in `jobs`, in client order. A job may be made as it is asked for: `Jobs`.
 
         `gate` is asked before each, `begun` hears which begins and `done` of each that has finished, on the calling
-        thread. Raises RoundInterrupted when the gate ends the round before all have started.
+        thread. An earlier attempt at the round has brought out those of the `finished`. Raises RoundInterrupted when
+        the gate ends the round before all have started.
         """
 
     @abstractmethod
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         """A piece of `work` for every client, in client order."""
+
+    def together(self, clients: Sequence[int]) -> list[list[int]]:
+        """Clients of one architecture and with the same test images, in groups that answer as one: each by itself."""
+        return [[client] for client in clients]
+
+    def say_once(self, sentence: str) -> None:
+        """Something that whoever watches the run should know, unless it has been said."""
+        if sentence not in self._said:
+            self._said.append(sentence)
+
+    def take_notes(self) -> list[str]:
+        """What is new to be said."""
+        notes, self._told = self._said[self._told :], len(self._said)
+        return notes
 
     def close(self) -> None:
         """Let go of threads and devices; there are none unless a subclass says so."""

@@ -5,8 +5,8 @@ InCo's hundred clients, say, are five models on one test set. That is found by l
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -16,12 +16,16 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._pytree import tree_iter
 
+from simulator.errors import is_of_memory
 from simulator.federation import ClientInfo
 from simulator.methods.hooks import Hooks
+from simulator.runners import memory
 from simulator.runners.base import Job, Runner
+from simulator.runners.stacked_answers import Stacked
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.operations import Operations
+from simulator.training.stacking import why
 
 Measure = Callable[[Tensor, Tensor], float | None]
 """A figure from a part's scores [n, C] and labels [n], int64, both on the device."""
@@ -63,24 +67,51 @@ def evaluate(
     batch_size: int,
     parts: Sequence[str] = ("test",),
     measures: Mapping[str, Measure] = MappingProxyType({}),
+    *,
+    received: bool,
 ) -> dict[int, dict[str, Answers]]:
-    """The answers on these parts of the clients in `jobs`, each after it has received its payload, if any."""
+    """The answers on these parts of the clients in `jobs`, each after it has received its payload, if they have any."""
     context = runner.context
 
     def made_of(client: int) -> bytes:
         return _made_of(hooks, context, runner.info(client), round, jobs[client])
 
     def count(client: int) -> dict[str, Answers]:
-        return _count(hooks, context, runner.info(client), round, jobs[client], batch_size, parts, measures)
+        with memory.for_evaluation(runner, round, client, batch_size, runner.workers):
+            return _count(
+                hooks, context, runner.info(client), round, jobs[client], batch_size, parts, measures
+            )
+
+    def count_as_one(group: list[int]) -> list[dict[str, Answers]]:
+        with memory.for_evaluation(runner, round, group[0], batch_size, at_once=1):
+            local = [answering(hooks, context, runner.info(k), round, jobs[k]) for k in group]
+            size = max(batch_size // len(group), 1)  # so many images at a time for all of them
+            return _count_all(Stacked(hooks, local).scores, context, local, size, parts, measures)
 
     asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
     # Models that clients have trained differ: only what was received may be the same.
-    several = Counter(asked[client] for client, job in jobs.items() if job.payload is not None)
+    several = Counter(asked.values() if received else ())
     perhaps = [client for client in jobs if several[asked[client]] > 1]
     answers = dict(zip(perhaps, runner.each(perhaps, made_of), strict=True))
     kinds = {client: (asked[client], answers.get(client, client)) for client in jobs}
     first = {kind: client for client, kind in reversed(kinds.items())}
-    counts = dict(zip(first.values(), runner.each(first.values(), count), strict=True))
+    counts: dict[int, dict[str, Answers]] = {}
+    alone = []
+    for group in _groups(runner, first.values(), asked):
+        try:
+            found = count_as_one(group) if len(group) > 1 else []
+        except Exception as error:
+            if is_of_memory(error):
+                raise
+            runner.say_once(
+                f"Clients of {runner.info(group[0]).architecture} answer one by one, and not stacked: {why(error)}."
+            )
+            found = []
+        if found:
+            counts |= zip(group, found, strict=True)
+        else:
+            alone += group
+    counts |= zip(alone, runner.each(alone, count), strict=True)
     return {client: counts[first[kinds[client]]] for client in jobs}
 
 
@@ -100,7 +131,17 @@ def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: i
     return local
 
 
-@torch.no_grad()
+def _groups(
+    runner: Runner, clients: Iterable[int], asked: Mapping[int, tuple[Any, ...]]
+) -> Iterator[list[int]]:
+    """The clients in groups that the runner has answer as one."""
+    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for client in clients:
+        alike[asked[client]].append(client)
+    for each in alike.values():
+        yield from runner.together(sorted(each))
+
+
 def _count(
     hooks: Hooks,
     context: TrainingContext,
@@ -112,28 +153,62 @@ def _count(
     measures: Mapping[str, Measure],
 ) -> dict[str, Answers]:
     local = answering(hooks, context, info, round, job)
+    [answers] = _count_all(
+        lambda x: hooks.predict(local, x)[None], context, [local], batch_size, parts, measures
+    )
+    return answers
+
+
+@torch.no_grad()
+def _count_all(
+    scores_of: Callable[[Tensor], Tensor],
+    context: TrainingContext,
+    clients: Sequence[LocalClient],
+    batch_size: int,
+    parts: Sequence[str],
+    measures: Mapping[str, Measure],
+) -> list[dict[str, Answers]]:
+    """The answers of clients on the same images; `scores_of` has those of all, [n, B, C]."""
     classes = torch.arange(context.federation.num_classes, device=context.federation.device)
-    figures, measured = [], []
+    own = [_Tally(classes, parts, measures) for _ in clients]
     for name in parts:
-        shown: list[tuple[Tensor, Tensor]] = []
-        counts = torch.zeros(3, len(classes), dtype=torch.int64, device=classes.device)
-        loss = torch.zeros(1, dtype=torch.float64, device=classes.device)
-        for indices in context.data.clients[info.id].part(name).split(batch_size):
+        for indices in context.data.clients[clients[0].info.id].part(name).split(batch_size):
             x, y = context.data.batch(indices)
-            scores = hooks.predict(local, x)
-            # Comparisons with every class, not bincount: that waits for a device, and here the host looks at nothing.
-            is_answer, is_label = (each[:, None] == classes for each in (scores.argmax(1), y))
-            counts += torch.stack([(is_answer & is_label).sum(0), is_answer.sum(0), is_label.sum(0)])
-            loss += F.cross_entropy(scores, y, reduction="none").double().sum()
-            if measures:
-                shown.append((scores, y))
-        figures.append(torch.cat([counts.double().flatten(), loss]))
-        measured.append(_measured(measures, shown))
-    # One look at the device for all parts; whole numbers are exact in float64.
-    return {
-        name: replace(_of_figures(values), measured=own)
-        for name, values, own in zip(parts, torch.stack(figures).tolist(), measured, strict=True)
-    }
+            for tally, scores in zip(own, scores_of(x), strict=True):
+                tally.add(name, scores, y)
+    return [tally.answers() for tally in own]
+
+
+class _Tally:
+    """A client's answers as they come in."""
+
+    def __init__(self, classes: Tensor, parts: Sequence[str], measures: Mapping[str, Measure]) -> None:
+        self._classes, self._measures = classes, measures
+        device = classes.device
+        self._counts = {
+            name: torch.zeros(3, len(classes), dtype=torch.int64, device=device) for name in parts
+        }
+        self._losses = {name: torch.zeros(1, dtype=torch.float64, device=device) for name in parts}
+        self._shown: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in parts}
+
+    def add(self, part: str, scores: Tensor, y: Tensor) -> None:
+        """Scores [B, C] of images with labels y."""
+        # Comparisons with every class, not bincount: that waits for a device, and here the host looks at nothing.
+        is_answer, is_label = (each[:, None] == self._classes for each in (scores.argmax(1), y))
+        self._counts[part] += torch.stack([(is_answer & is_label).sum(0), is_answer.sum(0), is_label.sum(0)])
+        self._losses[part] += F.cross_entropy(scores, y, reduction="none").double().sum()
+        if self._measures:
+            self._shown[part].append((scores, y))
+
+    def answers(self) -> dict[str, Answers]:
+        """Of every part. One look at the device for all of them; whole numbers are exact in float64."""
+        figures = [
+            torch.cat([self._counts[part].double().flatten(), loss]) for part, loss in self._losses.items()
+        ]
+        return {
+            part: replace(_of_figures(each), measured=_measured(self._measures, self._shown[part]))
+            for part, each in zip(self._losses, torch.stack(figures).tolist(), strict=True)
+        }
 
 
 def _measured(

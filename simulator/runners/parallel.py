@@ -7,13 +7,13 @@ workers changes when a result is ready, never what it is: the bits are those of 
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import torch
 
 from simulator.methods.hooks import Hooks
-from simulator.runners import local
+from simulator.runners import local, memory
 from simulator.runners.base import (
     POLL_SECONDS,
     Decision,
@@ -48,9 +48,11 @@ class ParallelRunner(Runner):
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
         begun: Callable[[int], None] = nobody_told,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         def work(client: int) -> LocalUpdate:
-            return local.update(hooks, self.context, self.info(client), round, jobs[client])
+            with memory.for_training(self, round, client, self.workers):
+                return local.update(hooks, self.context, self.info(client), round, jobs[client])
 
         updates = self._each(jobs, work, done, gate, begun)
         if len(updates) < len(jobs):

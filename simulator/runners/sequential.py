@@ -1,12 +1,12 @@
 """One client after another, on the calling thread: the plainest runner, for a debugger and as the others' measure."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import torch
 
 from simulator.methods.hooks import Hooks
-from simulator.runners import local
+from simulator.runners import local, memory
 from simulator.runners.base import (
     POLL_SECONDS,
     Gate,
@@ -39,6 +39,7 @@ class SequentialRunner(Runner):
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
         begun: Callable[[int], None] = nobody_told,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         torch.set_num_threads(self.threads)
         updates: list[LocalUpdate] = []
@@ -48,7 +49,8 @@ class SequentialRunner(Runner):
             if decision == "leave":
                 raise RoundInterrupted(updates)
             begun(client)
-            updates.append(local.update(hooks, self.context, self.info(client), round, job))
+            with memory.for_training(self, round, client, at_once=1):
+                updates.append(local.update(hooks, self.context, self.info(client), round, job))
             done(updates[-1])
         return updates
 

@@ -22,7 +22,7 @@ def planned(session: checkpoints.SessionReader, upto: int = 0) -> Config:
     of its method is not loaded.
     """
     # Whether the recorded device is here as well is the resume's concern.
-    config, _ = current(session, {"device": "cpu"})
+    config, _ = current(session, {"runtime": {"device": "cpu"}})
     waiting: list[tuple[int, Command]] = []
     for command in checkpoints.pending(session.folder):
         if command.kind == "switch":
@@ -72,9 +72,11 @@ def rehearse(session: checkpoints.SessionReader, arguments: Mapping[str, Any], d
     when the data are not there or not the same.
     """
     before, after = proposed(session, arguments)
-    built = build(before, data_dir)
+    # Looked at on this machine's CPU; a GPU's precisions are for the GPU's owner to refuse.
+    on_cpu = str(session.document["environment"].get("device", "cpu")).startswith("cpu")
+    built = build(before, data_dir, runs=False)
     check_data(session, before, built)
-    rebuild(built, after)
+    rebuild(built, after, runs=on_cpu)
     return differences(before, after)
 
 

@@ -17,8 +17,8 @@ MOST_COUNTS = 50_000
 """More numbers than this, clients × classes, are not noted: every listing reads them."""
 
 
-def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, list[Raw]]:
-    """A session's configuration as its last checkpoint left it, with `runtime` laid over, and its history.
+def current(session: checkpoints.SessionReader, overrides: Raw) -> tuple[Config, list[Raw]]:
+    """A session's configuration as its last checkpoint left it, with `overrides` laid over, and its history.
 
     Raises SessionError when a plugin of its method or models, or another file of the user's, is not loaded or not the
     same, Damaged when these are no settings.
@@ -31,7 +31,7 @@ def current(session: checkpoints.SessionReader, runtime: Raw) -> tuple[Config, l
     files: list[Raw] = said_last.get("files", [])  # early sessions have none
     brought.check(session.folder, raw["data"].get("indices"), files)
     check_models(session)
-    config = read_config(session, merged(raw, {"runtime": runtime}))
+    config = read_config(session, merged(raw, overrides))
     return config, history or [history_entry(config, 1)]
 
 
@@ -61,7 +61,10 @@ def check_data(session: checkpoints.SessionReader, config: Config, built: Built)
 
 def of_new(config: Config, built: Built, parent: Raw | None) -> Raw:
     """What session.json says of a new session."""
+    everybody = config.federation.participants == config.federation.clients
     return {
+        # What an earlier program can read is of its format: where all take part, no manifest leaves any out.
+        "format": 1 if everybody and not config.tells_news else 2,
         "config": config.to_json(),
         "parent": parent,
         "environment": environment(built.federation.device, config.runtime.threads_per_client),

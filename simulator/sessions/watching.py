@@ -59,6 +59,8 @@ class Watching:
             case ClientDiverged(round, client, phase):
                 message = f"loss of phase '{phase}' is not finite"
                 self._store.event("warning", round=round, client=client, message=message)
+            case Warned(message):
+                self._store.event("warning", message=message, round=self._progress.get("round", 0))
             case StateChanged(state, _):
                 self._count_waiting(state)
                 self._store.heartbeat(state, **self._progress)

@@ -8,7 +8,7 @@ point counts like its first.
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,7 @@ class _CountingRunner(Runner):
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
         begun: Callable[[int], None] = nobody_told,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         updates = []
         for number, job in jobs.items():

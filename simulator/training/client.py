@@ -70,16 +70,23 @@ class LocalClient(Trainer):
         if phase.batches is not None:
             yield from phase.batches
             return
+        changes, looks = self.federation.training.augment, self.looks(phase)
+        for indices in self.orders(phase):
+            x, y = self.batch(indices)
+            yield Batch(augmented(x, changes, looks), y)
+
+    def orders(self, phase: Phase) -> Iterator[Tensor]:
+        """Indices [B] of the samples of every batch."""
         samples = self.samples(phase)
         sizes = batch_sizes(len(samples), self.federation.training.batch_size)
         stream = self.stream(f"batches/{phase.name}")
-        changes = self.federation.training.augment
-        looks = self.stream(f"augment/{phase.name}", self.federation.device)
         for _ in range(self.epochs(phase)):
             order = samples[torch.randperm(len(samples), generator=stream).to(samples.device)]
-            for indices in order.split(sizes):
-                x, y = self.batch(indices)
-                yield Batch(augmented(x, changes, looks), y)
+            yield from order.split(sizes)
+
+    def looks(self, phase: Phase) -> torch.Generator:
+        """The stream of the phase's random changes to images."""
+        return self.stream(f"augment/{phase.name}", self.federation.device)
 
     def samples(self, phase: Phase) -> Tensor:
         """Indices of the samples the phase trains on."""
@@ -136,7 +143,7 @@ class LocalClient(Trainer):
             x, y = self.batch(indices)
             # A product with the one-hot labels, not a scatter: its order of summation is fixed on every device.
             of_class = F.one_hot(y, self.federation.num_classes)[:, labels].to(x.dtype)
-            with self.step("representations", len(y)):
+            with self.step("representations", len(y)), self.precise():
                 shown = of(self.nets.model, x)
             # Not counted: its size is the client's own (|S_k|), that of a step must follow from the batch's.
             sums.append(of_class.T @ shown)

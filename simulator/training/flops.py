@@ -42,12 +42,16 @@ class FlopCache:
     @contextlib.contextmanager
     def step(self, *kind: Hashable) -> Iterator[None]:
         """Around a step: counts it if it is the first of its kind. Clients side by side count the same number."""
-        if kind in self._steps:
+        if self.knows(*kind):
             yield
         else:
             with counting_flops() as flops:
                 yield
             self._steps[kind] = flops.total
+
+    def knows(self, *kind: Hashable) -> bool:
+        """Whether a step of that kind has been taken before."""
+        return kind in self._steps
 
     def of(self, *kind: Hashable) -> int:
         """The FLOPs of a step that has been taken before."""

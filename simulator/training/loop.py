@@ -37,7 +37,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
 
     The host looks at no value here, so that a device is never waited for. Raises StepFailed.
     """
-    _freeze_all_but(trainer.nets, phase.trains)
+    freeze_all_but(trainer.nets, phase.trains)
     parameters = list(chain.from_iterable(_named_parameters(trainer.nets, name) for name in phase.trains))
     settings = trainer.federation.training
     lr = phase.lr or trainer.lr
@@ -57,7 +57,8 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
             with trainer.step(phase.name, len(batch.y)):
                 with layers_draw:
                     draws = phase.draws(stream, batch) if phase.draws else {}
-                    loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))
+                    with trainer.precise():
+                        loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))
                 _refuse_unusable(loss)
                 loss.backward()
             if clip is not None:
@@ -94,7 +95,7 @@ def _named_parameters(nets: Nets, name: str) -> Iterator[tuple[str, torch.nn.Par
     return ((f"{name}.{key}", parameter) for key, parameter in nets[name].named_parameters())
 
 
-def _freeze_all_but(nets: Nets, trained: Iterable[str]) -> None:
+def freeze_all_but(nets: Nets, trained: Iterable[str]) -> None:
     """Frozen modules neither move nor update their statistics, but gradients pass through them."""
     for name, module in nets.named_children():
         module.train(name in trained).requires_grad_(name in trained)

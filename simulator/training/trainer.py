@@ -7,6 +7,7 @@ import torch
 
 from simulator import rng
 from simulator.tensors import Tensors
+from simulator.training import precision
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
 from simulator.training.schedule import rate
@@ -47,9 +48,21 @@ class Trainer:
         """A keyed stream of draws of its own in this round."""
         return rng.torch_stream(self.federation.seed, purpose, self.round, self._client, device)
 
+    def precise(self) -> contextlib.AbstractContextManager[None]:
+        """Around a forward pass that trains: its networks compute in the precision that is configured."""
+        return precision.networks_in(self.federation.training.precision, self.nets, self.federation.device)
+
     @contextlib.contextmanager
     def step(self, name: str, batch_size: int) -> Iterator[None]:
         """Around a step of its work: adds its operations to the count."""
         with self._flop_cache.step(self._kind, name, batch_size):
             yield
+        self.add_operations(name, batch_size)
+
+    def counted(self, name: str, batch_size: int) -> bool:
+        """Whether the operations of such a step are known."""
+        return self._flop_cache.knows(self._kind, name, batch_size)
+
+    def add_operations(self, name: str, batch_size: int) -> None:
+        """Add those of a step that has been taken before."""
         self.flops += self._flop_cache.of(self._kind, name, batch_size)

@@ -64,6 +64,14 @@ def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
     assert len(keys(footer("live", len(whole) - 1, "running"), ()).plain) < len(whole) - 1
 
 
+def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
+    for shown in ("", "running"):
+        row = keys(footer("sessions", 200, shown, steered="stopped"), ()).plain
+        assert "space resume" in row and "S stop" in row
+    assert "space pause" in keys(footer("sessions", 200, "finished", steered="running"), ()).plain
+    assert "m method" not in keys(footer("sessions", 200, "", steered="running"), ()).plain
+
+
 def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:
     wide, usual, narrow = (tabs("communication", width).plain for width in (120, 80, 60))
     assert all(f" {title} " in wide for title in PANEL_TITLES.values())

@@ -49,7 +49,7 @@ BREAKS = {
         """,
         "seeds 7 and 8 give the same bits",
     ),
-    "every runner gives its bits again, whatever the number of workers": (
+    "every runner and precision gives its bits again, whatever the number of workers": (
         """
         runs = itertools.count()
 

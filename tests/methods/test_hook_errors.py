@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import ConfigError, MethodError
+from simulator.errors import ConfigError, MethodError, NotEnoughMemory
 from tests import federations
 from tests.methods.mine import Write, line, mine
 from tui.common.errors import explain
@@ -51,7 +51,7 @@ def test_a_loss_for_which_there_is_not_enough_memory_is_nobodys_fault(mine: Writ
         def phases(self, local): return [Phase("p", self.loss)]
         def loss(self, nets, state, batch, draws): raise {raised}
     """)
-    with pytest.raises((MemoryError, RuntimeError)) as starved:
+    with pytest.raises(NotEnoughMemory) as starved:
         federations.run(engine, 1)
     assert explain(starved.value)[1] == 7
 

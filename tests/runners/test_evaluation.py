@@ -12,11 +12,13 @@ from simulator.builder import Built
 from simulator.federation import ClientInfo
 from simulator.methods import registry
 from simulator.methods.fedavg import FedAvg
-from simulator.runners import evaluation
+from simulator.progress import Warned
+from simulator.runners import evaluation, stacked_answers
 from simulator.sections import MethodConfig
 from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 from tests import federations
+from tests.methods import reference
 
 ROUNDS = 4
 
@@ -190,3 +192,63 @@ def test_trained_models_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> Non
     """They differ: to look at them would be work for nothing."""
     monkeypatch.setattr(evaluation, "_made_of", None)
     federations.run(built("fedavg", evaluation={"model": "local"}).engine, 1)
+
+
+class Whole:
+    """How many models have answered together, each time, and on how many images at a time at most."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.models: list[int] = []
+        self.images = 0
+        scores = stacked_answers.Stacked.scores
+
+        def noted(of: Any, x: Tensor) -> Tensor:
+            shown = scores(of, x)
+            self.models.append(len(shown))
+            self.images = max(self.images, len(x))
+            return shown
+
+        monkeypatch.setattr(stacked_answers.Stacked, "scores", noted)
+
+
+@pytest.mark.parametrize(("name", "together"), [("lg_fedavg", {3}), ("fedproto", {3}), ("fiarse", {2, 3})])
+def test_a_stack_answers_on_one_test_set_as_its_clients_do(
+    name: str, together: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models of their own, prototypes in their state, weights masked by it; forty images, twelve at a time in all.
+
+    Of FIARSE's three clients with CNNs two are equal, and asked once.
+    """
+    whole, told = Whole(monkeypatch), []
+    with reference.double_precision():
+        settings: dict[str, Any] = {"evaluation": {"batch_size": 12}}
+        if name == "lg_fedavg":
+            settings["evaluation"]["model"] = "local"
+        alone = federations.run(built(name, **settings).engine, 1)
+        assert whole.models == []
+        stacked = federations.run(
+            built(name, **settings, runtime={"runner": "stacked"}).engine, 1, told.append
+        )
+    assert not [event for event in told if isinstance(event, Warned)]
+    assert set(whole.models) == together
+    assert whole.images == 12 // min(together)
+    assert stacked.record is not None and alone.record is not None
+    assert stacked.record["accuracy"] == alone.record["accuracy"]
+    losses = [each["evaluation"]["test"]["loss"]["per_client"] for each in (stacked.record, alone.record)]
+    assert [each or 0.0 for each in losses[0]] == pytest.approx([each or 0.0 for each in losses[1]], rel=1e-9)
+
+
+@pytest.mark.parametrize(("method", "unstacked"), [(Noted, ["train", "answer"]), (Drawing, ["answer"])])
+def test_clients_that_cannot_answer_as_one_answer_by_themselves_which_is_said_once(
+    method: type[FedAvg], unstacked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they answer is then what they do without stacks: by an offset that no tensor holds, or at random."""
+    monkeypatch.setitem(registry._METHODS, method.name, method)
+    monkeypatch.setattr(federations, "group_for", lambda name: "tiny_cnn")
+    told: list[Any] = []
+    stacked = federations.run(built(method.name, runtime={"runner": "stacked"}).engine, 2, told.append)
+    alone = federations.run(built(method.name).engine, 2)
+    assert stacked.record is not None and alone.record is not None
+    assert stacked.record["accuracy"] == alone.record["accuracy"]
+    notes = [event.message.split() for event in told if isinstance(event, Warned)]
+    assert [note[:4] for note in notes] == [["Clients", "of", "tiny_cnn", doing] for doing in unstacked]

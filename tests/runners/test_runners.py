@@ -1,6 +1,6 @@
 """The interface of runners: client order, the gate, and a runner that takes many clients' steps together."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ class Interleaved(Runner):
         done: Callable[[LocalUpdate], None],
         gate: Gate = always_go,
         begun: Callable[[int], None] = nobody_told,
+        finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
         at_work = {
             client: local.prepare(hooks, self.context, self.info(client), round, job)

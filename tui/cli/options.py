@@ -71,6 +71,11 @@ Progress = Annotated[bool | None, option(PROGRESS, "--progress/--no-progress", p
 WORKERS = "Clients trained at a time; never changes a result. Default: the machine's cores."
 Workers = Annotated[int | None, option(WORKERS, "--workers", least=1, metavar="N", panel=HOW)]
 DeviceOption = Annotated[Device | None, option("Where to compute.", "--device", panel=HOW)]
+MACHINE_SETTINGS = "A setting of the machine's, runtime.… or training.precision; may be repeated."
+MachineSettings = Annotated[
+    list[str] | None,
+    option(MACHINE_SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=HOW),
+]
 INEXACT = "Go on although another torch, device or thread setting changes the bits; the session records it."
 AllowInexact = Annotated[bool, flag(INEXACT, "--allow-inexact", panel=HOW)]
 PLUGINS = "A Python file with methods of your own (docs/writing-a-method.md); may be repeated."

@@ -28,6 +28,7 @@ def resume(
     data_dir: options.DataDir = None,
     device: options.DeviceOption = None,
     workers: options.Workers = None,
+    set_: options.MachineSettings = None,
     allow_inexact: options.AllowInexact = False,
     steal: Annotated[
         bool, options.flag("Take over from another machine that is known to be dead.", "--steal", panel=HOW)
@@ -49,6 +50,7 @@ def resume(
       htfl-sim resume mu07 --rounds 200
       htfl-sim resume mu07 --until 0.95
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
+      htfl-sim resume mu07 --set training.precision=float32 --allow-inexact
     """
     if study := folders.study_folder(session, folders.sessions_dir(sessions_dir)):
         _go_on_with_study(study)
@@ -65,6 +67,7 @@ def resume(
             "--data-dir": data_dir,
             "--device": device,
             "--workers": workers,
+            "--set": set_,
             "--allow-inexact": allow_inexact or None,
             "--progress": progress,
             "--json": as_json or None,
@@ -86,6 +89,7 @@ def resume(
         data_folder(data_dir),
         workers=workers,
         device=device,
+        settings=set_ or (),
         allow_inexact=allow_inexact,
         steal=steal,
     ) as opened:

@@ -9,7 +9,7 @@ import typer
 from checkpoints import DiskError, SessionUnreadable
 from presets import PresetError
 from simulator.config import keys
-from simulator.errors import HtflError, is_of_memory
+from simulator.errors import HtflError, NotEnoughMemory, is_of_memory
 from tui.common.formatting import printable
 
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
@@ -49,6 +49,8 @@ def explain(error: BaseException) -> tuple[str, int]:
             return "", OUTPUT_CLOSED
         case NoOutput():
             return "standard output is closed: send it to a file, or to /dev/null.", OUTPUT_CLOSED
+        case NotEnoughMemory():
+            return str(error), error.exit_code
         case _ if is_of_memory(error):
             return (
                 f"not enough memory ({_in_one_line(error)}). Free some, or use fewer --workers, a smaller "

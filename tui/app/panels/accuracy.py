@@ -8,8 +8,9 @@ from textual.containers import Container
 from simulator.analysis.quantiles import quantiles
 from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
-from tui.app.messages import PlacePointed
+from tui.app.messages import ClientSelected, PlacePointed
 from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.client_rows import shown
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart
 from tui.app.widgets.surface import glyphs_of
@@ -32,6 +33,7 @@ class AccuracyChart(Container):
         self._map.display = False
         self._rounds: NDArray[np.int_] = np.empty(0, int)
         self._column: int | None = None
+        self._clients: list[int] = []
 
     def compose(self) -> ComposeResult:
         yield self._lines
@@ -63,7 +65,7 @@ class AccuracyChart(Container):
         else:
             series += [
                 Series(models[client], accuracy[:, client], x, key=str(client))
-                for client in range(curves.clients)
+                for client in shown(view)
                 if client not in view.pinned
             ]
         self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))
@@ -71,12 +73,14 @@ class AccuracyChart(Container):
     def _show_map(self, view: View) -> None:
         curves = view.curves
         rounds = curves.evaluated
+        self._clients = clients = shown(view)
         self._map.show(
-            curves.accuracy[rounds - 1].T * PERCENT,
-            [str(client) for client in range(curves.clients)],
+            curves.accuracy[rounds - 1][:, clients].T * PERCENT,
+            [str(client) for client in clients],
             [str(round) for round in rounds],
         )
-        self._map.home = (min(view.pinned, default=0), max(len(rounds) - 1, 0))
+        first = clients.index(min(view.pinned)) if view.pinned else 0
+        self._map.home = (first, max(len(rounds) - 1, 0))
 
     def point(self, view: View) -> None:
         """Have the map's cursor in the column of the view's; that of the lines is put there with all others'."""
@@ -84,7 +88,7 @@ class AccuracyChart(Container):
         self._column = None if at is None else max(int((self._rounds <= at).sum()) - 1, 0)
         if not self._map.display:
             return
-        row, column = self._map.cursor or (min(view.pinned, default=0), None)
+        row, column = self._map.cursor or (self._map.home[0], None)
         if self._column is None:
             if self._map.cursor is not None:
                 self._map.action_hide_cursor()
@@ -92,9 +96,12 @@ class AccuracyChart(Container):
             self._map.put_cursor(row, self._column)
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        """The crosshair goes with the map's cursor."""
+        """The crosshair, and the client selected, go with the map's cursor."""
+        message.stop()  # its rows may be some of the clients
         if message.cell != self._map.cursor:  # an older message, of a cursor that has moved on since
             return
+        if message.cell is not None and self._map.has_focus:
+            self.post_message(ClientSelected(self._clients[message.cell[0]]))
         column = message.cell and message.cell[1]
         if column != self._column:
             round = None if column is None else float(self._rounds[column])

@@ -1,5 +1,7 @@
 """What the panels' charts have in common: marks where something changed, names, percentages, sizes in one unit."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from simulator.analysis.curves import Array
@@ -18,9 +20,10 @@ def marks(run: Run) -> list[Mark]:
     return [Mark(each.round, each.method or labels[each.kind]) for each in milestones(run)]
 
 
-def named_clients(run: Run) -> list[str]:
-    """Every client by its id and model."""
-    return [f"{client} {model}" for client, model in enumerate(run.models)]
+def named_clients(run: Run, clients: Iterable[int] | None = None) -> list[str]:
+    """Clients by their id and model; all of them for None."""
+    models = run.models
+    return [f"{client} {models[client]}" for client in (range(len(models)) if clients is None else clients)]
 
 
 def sizes(*bytes: Array) -> tuple[list[Array], str, float]:

@@ -63,7 +63,7 @@ class ClientsPanel(SizedPanel):
         column, descending = self._table.sort
         order = f"by {column}, {'falling' if descending else 'rising'}"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
-        self._clients.caption(f"{some}, {order}")
+        self._clients.caption(f"{some}{client_rows.drawn(view)}, {order}")
         self._clients.say(None if shown or not count else "No client has all these words; / changes them.")
         self._draw_client(view)
 

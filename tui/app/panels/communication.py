@@ -121,8 +121,8 @@ class CommunicationPanel(SizedPanel):
 
     def _draw_clients(self, view: View) -> None:
         curves, models = view.curves.upto(view.shown), view.run.models
-        now = zip(curves.client_up[-1], curves.client_down[-1], strict=True)
-        total = zip(curves.client_up.sum(axis=0), curves.client_down.sum(axis=0), strict=True)
+        now = list(zip(curves.client_up[-1], curves.client_down[-1], strict=True))
+        total = list(zip(curves.client_up.sum(axis=0), curves.client_down.sum(axis=0), strict=True))
         self._clients.show(
             [
                 Row(
@@ -130,12 +130,14 @@ class CommunicationPanel(SizedPanel):
                     (str(client), models[client], *map(size, bytes), *map(size, in_all)),
                     search=f"{client} {models[client]}",
                 )
-                for client, (bytes, in_all) in enumerate(zip(now, total, strict=True))
+                for client in client_rows.shown(view)
+                for bytes, in_all in [(now[client], total[client])]
             ]
         )
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
-        self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {curves.clients}")
+        some = f"{len(self._clients.rows)} of {curves.clients}{client_rows.drawn(view)}"
+        self._parts["clients"].caption(f"by client, {some}")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self._clients:

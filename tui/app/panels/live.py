@@ -1,5 +1,7 @@
 """The Live panel: is it learning, who is behind, what does it cost, how alike have the models become."""
 
+import math
+
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -28,8 +30,8 @@ from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
-CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 FEW = 4  # clients at work that are named
+CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 
 
 class LivePanel(SizedPanel):
@@ -137,7 +139,7 @@ class LivePanel(SizedPanel):
         client_rows.follow(self._table, view)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
         self._parts["clients"].caption(
-            f"{shown} of {count} clients" if shown != count else f"{count} clients"
+            f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
         self._room.styles.max_height = max(count, 1) + 2  # what it does not need, the matrix has
         nobody = "No client has all these words; / changes them." if count else BEGINNING
@@ -172,10 +174,11 @@ class LivePanel(SizedPanel):
         part.say(UNMEASURED if found is None else None)
         part.caption("CKA")
         if found is not None:
-            layer, clients = found.layers[-1], named_clients(view.run)
-            part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}")
-            self._map.cluster(self.has_class("-full") and len(clients) >= CROWD)
-            self._map.show(found.matrix(layer), titles=(clients, clients))
+            layer, titles = found.layers[-1], named_clients(view.run, found.clients)
+            part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}{found.whom}")
+            self._map.cluster(self.has_class("-full") and len(found.clients) >= CROWD)
+            names = list(map(str, found.clients))
+            self._map.show(found.matrix(layer), names, names, titles=(titles, titles))
 
     def _draw_log(self, view: View) -> None:
         # One line an event where there are but two; checkpoints, one a round, would push out what matters.
@@ -237,9 +240,11 @@ class LivePanel(SizedPanel):
                 *(record["accuracy"][key] for key in ("mean", "weighted", "std", "min", "max", "best_mean")),
                 *(record["bytes"][key] for key in ("up", "down", "up_total", "down_total")),
                 record["timing"]["seconds"],
-                *record["accuracy"]["per_client"],
+                *(None if math.isnan(value) else value for value in row),
             ]
-            for record in view.run.records[: view.shown]
+            for record, row in zip(
+                view.run.records[: view.shown], view.curves.accuracy.tolist(), strict=False
+            )
         ]
 
 

@@ -201,7 +201,7 @@ class ResourcesPanel(SizedPanel):
 
 
 def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
-    """Every client by id, at the round shown; `doing`: where each is in the round under way."""
+    """The clients that are listed, by id, at the round shown; `doing`: where each is in the round under way."""
     curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
     took_it = curves.client_seconds
     now = took_it[-1] if shown else np.full(len(models), np.nan)
@@ -209,7 +209,8 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
     recent = took_it[-TREND:]
     top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
     found = []
-    for client, model in enumerate(models):
+    for client in client_rows.shown(view):
+        model = models[client]
         history = took_it[:, client] if shown else np.empty(0)
         took = history[np.isfinite(history)]
         mean = float(took.mean()) if took.size else np.nan

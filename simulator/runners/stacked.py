@@ -1,0 +1,162 @@
+"""Clients of one architecture and equal step counts as one, their weights stacked; all others side by side.
+
+Its bits are its own: sums of a stack are made in another order than a single client's, so that results differ in their
+last digits from those of the other runners. They depend on `runtime.stack`, and neither on the number of workers nor on
+what an earlier attempt at the round has finished.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import torch
+
+from simulator.errors import ConfigError, is_of_memory
+from simulator.methods.hooks import Hooks
+from simulator.runners import local, memory
+from simulator.runners.base import (
+    POLL_SECONDS,
+    Decision,
+    Gate,
+    Job,
+    LocalUpdate,
+    RoundInterrupted,
+    always_go,
+    nobody_told,
+    register,
+)
+from simulator.runners.local import Prepared
+from simulator.runners.parallel import ParallelRunner
+from simulator.sections import RuntimeConfig
+from simulator.training.client import batch_sizes
+from simulator.training.context import TrainingContext
+from simulator.training.stacking import CannotStack, Reached, steps, why
+
+
+@register("stacked")
+class StackedRunner(ParallelRunner):
+    """Stacks of up to `runtime.stack` clients, one stack after another; who fits in none, on the workers' threads."""
+
+    def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
+        federation = context.federation
+        if len(federation.architectures) == len(federation.clients):
+            raise ConfigError(
+                "runner 'stacked' takes clients of one architecture together, and here no two have the same; use "
+                "--set runtime.runner=parallel."
+            )
+        super().__init__(context, settings)
+        self._most = settings.stack
+        self._reached: Reached = {}
+
+    @classmethod
+    def sums(cls, settings: RuntimeConfig) -> str:
+        return f"in stacks of {settings.stack}"
+
+    def update(
+        self,
+        hooks: Hooks,
+        round: int,
+        jobs: Mapping[int, Job],
+        done: Callable[[LocalUpdate], None],
+        gate: Gate = always_go,
+        begun: Callable[[int], None] = nobody_told,
+        finished: Collection[int] = (),
+    ) -> list[LocalUpdate]:
+        torch.set_num_threads(self.threads)
+        updates: list[LocalUpdate] = []
+        alone: list[int] = []
+        for stack in self._stacks([*jobs, *finished]):
+            if len(stack) == 1 or not set(stack) <= jobs.keys():
+                alone += [client for client in stack if client in jobs]
+                continue
+            while (decision := gate(_in_order(updates), 0)) == "hold":
+                time.sleep(POLL_SECONDS)
+            if decision == "leave":
+                raise RoundInterrupted(_in_order(updates))
+            for client in stack:
+                begun(client)
+            trained = self._trained(hooks, round, {client: jobs[client] for client in stack})
+            if trained is None:
+                alone += stack
+                continue
+            updates += trained
+            for update in trained:
+                done(update)
+
+        def asked(others: Sequence[LocalUpdate], running: int) -> Decision:
+            return gate(_in_order([*updates, *others]), running)
+
+        try:
+            rest = super().update(hooks, round, _Some(jobs, sorted(alone)), done, asked, begun)
+        except RoundInterrupted as interrupted:
+            raise RoundInterrupted(_in_order([*updates, *interrupted.updates])) from None
+        return _in_order([*updates, *rest])
+
+    def together(self, clients: Sequence[int]) -> list[list[int]]:
+        return [list(clients[start : start + self._most]) for start in range(0, len(clients), self._most)]
+
+    def _stacks(self, clients: Iterable[int]) -> list[list[int]]:
+        """The clients in stacks: of one architecture, and of as many batches an epoch."""
+        groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+        batch_size = self.context.federation.training.batch_size
+        for client in sorted(clients):
+            info = self.info(client)
+            groups[info.architecture, len(batch_sizes(info.samples, batch_size))].append(client)
+        return [stack for group in groups.values() for stack in self.together(group)]
+
+    def _trained(self, hooks: Hooks, round: int, jobs: Mapping[int, Job]) -> list[LocalUpdate] | None:
+        """What the clients of a stack bring out of the round; None where they cannot be trained as one."""
+
+        def prepared(client: int) -> Prepared:
+            return local.prepare(hooks, self.context, self.info(client), round, jobs[client])
+
+        with memory.for_stack(self, round, list(jobs), self._most):
+            stack = dict(zip(jobs, self.each(jobs, prepared), strict=True))
+            try:
+                _train(list(stack.values()), self._reached)
+            except Exception as error:
+                if is_of_memory(error):
+                    raise
+                architecture = self.info(next(iter(jobs))).architecture
+                self.say_once(f"Clients of {architecture} train side by side, and not stacked: {why(error)}.")
+                return None  # where it is the method's own fault, it comes up again, and is said to be
+            return self.each(jobs, lambda client: local.finish(stack[client]))
+
+
+def _train(stack: Sequence[Prepared], reached: Reached) -> None:
+    """All phases of a stack, in order. Raises CannotStack, or what torch raises where a loss cannot be mapped."""
+    first = stack[0]
+    if any(len(each.phases) != len(first.phases) for each in stack):
+        raise CannotStack("they have other numbers of phases")
+    for phases in zip(*(each.phases for each in stack), strict=True):
+        phase = phases[0]
+        sums = {phase.name: torch.zeros(len(stack), device=first.local.federation.device)}
+        samples: torch.Tensor | int = 0
+        with first.hooks.training(phase, first.local.round, first.local.info):
+            for loss, terms, sizes in steps([each.local for each in stack], phases, reached):
+                for name, value in {phase.name: loss, **terms}.items():
+                    sums[name] = sums[name] + value * sizes if name in sums else value * sizes
+                samples = samples + sizes
+        for number, each in enumerate(stack):
+            each.losses.update({name: (total / samples)[number] for name, total in sums.items()})
+
+
+class _Some(Mapping[int, Job]):
+    """The jobs of some of the clients; each is made when it is asked for."""
+
+    def __init__(self, jobs: Mapping[int, Job], clients: Sequence[int]) -> None:
+        self._jobs = jobs
+        self._clients = clients
+
+    def __getitem__(self, client: int) -> Job:
+        return self._jobs[client]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+
+def _in_order(updates: Iterable[LocalUpdate]) -> list[LocalUpdate]:
+    return sorted(updates, key=lambda update: update.client.id)

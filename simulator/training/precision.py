@@ -1,0 +1,151 @@
+"""In what precision training computes.
+
+float32: all of it. tf32: matrix products and convolutions on CUDA round their factors to 10 bits of mantissa and add
+up in float32. bf16: what networks compute while something is trained, on clients and server, is torch's autocast to
+bfloat16 (8 bits): products and convolutions, and the maps between them.
+
+float32 in bf16 too: weights, gradients of weights and the optimiser's moments; BatchNorm's statistics; what a network
+shows, its logits, features and representations, and so every loss and all other arithmetic of a method; draws; what
+travels; aggregation; evaluation and CKA. tf32 is torch's switch for the whole process, and so holds in all of a round.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from simulator.errors import ConfigError
+from simulator.models import Network
+
+Precision = Literal["float32", "tf32", "bf16"]
+
+
+def refuse_lacking(precision: Precision, device: torch.device) -> None:
+    """Raise ConfigError for a precision that the device does not have. Every CPU has bf16, if a slow one."""
+    on_cuda = device.type == "cuda"
+    if precision == "tf32" and not (on_cuda and torch.version.cuda and _capability(device) >= (8, 0)):
+        here = f"compute capability {'.'.join(map(str, _capability(device)))}" if on_cuda else "the CPU"
+        raise ConfigError(
+            f"training.precision 'tf32' needs a CUDA device of compute capability 8.0 or more, and this is {here}; "
+            "use float32 or bf16."
+        )
+    if precision == "bf16" and on_cuda and not torch.cuda.is_bf16_supported(including_emulation=False):
+        raise ConfigError(
+            "training.precision 'bf16' needs a CUDA device that computes in bfloat16 (compute capability 8.0 or "
+            "more), and this one does not; use float32."
+        )
+
+
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
+
+
+@contextmanager
+def networks_in(precision: Precision, nets: nn.Module, device: torch.device) -> Iterator[None]:
+    """A context in which the modules of `nets` compute in this precision, and show float32 as ever.
+
+    A network is entered by `represent` and by its head, any other module by `forward`. Where there are no values, on
+    the meta device, there is no precision either.
+    """
+    if precision != "bf16" or device.type == "meta":
+        yield
+        return
+    entrances = dict.fromkeys(_entrances(nets))
+    for module, name in entrances:
+        vars(module)[name] = _in_bf16(getattr(module, name), device)
+    try:
+        yield
+    finally:
+        for module, name in entrances:
+            del vars(module)[name]
+
+
+def _entrances(nets: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    for module in nets.children():
+        if isinstance(module, Network):
+            yield module, "represent"
+            yield module.head, "forward"
+        else:
+            yield module, "forward"
+
+
+def _in_bf16(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    def rounded(*args: Any, **kwargs: Any) -> Any:
+        # Without the cache of rounded weights, which all threads of the process share: a step reads each weight once.
+        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+            return tree_map(_widened, function(*args, **kwargs))
+
+    return rounded
+
+
+def _widened(value: object) -> object:
+    return value.float() if isinstance(value, Tensor) and value.dtype == torch.bfloat16 else value
+
+
+class _Switch:
+    """torch's switches for TF32, which are the process's: turned for as long as somebody computes, then turned back."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._users = 0
+        self._on = False
+        self._before = (False, False)
+
+    def turn(self, on: bool) -> None:
+        """Raises ConfigError where another run of this process computes the other way."""
+        with self._guard:
+            if self._users and self._on != on:
+                raise ConfigError(
+                    "another run of this process computes on CUDA in another precision, and torch can switch TF32 only "
+                    "for both; run one of them in a process of its own."
+                )
+            if not self._users:
+                self._before, self._on = self._read(), on
+                self._write((on, on))
+            self._users += 1
+
+    def turn_back(self) -> None:
+        with self._guard:
+            self._users -= 1
+            if not self._users:
+                self._write(self._before)
+
+    def _read(self) -> tuple[bool, bool]:
+        with _quietly():
+            return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+    def _write(self, values: tuple[bool, bool]) -> None:
+        with _quietly():
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = values
+
+
+_TF32 = _Switch()
+
+
+@contextmanager
+def tf32_in_force(precision: Precision, device: torch.device) -> Iterator[None]:
+    """A context in which CUDA computes in TF32 if that is the precision, and else does not.
+
+    Left to itself torch lets convolutions, and products not. Nothing happens on a CPU.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    _TF32.turn(precision == "tf32")
+    try:
+        yield
+    finally:
+        _TF32.turn_back()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Newer versions of torch advise other names for the switches, which the oldest does not have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield

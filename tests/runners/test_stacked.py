@@ -1,0 +1,253 @@
+"""Clients trained as one: the numbers of clients side by side but for the rounding of sums, with bits of its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from simulator import methods
+from simulator.client_states import State
+from simulator.errors import ConfigError
+from simulator.methods import registry
+from simulator.methods.base import Card, Method
+from simulator.progress import Event, Warned
+from simulator.runners import RoundInterrupted
+from simulator.sections import MethodConfig
+from simulator.training import stacking
+from simulator.training.client import LocalClient
+from simulator.training.phase import Batch, Draws, Nets, Phase
+from tests import federations
+from tests.methods import reference
+
+EVERYBODY = {"clients": 6, "participation": 1.0}
+
+
+def after_a_round(name: str, runner: str, told: list[Event] | None = None, **sections: Any) -> State:
+    """Six clients of two architectures, one with BatchNorm and dropout, of samples that differ in number."""
+    sections = {"federation": EVERYBODY, **sections}
+    sections["runtime"] = {"runner": runner, **sections.get("runtime", {})}
+    parts = federations.built(federations.config(name, **sections))
+    return federations.run(parts.engine, 1, (told if told is not None else []).append)
+
+
+def assert_close(stacked: State, alone: State) -> None:
+    """Every tensor within 1e-5 of its largest number, what ought to be 0 nearly so, and the ledger's figures too."""
+    for one, other in zip([stacked.server, *stacked.clients], [alone.server, *alone.clients], strict=True):
+        assert one.keys() == other.keys()
+        for name, tensor in one.items():
+            assert tensor.dtype == other[name].dtype
+            largest = float(other[name].abs().max()) if other[name].numel() else 0.0
+            torch.testing.assert_close(tensor, other[name], rtol=1e-5, atol=max(1e-5 * largest, 1e-12))
+    assert stacked.record is not None and alone.record is not None
+    for figure in ("flops", "bytes", "participants", "diverged"):
+        assert stacked.record[figure] == alone.record[figure]
+    losses = [state.record["loss"]["per_client"] for state in (stacked, alone) if state.record]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def unwarned(told: list[Event]) -> bool:
+    return not [event for event in told if isinstance(event, Warned)]
+
+
+OFTEN = ("fedlora", "scaffold", "fedproto", "fiarse")
+EACH = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in methods.names()]
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_round_is_that_of_clients_side_by_side(name: str) -> None:
+    """BatchNorm's statistics, dropout, two phases, several networks, corrections, sums, parameters asked for by name,
+    samples of the client's choice; batches of one client are fewer images than another's."""
+    told: list[Event] = []
+    with reference.double_precision():
+        stacked, alone = after_a_round(name, "stacked", told), after_a_round(name, "parallel")
+    assert_close(stacked, alone)
+    assert unwarned(told)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        pytest.param({"momentum": 0.9, "weight_decay": 0.1, "clip": 0.01}, id="sgd"),
+        pytest.param(
+            {"optimizer": "adamw", "lr": 0.01, "weight_decay": 0.1}, id="adamw", marks=pytest.mark.slow
+        ),
+        pytest.param({"augment": ("flip", "crop", "erase"), "batch_size": 13}, id="augmented"),
+    ],
+)
+def test_settings_of_training_hold_for_every_client_by_itself(training: dict[str, Any]) -> None:
+    told: list[Event] = []
+    with reference.double_precision():
+        stacked = after_a_round("fedavg", "stacked", told, training=training)
+        assert_close(stacked, after_a_round("fedavg", "parallel", training=training))
+    assert unwarned(told)
+
+
+class Scripted(Method):
+    """Standalone whose networks and loss the test says."""
+
+    name = "scripted"
+    card = Card("Scripted", "a test", "none", "nothing", "–", "–")
+    Config = MethodConfig
+    asked = 0
+
+    def phases(self, local: LocalClient) -> list[Phase]:
+        local.nets["idle"] = torch.nn.Linear(1, 1).requires_grad_()
+        with torch.no_grad():
+            local.nets["idle"].weight.fill_(2.0)
+        return [Phase("model", self.loss, trains=("model", "idle"), draws=self.draws)]
+
+    def draws(self, stream: torch.Generator, batch: Batch) -> Draws:
+        return {"noise": torch.randn(batch.x.shape, generator=stream)}
+
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        return F.cross_entropy(nets.model(batch.x + 0.1 * draws["noise"]), batch.y)
+
+    def uplink(self, local: LocalClient) -> dict[str, Tensor]:
+        return {"idle": local.nets["idle"].weight.detach()}
+
+    def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Any) -> Any:
+        assert [float(payload["idle"]) for _, payload in uplinks] == [2.0] * len(uplinks)
+        return super().aggregate(round, server, uplinks)
+
+
+class Looking(Scripted):
+    """Its loss looks at a value on the host."""
+
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        loss = super().loss(nets, state, batch, draws)
+        return loss * 2 if loss.item() > 100 else loss
+
+
+class Noted(Scripted):
+    """Every client's network has a number of its own that no tensor holds."""
+
+    def phases(self, local: LocalClient) -> list[Phase]:
+        local.nets.model.offset = float(local.info.id)  # type: ignore[assignment]
+        return super().phases(local)
+
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        own = batch._replace(x=batch.x + nets.model.offset)  # type: ignore[operator]
+        return super().loss(nets, state, own, draws)
+
+
+class Drawing(Scripted):
+    """Its loss draws by itself."""
+
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        return super().loss(nets, state, batch._replace(x=batch.x + torch.randn_like(batch.x)), draws)
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(federations, "group_for", lambda name: "tiny")
+
+    def method(kind: type[Method]) -> str:
+        monkeypatch.setitem(registry._METHODS, "scripted", kind)
+        return "scripted"
+
+    return method
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "fedavg" else pytest.mark.slow) for name in methods.names()],
+)
+def test_bf16_is_stacked_too(name: str) -> None:
+    """BatchNorm among it, whose maps are bfloat16 and whose statistics are not."""
+    told: list[Event] = []
+    state = after_a_round(name, "stacked", told, training={"precision": "bf16"})
+    assert unwarned(told)
+    for tensors, others in zip(state.clients, after_a_round(name, "parallel").clients, strict=True):
+        assert [each.dtype for each in tensors.values()] == [each.dtype for each in others.values()]
+        assert all(each.isfinite().all() for each in tensors.values())
+
+
+def test_a_weight_that_no_loss_reaches_does_not_move_and_draws_are_the_clients_own(scripted: Any) -> None:
+    """Weight decay would move it, had it a gradient of zero."""
+    told: list[Event] = []
+    training = {"weight_decay": 0.1}
+    with reference.double_precision():
+        name = scripted(Scripted)
+        stacked = after_a_round(name, "stacked", told, training=training)
+        assert_close(stacked, after_a_round(name, "parallel", training=training))
+    assert unwarned(told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "rounds"),
+    [
+        (Looking, "RuntimeError: ", 2),
+        (Noted, "their networks differ in 'offset' of a Tiny", 1),
+        (Drawing, "TypeError: randn_like cannot draw for each of several clients at once", 1),
+    ],
+)
+def test_clients_that_cannot_be_stacked_train_side_by_side_which_is_said_once(
+    kind: type[Method], reason: str, rounds: int, scripted: Any
+) -> None:
+    name, told = scripted(kind), []
+    parts = federations.built(federations.config(name, federation=EVERYBODY, runtime={"runner": "stacked"}))
+    stacked = federations.run(parts.engine, rounds, told.append)
+    alone = federations.run(federations.built(federations.config(name, federation=EVERYBODY)).engine, rounds)
+    assert federations.state_bits(stacked) == federations.state_bits(alone)
+    notes = [event.message for event in told if isinstance(event, Warned)]
+    assert [note.split(" train ")[0] for note in notes] == ["Clients of tiny_cnn", "Clients of tiny_mlp"]
+    assert all(f"side by side, and not stacked: {reason}" in note for note in notes)
+
+
+class Broken(Scripted):
+    def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        raise ZeroDivisionError
+
+
+def test_a_loss_that_fails_is_said_to_fail(scripted: Any) -> None:
+    with pytest.raises(Exception, match="phase 'model', step 1: ZeroDivisionError"):
+        after_a_round(scripted(Broken), "stacked")
+
+
+def test_a_stack_has_so_many_clients_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three clients of each of two architectures: with stacks of two, one of each trains by itself."""
+    sizes: list[int] = []
+    steps = stacking.steps
+
+    def noted(clients: Any, *rest: Any) -> Any:
+        sizes.append(len(clients))
+        return steps(clients, *rest)
+
+    monkeypatch.setattr("simulator.runners.stacked.steps", noted)
+    iid = {"partition": "iid", "quantity": "equal"}
+    after_a_round("standalone", "stacked", data=iid, runtime={"stack": 2})
+    after_a_round("standalone", "stacked", data=iid)
+    assert sizes == [2, 2, 3, 3]
+
+
+def test_a_round_that_was_left_between_stacks_goes_on_with_the_same_stacks() -> None:
+    settings = federations.config(
+        "fedavg", federation={"clients": 8, "participation": 1.0}, runtime={"runner": "stacked", "stack": 2}
+    )
+    engine = federations.built(settings).engine
+    start = engine.initial_state()
+    alone = engine.round(start, lambda event: None)
+    with pytest.raises(RoundInterrupted) as left:
+        engine.round(
+            start, lambda event: None, lambda finished, running: "leave" if len(finished) > 2 else "go"
+        )
+    finished = {update.client.id: update for update in left.value.updates}
+    assert len(finished) == 4
+    finished.pop(min(finished))  # it diverged, say: whoever did is not kept
+    again = engine.round(start, lambda event: None, finished=finished)
+    trained_later = set(range(8)) - {update.client.id for update in left.value.updates}
+    assert len(trained_later) == 4
+    for client in trained_later:
+        assert federations.bits(again.clients[client]) == federations.bits(alone.clients[client])
+
+
+def test_clients_of_whom_no_two_are_alike_are_refused_the_runner() -> None:
+    with pytest.raises(ConfigError, match=r"no two have the same; use --set runtime\.runner"):
+        federations.built(
+            federations.config(
+                "standalone", federation={"clients": 2, "participation": 1.0}, runtime={"runner": "stacked"}
+            )
+        )
