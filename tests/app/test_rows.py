@@ -51,6 +51,14 @@ def test_space_is_said_to_do_what_it_does(state: str, label: str, home: Path) ->
     assert row_of_keys(View(Run(home / "main", state=state))).startswith(f"space {label}  ")
 
 
+def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
+    for shown in ("", "running"):
+        row = keys(footer("sessions", 200, shown, steered="stopped"), ()).plain
+        assert "space resume" in row and "S stop" in row
+    assert "space pause" in keys(footer("sessions", 200, "finished", steered="running"), ()).plain
+    assert "m method" not in keys(footer("sessions", 200, "", steered="running"), ()).plain
+
+
 def test_without_a_session_compare_still_offers_its_measures_and_the_crosshair() -> None:
     for panel, there in (("compare", True), ("live", False)):
         row = keys(footer(panel, 200, "", charted=True), ()).plain
@@ -62,14 +70,6 @@ def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
     whole = keys(footer("live", 300, "running"), ()).plain
     assert keys(footer("live", len(whole), "running"), ()).plain == whole
     assert len(keys(footer("live", len(whole) - 1, "running"), ()).plain) < len(whole) - 1
-
-
-def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
-    for shown in ("", "running"):
-        row = keys(footer("sessions", 200, shown, steered="stopped"), ()).plain
-        assert "space resume" in row and "S stop" in row
-    assert "space pause" in keys(footer("sessions", 200, "finished", steered="running"), ()).plain
-    assert "m method" not in keys(footer("sessions", 200, "", steered="running"), ()).plain
 
 
 def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:

@@ -129,6 +129,8 @@ for line in ("--help", "run --help", "presets", "presets --json", "sessions", "s
 for line in ("pause done", "stop done", "checkpoint done"):
     assert main(line.split()) == 4, line  # it is finished
     assert "torch" not in sys.modules, line
+import tui.app.app  # and all its panels
+assert not {"torch", "sklearn", "matplotlib"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
     offered = complete("htfl-sim run --method fed")

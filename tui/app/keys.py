@@ -38,7 +38,7 @@ PANELS_SHOW = {
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
     "resources": "where a round's time goes, slow clients, memory",
-    "learning": "who holds which classes; t-SNE of what the models make of images",
+    "learning": "who holds which classes; t-SNE of features",
     "sessions": "all there are, with studies and forks",
 }
 """What there is to see in each."""
@@ -82,7 +82,7 @@ class Key:
 
 
 def _tab(number: int, panel: str, title: str) -> Key:
-    key = {"learning": "8", "sessions": "s"}.get(panel, str(number))
+    key = "s" if panel == "sessions" else str(number)
     return Key(key, f"show_panel('{panel}')", title, f"{title}: {PANELS_SHOW[panel]}.")
 
 

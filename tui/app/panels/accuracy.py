@@ -79,8 +79,7 @@ class AccuracyChart(Container):
             [str(client) for client in clients],
             [str(round) for round in rounds],
         )
-        first = clients.index(min(view.pinned)) if view.pinned else 0
-        self._map.home = (first, max(len(rounds) - 1, 0))
+        self._map.home = (_first_row(view), max(len(rounds) - 1, 0))
 
     def point(self, view: View) -> None:
         """Have the map's cursor in the column of the view's; that of the lines is put there with all others'."""
@@ -88,7 +87,7 @@ class AccuracyChart(Container):
         self._column = None if at is None else max(int((self._rounds <= at).sum()) - 1, 0)
         if not self._map.display:
             return
-        row, column = self._map.cursor or (self._map.home[0], None)
+        row, column = self._map.cursor or (_first_row(view), None)
         if self._column is None:
             if self._map.cursor is not None:
                 self._map.action_hide_cursor()
@@ -106,3 +105,8 @@ class AccuracyChart(Container):
         if column != self._column:
             round = None if column is None else float(self._rounds[column])
             self.post_message(PlacePointed(None if round is None else ("rounds", round)))
+
+
+def _first_row(view: View) -> int:
+    """The row of the map that a cursor begins in: of the first pinned client."""
+    return shown(view).index(min(view.pinned)) if view.pinned else 0
