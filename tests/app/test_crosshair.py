@@ -145,7 +145,7 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
         app.set_focus(accuracies)
         await pilot.press("left", "left", "down")
         await pilot.pause()
-        assert accuracies.cursor == (1, ROUNDS - 5)
+        assert accuracies.cursor == (1, ROUNDS - 5) and app.view.client == 1
         assert [chart.cursor for chart in charts(app)] == [ROUNDS - 4]
         await pilot.press("escape")
         await pilot.pause()

@@ -8,7 +8,7 @@ from textual.containers import Container
 from simulator.analysis.quantiles import quantiles
 from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
-from tui.app.messages import PlacePointed
+from tui.app.messages import ClientSelected, PlacePointed
 from tui.app.panels.chart_parts import PERCENT, marks
 from tui.app.panels.client_rows import shown
 from tui.app.view import View
@@ -33,6 +33,7 @@ class AccuracyChart(Container):
         self._map.display = False
         self._rounds: NDArray[np.int_] = np.empty(0, int)
         self._column: int | None = None
+        self._clients: list[int] = []
 
     def compose(self) -> ComposeResult:
         yield self._lines
@@ -72,7 +73,7 @@ class AccuracyChart(Container):
     def _show_map(self, view: View) -> None:
         curves = view.curves
         rounds = curves.evaluated
-        clients = shown(view)
+        self._clients = clients = shown(view)
         self._map.show(
             curves.accuracy[rounds - 1][:, clients].T * PERCENT,
             [str(client) for client in clients],
@@ -94,9 +95,12 @@ class AccuracyChart(Container):
             self._map.put_cursor(row, self._column)
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        """The crosshair goes with the map's cursor."""
+        """The crosshair, and the client selected, go with the map's cursor."""
+        message.stop()  # its rows may be some of the clients
         if message.cell != self._map.cursor:  # an older message, of a cursor that has moved on since
             return
+        if message.cell is not None and self._map.has_focus:
+            self.post_message(ClientSelected(self._clients[message.cell[0]]))
         column = message.cell and message.cell[1]
         if column != self._column:
             round = None if column is None else float(self._rounds[column])
