@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -63,6 +63,9 @@ bench-sweep: $(READY)  ## Measure what a sweep adds to its points, and what two 
 
 bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
 	$(BIN)/python -m benchmarks.compare
+
+bench-scale: $(READY)  ## Measure what 10,000 clients cost of whom ten take part in a round
+	$(BIN)/python -m benchmarks.scale
 
 results: $(READY)  ## Run the studies of docs/results.md and write its tables: hours on two cores; can be killed and goes on
 	$(BIN)/python -m benchmarks.results

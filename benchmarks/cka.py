@@ -17,8 +17,8 @@ from rich.table import Table
 
 import simulator
 from simulator.builder import Built, build
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.metrics.similarity import PROBE, common_layers, measure, probe
 from simulator.progress import unobserved
 from simulator.training.client import LocalClient

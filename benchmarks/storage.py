@@ -30,7 +30,6 @@ from simulator.builder import build
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.nested import merged
-from simulator.sessions import states
 
 COMMAND = Path(sys.executable).with_name("htfl-sim")
 CLIENTS, WORKERS = 10, 2
@@ -60,7 +59,9 @@ def cost_by_change() -> Table:
         tempfile.TemporaryDirectory() as folder,
         Store.create(Path(folder) / "s", {}, Retention(last=2)) as store,
     ):
-        named = states.by_name(state)
+        named = {"server": state.server} | {
+            f"client/{client}": tensors for client, tensors in enumerate(state.clients)
+        }
         refs = {name: store.put(tensors) for name, tensors in named.items()}
         round = 0
         for changed in (0, 1, 2, 5, 10):

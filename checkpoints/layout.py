@@ -5,7 +5,9 @@ Paths are built from numbers and hashes, never read from a file.
 
 import re
 
-FORMAT = 1
+FORMATS = (1, 2)
+"""Those that this program reads. A session says the first that has what it needs: in 2 a manifest may leave clients out
+that are as they began, and a record may name clients."""
 
 SESSION, OWNER, LOCK = "session.json", "owner.json", "lock"
 LEDGER, EVENTS, TAGS = "ledger.jsonl", "events.jsonl", "tags.json"

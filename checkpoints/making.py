@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checkpoints import files, lock
 from checkpoints.errors import DiskError, SessionUnreadable
-from checkpoints.layout import CONTROL, EVENTS, FOLDERS, FORMAT, LEDGER, SESSION, private_name
+from checkpoints.layout import CONTROL, EVENTS, FOLDERS, FORMATS, LEDGER, SESSION, private_name
 from checkpoints.reader import read_document, remains
 from checkpoints.seal import Json, seal
 
@@ -66,7 +66,7 @@ def lay_out(folder: Path, session: Json, ledger: bytes) -> lock.Ownership:
         owner.claim()
         files.replace(folder, LEDGER, ledger)
         files.replace(folder, EVENTS, b"")
-        document = {"format": FORMAT, "id": uuid.uuid4().hex, "created": lock.now(), **session}
+        document = {"format": FORMATS[0], "id": uuid.uuid4().hex, "created": lock.now(), **session}
         files.link_new(folder, SESSION, seal(document))
         for name in (CONTROL, ""):
             files.sync_folder(folder, name)

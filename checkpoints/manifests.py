@@ -23,6 +23,8 @@ class Manifest:
     record: Json | None
     ledger: Prefix
     applied: list[str]
+    initial: Json | None = None
+    """What the clients began with that `states` does not name, in the caller's words; None: it names all."""
 
     @property
     def line(self) -> bytes:
@@ -30,23 +32,24 @@ class Manifest:
         return b"" if self.record is None else canonical(self.record) + b"\n"
 
     def to_bytes(self) -> bytes:
-        return seal(
-            {
-                "round": self.round,
-                "history": self.history,
-                "states": {name: ref.to_json() for name, ref in self.states.items()},
-                "record": self.record,
-                "ledger": {"bytes": self.ledger.bytes, "sha256": self.ledger.sha256},
-                "applied": self.applied,
-            }
-        )
+        document: Json = {
+            "round": self.round,
+            "history": self.history,
+            "states": {name: ref.to_json() for name, ref in self.states.items()},
+            "record": self.record,
+            "ledger": {"bytes": self.ledger.bytes, "sha256": self.ledger.sha256},
+            "applied": self.applied,
+        }
+        if self.initial is not None:
+            document["initial"] = self.initial
+        return seal(document)
 
     @classmethod
     def from_bytes(cls, raw: bytes, where: str) -> "Manifest":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed manifest."""
         document = unseal(raw, where)
         try:
-            _exactly(document, {field.name for field in fields(cls)})
+            _exactly(document, {field.name for field in fields(cls)} - ({"initial"} - document.keys()))
             return cls(
                 round=_natural(document["round"]),
                 history=_list_of(dict, document["history"]),
@@ -54,6 +57,7 @@ class Manifest:
                 record=_record(document["record"], document["round"]),
                 ledger=_prefix(document["ledger"]),
                 applied=_list_of(str, document["applied"]),
+                initial=_initial(document) if "initial" in document else None,
             )
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise Damaged(f"{where} is not a manifest: {error}.") from error
@@ -112,6 +116,13 @@ def _record(value: Any, round: int) -> Json | None:
     if value is not None and (not isinstance(value, dict) or value.get("round") != round):
         raise ValueError("its record is not of its round")
     return value
+
+
+def _initial(document: Json) -> Json:
+    match document["initial"]:
+        case dict(initial):
+            return initial
+    raise ValueError("what clients began with is not an object")
 
 
 def _prefix(value: Any) -> Prefix:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from checkpoints import files
 from checkpoints.errors import Damaged
 from checkpoints.layout import OBJECT_CAP, OBJECTS, SHA256, is_object_folder, object_parts, object_sha256
-from checkpoints.tensors import HEADER_CAP, TensorSpec, decode, encode, largest, read_header
+from checkpoints.tensors import HEADER_CAP, TensorSpec, compare, decode, encode, largest, read_header
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,8 +52,14 @@ def check_size(root: Path, ref: ObjectRef) -> None:
         _expect_size(ref, os.fstat(fd).st_size)
 
 
-def check(root: Path, ref: ObjectRef) -> dict[str, TensorSpec]:
-    """Read the object piece by piece, size and hash checked, and then what its header says; raises Damaged."""
+def check(
+    root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None
+) -> dict[str, TensorSpec]:
+    """Read the object piece by piece, size and hash checked, and then what its header says; raises Damaged.
+
+    `expected` is as of `get`.
+    """
+    _refuse_larger(ref, expected)
     with _found(ref), files.open_regular(root, *object_parts(ref.sha256)) as fd:
         _expect_size(ref, os.fstat(fd).st_size)
         digest, head = hashlib.sha256(), bytearray()
@@ -63,7 +69,9 @@ def check(root: Path, ref: ObjectRef) -> dict[str, TensorSpec]:
                 if len(head) < 8 + HEADER_CAP:
                     head += chunk
     _expect_hash(ref, digest.hexdigest())
-    return read_header(bytes(head), ref.name)
+    found = read_header(bytes(head), ref.name)
+    compare(found, expected, ref.name)
+    return found
 
 
 def get(root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None) -> dict[str, "Tensor"]:
@@ -71,8 +79,7 @@ def get(root: Path, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = 
 
     With `expected`, exactly those names, shapes and dtypes; one that is larger than they can be is not read.
     """
-    if expected is not None and ref.size > largest(expected):
-        raise Damaged(f"{ref.name} is {ref.size:,} bytes, more than the {largest(expected):,} it may have.")
+    _refuse_larger(ref, expected)
     return decode(_read(root, ref), expected, ref.name)
 
 
@@ -166,6 +173,11 @@ def _found(ref: ObjectRef) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise Damaged(f"{ref.name} is missing.") from None
+
+
+def _refuse_larger(ref: ObjectRef, expected: Mapping[str, TensorSpec] | None) -> None:
+    if expected is not None and ref.size > largest(expected):
+        raise Damaged(f"{ref.name} is {ref.size:,} bytes, more than the {largest(expected):,} it may have.")
 
 
 def _expect_size(ref: ObjectRef, size: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from checkpoints import events, files, ledger, lock, manifests, naming, note, objects, unfinished_round
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable, UnsupportedVersion
-from checkpoints.layout import FORMAT, SESSION, SESSION_CAP, is_private
+from checkpoints.layout import FORMATS, SESSION, SESSION_CAP, is_private
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
 from checkpoints.schema import Shape, check_shape, printable
@@ -76,24 +76,40 @@ class SessionReader:
         manifest = self.manifest(round)
         if name not in manifest.states:
             raise SessionUnreadable(f"{self.folder}: round {manifest.round} holds no state {name}.")
-        ref = manifest.states[name]
+        return self.load_object(manifest.round, name, manifest.states[name], expected)
+
+    def load_object(
+        self, round: int, name: str, ref: ObjectRef, expected: Mapping[str, TensorSpec] | None = None
+    ) -> dict[str, "Tensor"]:
+        """The tensors of a state that the checkpoint of a round keeps as `ref`, without a look at that; like `load`."""
         try:
             return objects.get(self.folder, ref, expected)
         except Damaged as error:
-            raise Damaged(self._damage(manifest, name, str(error))) from error
+            raise Damaged(self._damage(round, name, ref, str(error))) from error
 
-    def check(self, manifest: Manifest, name: str, *, thorough: bool) -> None:
-        """That a state's object is there, or also (`thorough`) read and hash it; raises Damaged like `load`."""
-        try:
-            (objects.check if thorough else objects.check_size)(self.folder, manifest.states[name])
-        except Damaged as error:
-            raise Damaged(self._damage(manifest, name, str(error))) from error
-
-    def _damage(self, manifest: Manifest, name: str, what: str) -> str:
-        """What is wrong with a state's object, said with its round and the way back."""
+    def check(
+        self,
+        manifest: Manifest,
+        name: str,
+        *,
+        thorough: bool,
+        expected: Mapping[str, TensorSpec] | None = None,
+    ) -> None:
+        """That a state's object is there, or also (`thorough`) read and hash it, and compare what its header says
+        with `expected`; raises Damaged like `load`."""
         ref = manifest.states[name]
-        older = self._older(self.rounds(), manifest.round, name, ref)
-        return f"{self.folder}, round {manifest.round}, {name}: {what} {older}"
+        try:
+            if thorough:
+                objects.check(self.folder, ref, expected)
+            else:
+                objects.check_size(self.folder, ref)
+        except Damaged as error:
+            raise Damaged(self._damage(manifest.round, name, ref, str(error))) from error
+
+    def _damage(self, round: int, name: str, ref: ObjectRef, what: str) -> str:
+        """What is wrong with a state's object, said with its round and the way back."""
+        older = self._older(self.rounds(), round, name, ref)
+        return f"{self.folder}, round {round}, {name}: {what} {older}"
 
     def unfinished_round(self) -> UnfinishedRound | None:
         """What is saved of the round after the newest checkpoint; None if nothing, or nothing usable, is."""
@@ -201,9 +217,10 @@ def read_document(folder: Path) -> Json:
     except Damaged as error:
         raise Damaged(f"{folder}: {error} Restore it from a backup.") from error
     version = document.get("format")
-    if type(version) is int and version != FORMAT:
+    if type(version) is int and version not in FORMATS:
         raise UnsupportedVersion(
-            f"{folder} is a session of format {version}; this program reads format {FORMAT}. "
+            f"{folder} is a session of format {version}; this program reads format "
+            f"{' and '.join(map(str, FORMATS))}. "
             f"Use a version of htfl-sim that reads format {version}."
         )
     try:

@@ -71,10 +71,10 @@ class Store:
     ) -> "Store":
         """Make a session in a folder that is not there, or empty, and own it.
 
-        `session` is what session.json keeps besides format, id and time. A fork begins with `ledger`, its
-        parent's lines of rounds 1, 2, …; if `session` says "parent" with a "round" above 0, it counts as half made
-        until its first commit, and is not opened again. Raises SessionUnreadable when the name is taken, Damaged for
-        another ledger, DiskError when the folder cannot be written.
+        `session` is what session.json keeps besides id and time, its "format" if that is not 1. A fork begins with
+        `ledger`, its parent's lines of rounds 1, 2, …; if `session` says "parent" with a "round" above 0, it counts as
+        half made until its first commit, and is not opened again. Raises SessionUnreadable when the name is taken,
+        Damaged for another ledger, DiskError when the folder cannot be written.
         """
         rounds = check_ledger(ledger)
         owner = None
@@ -146,19 +146,20 @@ class Store:
         record: Json | None,
         history: list[Json],
         applied: list[str],
+        initial: Json | None = None,
     ) -> None:
         """Make a round's checkpoint durable, then its ledger line, then retire what the policy does not keep.
 
-        `states` names every state ("server", "client/3"), changed or not; `record` is the round's ledger
-        record (None only for round 0, the initial state); `history` is the method and switch history,
-        `applied` the ids of the commands applied so far. A round that was appended may get its checkpoint
-        afterwards, as long as it is the last one and the record is the same. Raises DiskError, leaving the
+        `states` names every state ("server", "client/3"), changed or not, but for clients as they began, if `initial`
+        says how that was; `record` is the round's ledger record (None only for round 0); `history` is the method and
+        switch history, `applied` the ids of the commands applied so far. A round that was appended may get its
+        checkpoint afterwards, as long as it is the last one and the record is the same. Raises DiskError, leaving the
         previous checkpoint or this one, whole, and SessionUnreadable when another program wrote this round's manifest.
         """
         with self._writing():
             before = self._before(round, record)
             self._check_states(states, STATE)
-            manifest = Manifest(round, history, dict(states), record, before, applied)
+            manifest = Manifest(round, history, dict(states), record, before, applied, initial)
             self._objects.sync()
             self._ledger.sync()
             self._link(manifest)

@@ -67,9 +67,7 @@ def decode(data: bytes, expected: Mapping[str, TensorSpec] | None, where: str) -
 
     Raises Damaged, naming `where`, before any tensor is made.
     """
-    found = read_header(data, where)
-    if expected is not None and found != expected:
-        raise Damaged(f"{where} does not hold the expected tensors: {_difference(found, expected)}.")
+    compare(read_header(data, where), expected, where)
 
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -78,6 +76,12 @@ def decode(data: bytes, expected: Mapping[str, TensorSpec] | None, where: str) -
         return dict(load(data))
     except SafetensorError as error:
         raise Damaged(f"{where} is not valid safetensors: {error}.") from error
+
+
+def compare(found: Mapping[str, TensorSpec], expected: Mapping[str, TensorSpec] | None, where: str) -> None:
+    """Raise Damaged, naming `where`, unless a header says what is expected, if anything is."""
+    if expected is not None and found != expected:
+        raise Damaged(f"{where} does not hold the expected tensors: {_difference(found, expected)}.")
 
 
 def largest(expected: Mapping[str, TensorSpec]) -> int:

@@ -131,10 +131,15 @@ def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
         for name in method.trained_beside()
         if not models.trains_on_one_image(federation.architecture(name), shape)
     ]
+    unable = {
+        name
+        for name in {client.architecture for client in lonely}
+        if not models.trains_on_one_image(federation.architectures[name], shape)
+    }
     for client in lonely:
         if beside:
             whose = f"the BatchNorm of {beside[0]}, which it trains beside its own model,"
-        elif not models.trains_on_one_image(federation.architecture_of(client), shape):
+        elif client.architecture in unable:
             whose = "its BatchNorm"
         else:
             continue

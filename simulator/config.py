@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, merged, with_method
 from simulator.sections import (
+    MANY,
     CheckpointConfig,
     CkaConfig,
     DataConfig,
@@ -66,6 +67,21 @@ class Config(Section):
                 f"evaluation.clients draws {self.evaluation.clients} of {self.federation.clients} clients"
             )
         return self
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many clients that not everything is done of everybody."""
+        return self.federation.clients > MANY
+
+    @property
+    def skips_initial(self) -> bool:
+        """Whether clients that have never taken part are not evaluated."""
+        return (self.evaluation.initial or ("skip" if self.many else "all")) == "skip"
+
+    @property
+    def tells_news(self) -> bool:
+        """Whether figures by client are recorded of those alone of whom a round has news."""
+        return (self.evaluation.figures or ("news" if self.many else "all")) == "news"
 
     def with_(self, **changes: Any) -> "Config":
         """The same with other values: `with_(rounds=50, method__mu=0.7)`, two underscores for the dot of a key.

@@ -6,7 +6,7 @@ One direction, no room entered twice; the old state is left as it was.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from simulator import rng, runners
+from simulator.client_states import Beginning, ClientStates, State, StateCache
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.federation import Federation
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import evaluation, own, similarity
+from simulator.metrics import by_client, evaluation, own, similarity
 from simulator.metrics.accuracy import accuracy
 from simulator.progress import (
     ClientDiverged,
@@ -31,26 +32,14 @@ from simulator.progress import (
     RoundStarted,
     Warned,
 )
-from simulator.runners import Decision, Gate, Job, LocalUpdate, RoundInterrupted, always_go, central
+from simulator.runners import Decision, Gate, Job, Jobs, LocalUpdate, RoundInterrupted, always_go, central
 from simulator.runners.evaluation import Answers, answering, evaluate
-from simulator.tensors import Tensors, named, of_module
+from simulator.tensors import Tensors
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
 from simulator.training.schedule import rate
 from simulator.wire import Wire
-
-
-@dataclass(frozen=True)
-class State:
-    """Everything a round starts from: the server's and every client's tensors, and the last record."""
-
-    round: int
-    server: Tensors
-    clients: tuple[Tensors, ...]
-    record: dict[str, Any] | None
-    trained: frozenset[int] = frozenset()
-    """The clients that have taken part in a round so far, and did not diverge in all of them."""
 
 
 class Engine:
@@ -74,14 +63,17 @@ class Engine:
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
 
     def initial_state(self) -> State:
-        """The state before round 1. Client models are drawn each from its own stream."""
+        """The state before round 1, of which clients' parts are drawn when they are asked for."""
         self._set_threads()
-        clients = []
-        for client in self._federation.clients:
-            stream = self._federation.stream("client/model", client=client.id)
-            model = of_module(self._federation.build(client.architecture, stream))
-            clients.append(self._on_device(named("model", model) | self._hooks.init_client(client)))
-        return State(0, self._on_device(self._hooks.init_server()), tuple(clients), None)
+        beginning = self.beginning(self._federation.seed)
+        for client in self._federation.of_each:
+            beginning(client.id)  # what cannot be drawn is refused now rather than in round 1
+        clients = ClientStates(beginning, StateCache(self._config.runtime.cache))
+        return State(0, self._on_device(self._hooks.init_server()), clients, None)
+
+    def beginning(self, models: int) -> Beginning:
+        """How clients begin under this method, with models of the seed `models`."""
+        return Beginning(self._federation, self._hooks, models)
 
     def take_over(self, state: State, before: Method) -> tuple[State, str]:
         """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
@@ -91,18 +83,10 @@ class Engine:
         """
         self._set_threads()
         server = self._on_device(self._hooks.init_server())
-        own = [self._on_device(self._hooks.init_client(client)) for client in self._federation.clients]
-        kept = [
-            {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
-            for tensors in state.clients
-        ]
-        if before.name == self._hooks.name and _alike([server, *own], [state.server, *kept]):
+        if before.name == self._hooks.name and self._keeps_the_same(server, state.server, before):
             return state, "what it keeps stays as it is"
         adopted = self._hooks.adopt(state.server, server)
-        clients = tuple(
-            {name: tensor for name, tensor in tensors.items() if name.startswith("model/")} | fresh
-            for tensors, fresh in zip(state.clients, own, strict=True)
-        )
+        clients = state.clients.taken_over(self.beginning(state.clients.beginning.seed))
         return replace(state, server=server | adopted, clients=clients), _adoption(server, adopted)
 
     def round(
@@ -149,26 +133,25 @@ class Engine:
         (server, metrics), server_flops = central.update(
             self._hooks, self._runner.context, t, state.server, uplinks
         )
-        clients = list(state.clients)
-        for update in sound:
-            clients[update.client.id] = update.tensors
+        clients = state.clients.after({update.client.id: update.tensors for update in sound})
         trained = time.perf_counter()
 
-        answers = self._evaluate(t, state, server, clients, participants, observe)
+        after = State(t, server, clients, None, state.trained | {update.client.id for update in sound})
+        answers = self._evaluate(after, self._unmeasured(state.record), participants, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
-        after = State(t, server, tuple(clients), None, state.trained | {update.client.id for update in sound})
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
 
-        before = state.record
+        before, news = state.record, self._config.tells_news
+        standing = by_client.standing([before] if before else [], state.standing)
         record: dict[str, Any] = {
             "round": t,
             "method": self._hooks.name,
             "participants": list(participants),
             "diverged": [update.client.id for update in updates if update.diverged],
-            "accuracy": accuracy(_counts(answers), self._test_sizes, before and before["accuracy"]),
-            "loss": _losses(updates, len(clients)),
-            "bytes": wire.traffic(before and before["bytes"]),
+            "accuracy": accuracy(_counts(answers), self._test_sizes, standing and standing["accuracy"], news),
+            "loss": _losses(updates, None if news else len(clients)),
+            "bytes": wire.traffic(before and before["bytes"], news),
             "params": wire.params(),
             "flops": _flops(sum(update.flops for update in updates), server_flops),
             "cka": cka,
@@ -179,20 +162,22 @@ class Engine:
                 "server": trained - collected,
                 "evaluate": evaluated - trained,
                 "checkpoint": 0.0,
-                "per_client": _seconds(updates, len(clients)),
+                "per_client": _seconds(updates, None if news else len(clients)),
                 "workers": self._runner.workers,
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
         }
         if self._sizes:
             record["evaluation"] = evaluation.figures(
-                answers, self._sizes, before and before.get("evaluation")
+                answers, self._sizes, standing and standing["evaluation"], news
             )
+        if news:
+            record["clients"] = len(clients)
         if self._config.wire.drop:
             record["dropped"] = dropped
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)
-        return replace(after, record=record)
+        return replace(after, record=record, standing=standing)
 
     def participants(self, round: int) -> tuple[int, ...]:
         """S^t: N·C clients drawn without replacement, ascending."""
@@ -215,6 +200,7 @@ class Engine:
         aggregated = self._compares == "aggregated"
         if not (aggregated or settings.untrained):
             layers = similarity.among(layers, state.trained)
+        layers = similarity.compared(layers, self._federation, self._config.seed)
         probe = similarity.probe(self._data, self._config.seed, settings.probe)
 
         def tensors(client: int) -> Tensors:
@@ -245,10 +231,12 @@ class Engine:
     ) -> tuple[list[LocalUpdate], float]:
         """The participants' updates in client order, and the seconds for which the gate held all of them back."""
         clients = self._federation.clients
-        jobs = {
-            k: Job(state.clients[k], wire.down(k, self._hooks.downlink(t, state.server, clients[k])))
-            for k in participants
-        }
+
+        def receives(k: int) -> Tensors:
+            return wire.down(k, self._hooks.downlink(t, state.server, clients[k]))
+
+        for k in finished:
+            receives(k)  # what it was sent counts in this round
         done = len(finished)
         held, since = 0.0, None
 
@@ -272,47 +260,54 @@ class Engine:
                 held, since = held + time.perf_counter() - since, None
             return decision
 
-        left_to_do = {client: job for client, job in jobs.items() if client not in finished}
+        left_to_do = Jobs(
+            [k for k in participants if k not in finished], lambda k: Job(state.clients[k], receives(k))
+        )
         try:
             updates = self._runner.update(self._hooks, t, left_to_do, tell, timed, begin, finished)
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
         finally:
             self._tell(observe)
-        by_client = dict(finished) | {update.client.id: update for update in updates}
-        return [by_client[client] for client in participants], held
+        every = dict(finished) | {update.client.id: update for update in updates}
+        return [every[client] for client in participants], held
 
     def _evaluate(
-        self,
-        t: int,
-        before: State,
-        server: Tensors,
-        clients: list[Tensors],
-        participants: tuple[int, ...],
-        observe: Observer,
+        self, after: State, unmeasured: bool, participants: tuple[int, ...], observe: Observer
     ) -> dict[int, dict[str, Answers]]:
         """The answers of every client whose model changed since it was last evaluated, or as configured."""
-        settings = self._config.evaluation
+        t, settings = after.round, self._config.evaluation
         aggregated = self._answers == "aggregated"
+        skips = self._config.skips_initial
+        eligible = sorted(after.trained.union(participants)) if skips else range(len(after.clients))
         if isinstance(settings.clients, int):
+            number = min(settings.clients, len(eligible))
             draw = rng.numpy_stream(self._config.seed, "evaluate", t).choice(
-                len(clients), settings.clients, replace=False
+                len(eligible), number, replace=False
             )
-            chosen = sorted(int(client) for client in draw)
-        elif settings.clients == "all" and (self._unmeasured(before.record) or aggregated):
-            chosen = list(range(len(clients)))
+            chosen = sorted(eligible[each] for each in draw)
+        elif settings.clients == "all" and (unmeasured or aggregated):
+            chosen = list(eligible)
         else:  # of the others, no model has changed since it was last evaluated
             chosen = list(participants)
         observe(EvaluationStarted(t, len(chosen)))
         infos = self._federation.clients
-        jobs = {
-            k: Job(clients[k], self._hooks.downlink(t + 1, server, infos[k]) if aggregated else None)
-            for k in chosen
-        }
+
+        def job(k: int) -> Job:
+            payload = self._hooks.downlink(t + 1, after.server, infos[k]) if aggregated else None
+            return Job(after.clients[k], payload)
+
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
         answers = evaluate(
-            self._runner, self._hooks, t + aggregated, jobs, settings.batch_size, parts, self._measures
+            self._runner,
+            self._hooks,
+            t + aggregated,
+            Jobs(chosen, job),
+            settings.batch_size,
+            parts,
+            self._measures,
+            received=aggregated,
         )
         self._tell(observe)
         return answers
@@ -337,12 +332,17 @@ class Engine:
     def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
         return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
 
+    def _keeps_the_same(self, server: Tensors, left: Tensors, before: Method) -> bool:
+        """Whether server and clients keep the same tensors, by name and shape, as with the settings before."""
+        hooks = Hooks(before, self._federation)
+        return _shapes(server) == _shapes(left) and all(
+            _shapes(self._hooks.init_client(client)) == _shapes(hooks.init_client(client))
+            for client in self._federation.clients
+        )
 
-def _alike(before: Sequence[Tensors], after: Sequence[Tensors]) -> bool:
-    """Whether the states have the same tensors by name and shape."""
-    return [{name: t.shape for name, t in state.items()} for state in before] == [
-        {name: t.shape for name, t in state.items()} for state in after
-    ]
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def _adoption(server: Tensors, adopted: Tensors) -> str:
@@ -362,23 +362,24 @@ def _counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int
     return {client: (parts["test"].correct, parts["test"].samples) for client, parts in answers.items()}
 
 
-def _losses(updates: list[LocalUpdate], clients: int) -> dict[str, Any]:
+def _losses(updates: list[LocalUpdate], clients: int | None) -> dict[str, Any]:
     """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase."""
-    per_client: list[float | None] = [None] * clients
-    for update in updates:
-        if not update.diverged:
-            per_client[update.client.id] = next(iter(update.losses.values()), None)
-    known = [loss for loss in per_client if loss is not None]
-    return {"mean": sum(known) / len(known) if known else None, "per_client": per_client}
+    firsts = {
+        update.client.id: next(iter(update.losses.values()), None)
+        for update in updates
+        if not update.diverged
+    }
+    losses = {client: loss for client, loss in firsts.items() if loss is not None}
+    return {
+        "mean": sum(losses.values()) / len(losses) if losses else None,
+        "per_client": by_client.written(losses, clients),
+    }
 
 
-def _seconds(updates: list[LocalUpdate], clients: int) -> list[float | None]:
+def _seconds(updates: list[LocalUpdate], clients: int | None) -> list[Any] | dict[str, Any]:
     """What each participant's update took; null for who took no part, and where an earlier program computed it."""
-    per_client: list[float | None] = [None] * clients
-    for update in updates:
-        if update.seconds is not None:
-            per_client[update.client.id] = round(update.seconds, 4)
-    return per_client
+    known = {update.client.id: round(update.seconds, 4) for update in updates if update.seconds is not None}
+    return by_client.written(known, clients)
 
 
 def _phase_metrics(updates: list[LocalUpdate]) -> dict[str, float]:

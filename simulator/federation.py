@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from simulator import models, rng
 from simulator.models import ImageShape, Network
@@ -46,10 +46,23 @@ class Federation:
     """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
 
     @cached_property
+    def of_each(self) -> tuple[ClientInfo, ...]:
+        """The first client of each architecture, ascending: what follows from it alone is looked at once."""
+        firsts = {client.architecture: client for client in reversed(self.clients)}
+        return tuple(sorted(firsts.values(), key=lambda client: client.id))
+
+    @cached_property
+    def held_classes(self) -> tuple[Tensor, Tensor]:
+        """A row for each class of each client, clients in order, classes ascending: client [R] and class [R], int64."""
+        rows = [(client.id, label) for client in self.clients for label in client.classes]
+        owner, label = torch.tensor(rows, device=self.device).T
+        return owner, label
+
+    @cached_property
     def architectures(self) -> Mapping[str, Network]:
         """Each architecture once, on the meta device, in order of first use."""
-        architectures = dict.fromkeys(client.architecture for client in self.clients)
-        return {name: models.architecture(name, self.shape, self.num_classes) for name in architectures}
+        names = [client.architecture for client in self.of_each]
+        return {name: models.architecture(name, self.shape, self.num_classes) for name in names}
 
     @cached_property
     def smallest(self) -> str:

@@ -8,6 +8,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+MANY = 1000
+"""Above so many clients, what grows with their number is not done of everybody unless a setting says so."""
+
 
 class Section(BaseModel):
     """A frozen part of the configuration in which an unknown key is an error."""
@@ -194,6 +197,16 @@ class EvaluationConfig(Section):
         None,
         description="parts of a split whose accuracy, loss and F1 are recorded; default: those that the split has",
     )
+    initial: Literal["all", "skip"] | None = Field(
+        None,
+        description="clients that have never taken part: evaluate all of them once, or skip them, as null; default: "
+        f"all, of up to {MANY:,} clients",
+    )
+    figures: Literal["all", "news"] | None = Field(
+        None,
+        description="figures by client in the ledger: of all, or of those of whom a round has news; default: all, of "
+        f"up to {MANY:,} clients",
+    )
     metrics: tuple[str, ...] = Field(
         (), description="figures of your own, by the names of their files (--metric, docs/your-own.md)"
     )
@@ -229,7 +242,7 @@ class WireConfig(Section):
 
 
 class RuntimeConfig(Section):
-    """Where and how wide the run computes. `workers` never changes a result; the others may."""
+    """Where and how wide the run computes. `workers` and `cache` never change a result; the others may."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="where it computes; auto: a GPU if there is one"
@@ -244,6 +257,11 @@ class RuntimeConfig(Section):
     )
     stack: int = Field(
         16, ge=1, description="stacked: clients trained as one, at most; another number changes last digits"
+    )
+    cache: int = Field(
+        512 * 2**20,
+        ge=0,
+        description="bytes of clients' states that are kept in memory; the others are read or drawn when needed",
     )
 
 

@@ -5,6 +5,7 @@ On request it disturbs uplinks: it loses some of them, or adds noise to them.
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,13 +28,15 @@ class Wire:
         self._settings = settings or WireConfig()
         self._seed = seed
         self._round = round
+        self._clients = clients
         self._sent_down: dict[int, Mapping[str, Tensor]] = {}
-        self._bytes = {"up": [0] * clients, "down": [0] * clients}
-        self._params = {"up": 0, "down": 0}
-        self._by_part: Counter[str] = Counter()
+        self._carried: dict[str, dict[int, _Carried]] = {"up": {}, "down": {}}
 
     def down(self, client: int, payload: Mapping[str, Tensor]) -> Tensors:
-        """Carry a payload from the server to a client; the client gets its own copy."""
+        """Carry a payload from the server to a client; the client gets its own copy. On any thread.
+
+        What is carried to it again, because its job was made again, counts once.
+        """
         if self._settings.noise:
             self._sent_down[client] = dict(payload)
         return self._carry("down", client, payload)
@@ -52,6 +55,7 @@ class Wire:
             for name, tensor in arrived.items():
                 if tensor.is_floating_point() and not name.endswith(STATISTICS):
                     self._disturb(client, name, tensor)
+            self._sent_down.pop(client, None)
         return arrived
 
     def _disturb(self, client: int, name: str, tensor: Tensor) -> None:
@@ -72,31 +76,61 @@ class Wire:
         tensor += self._settings.noise * update.std(correction=0) * noise
 
     def _carry(self, direction: str, client: int, payload: Mapping[str, Tensor]) -> Tensors:
+        by_part: Counter[str] = Counter()
         for name, tensor in payload.items():
             if tensor.dtype not in TRAVELS:
                 raise TypeError(
                     f"'{name}' is {tensor.dtype}: labels and counts travel as int32, values as floats"
                 )
-            size = total_bytes({name: tensor})
-            self._bytes[direction][client] += size
-            self._by_part[f"{direction}/{name.partition('/')[0]}"] += size
-            self._params[direction] += tensor.numel() if tensor.is_floating_point() else 0
+            by_part[f"{direction}/{name.partition('/')[0]}"] += total_bytes({name: tensor})
+        params = sum(tensor.numel() for tensor in payload.values() if tensor.is_floating_point())
+        self._carried[direction][client] = _Carried(by_part, params)
         contiguous = torch.contiguous_format  # as a payload is that was kept in a file meanwhile
         return {name: tensor.detach().clone(memory_format=contiguous) for name, tensor in payload.items()}
 
-    def traffic(self, before: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The ledger's `bytes`, its totals continued from those of the round before."""
-        up, down = sum(self._bytes["up"]), sum(self._bytes["down"])
+    def traffic(self, before: Mapping[str, Any] | None, news: bool = False) -> dict[str, Any]:
+        """The ledger's `bytes`, its totals continued from those of the round before.
+
+        With `news`, those by client name the clients alone to or from whom anything was carried.
+        """
+        sizes = {
+            direction: {client: carried.size for client, carried in by_client.items()}
+            for direction, by_client in self._carried.items()
+        }
+        up, down = (sum(sizes[direction].values()) for direction in ("up", "down"))
+        by_part: Counter[str] = Counter()
+        for by_client in self._carried.values():
+            for carried in by_client.values():
+                by_part.update(carried.by_part)
         return {
             "up": up,
             "down": down,
             "up_total": up + (before["up_total"] if before else 0),
             "down_total": down + (before["down_total"] if before else 0),
-            "per_client_up": list(self._bytes["up"]),
-            "per_client_down": list(self._bytes["down"]),
-            "by_tensor": dict(sorted(self._by_part.items())),
+            **{
+                f"per_client_{direction}": {str(client): of[client] for client in sorted(of)}
+                if news
+                else [of.get(client, 0) for client in range(self._clients)]
+                for direction, of in sizes.items()
+            },
+            "by_tensor": dict(sorted(by_part.items())),
         }
 
     def params(self) -> dict[str, int]:
         """The ledger's `params`: numbers sent in each direction, labels and counts left out."""
-        return dict(self._params)
+        return {
+            direction: sum(carried.params for carried in by_client.values())
+            for direction, by_client in self._carried.items()
+        }
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """What was carried of one client in one direction: bytes by part of the payload, and numbers."""
+
+    by_part: Counter[str]
+    params: int
+
+    @property
+    def size(self) -> int:
+        return self.by_part.total()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from simulator import methods, rng
 from simulator.builder import Built, build, rebuild
+from simulator.client_states import State
 from simulator.config import Config
 from simulator.contract.bits import bits as bits
 from simulator.contract.bits import committed as committed
@@ -21,7 +22,7 @@ from simulator.contract.bits import untimed as untimed
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
-from simulator.engine import Engine, State
+from simulator.engine import Engine
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import Aggregated, Method, Uplink
 from simulator.methods.hooks import Hooks

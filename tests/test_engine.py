@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from simulator.builder import Built
-from simulator.engine import State
+from simulator.client_states import State
 from simulator.errors import ConfigError
 from simulator.progress import (
     ClientDiverged,
@@ -228,9 +228,8 @@ def test_evaluating_the_aggregated_model_leaves_the_clients_as_they_are() -> Non
 
 def astray(state: State, client: int, **tensors: torch.Tensor) -> State:
     """The state with some tensors of a client's model replaced."""
-    clients = list(state.clients)
-    clients[client] = clients[client] | {f"model/{name}": tensor for name, tensor in tensors.items()}
-    return State(state.round, state.server, tuple(clients), state.record)
+    changed = state.clients[client] | {f"model/{name}": tensor for name, tensor in tensors.items()}
+    return State(state.round, state.server, state.clients.after({client: changed}), state.record)
 
 
 def poisoned(parts: Built) -> tuple[State, int]:

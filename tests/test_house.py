@@ -16,7 +16,7 @@ FLOORS = [
     "simulator.config", "simulator.reference", "simulator.idle",
     "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
     "simulator.own",
-    "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
+    "simulator.client_states", "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
     "simulator.inspection", "simulator.analysis", "simulator.figures", "simulator.report", "simulator.studies",
     "simulator.export",
     "htfl_sim",

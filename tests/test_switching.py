@@ -10,8 +10,8 @@ import torch
 
 from simulator import methods
 from simulator.builder import Built, rebuild
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.errors import ConfigError
 from simulator.models import GROUPS
 from simulator.nested import merged

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from simulator import rng
-from simulator.engine import State
+from simulator.client_states import State
 from simulator.errors import ConfigError
 from simulator.sections import WireConfig
 from simulator.wire import Wire
@@ -71,6 +71,7 @@ def test_what_would_travel_in_a_wasteful_form_is_refused(dtype: torch.dtype) -> 
             st.sampled_from(["up", "down"]), st.integers(0, 3), st.integers(0, 9), st.sampled_from("ab")
         ),
         max_size=12,
+        unique_by=lambda each: each[:2],
     )
 )
 def test_every_way_of_adding_up_gives_the_same_sum(sent: list[tuple[str, int, int, str]]) -> None:
@@ -82,6 +83,14 @@ def test_every_way_of_adding_up_gives_the_same_sum(sent: list[tuple[str, int, in
     assert traffic["up"] == sum(traffic["per_client_up"])
     assert traffic["down"] == sum(traffic["per_client_down"])
     assert sum(traffic["by_tensor"].values()) == traffic["up"] + traffic["down"]
+
+
+def test_what_is_carried_to_a_client_again_counts_once() -> None:
+    """Its job was made again: a payload is made when it is asked for."""
+    wire = Wire(1)
+    for _ in range(2):
+        wire.down(0, {"head/x": torch.zeros(3)})
+    assert (wire.traffic(None)["down"], wire.params()["down"]) == (12, 3)
 
 
 def noisy(noise: float, *, clients: int = 2, seed: int = 7, round: int = 1) -> Wire:

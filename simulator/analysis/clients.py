@@ -1,6 +1,6 @@
 """Single clients: how they change, when they were best, what went wrong with them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +8,27 @@ from numpy.typing import NDArray
 
 from simulator.analysis.curves import Array, Curves, Record
 from simulator.analysis.static_names import assigned
+from simulator.metrics import by_client
+from simulator.sections import MANY
 
 FALL = 0.2
 """An accuracy that a round lowers by more than this is worth an event."""
+
+
+def listed(clients: int, participated: NDArray[np.bool_], always: Collection[int] = ()) -> list[int]:
+    """Whom lists and charts show, ascending: everybody, or of more than MANY clients MANY, and those in `always`.
+
+    Those that have taken part come first, and are drawn, as the others then are, in an order that follows from their
+    number alone, so that a list keeps whom it had. participated: bool [n, N] or [0, 0].
+    """
+    if clients <= MANY:
+        return list(range(clients))
+    order = np.random.Generator(np.random.Philox(clients)).permutation(clients)
+    took_part: NDArray[np.bool_] = np.zeros(clients, bool)
+    if len(participated):
+        took_part = np.asarray(participated.any(axis=0))
+    first = order[np.argsort(~took_part[order], kind="stable")][:MANY]
+    return sorted({*first.tolist(), *(client for client in always if client < clients)})
 
 
 def change(curves: Curves) -> Array:
@@ -80,20 +98,23 @@ class ClientResult:
 
 
 def results(record: Record, group: object) -> list[ClientResult]:
-    """Every client of a round, by number; `group` is federation.group of the settings."""
+    """The clients of a round of whom its record has figures, by number; `group` is federation.group of the settings."""
+    accuracy, loss = record["accuracy"]["per_client"], record["loss"]["per_client"]
+    up, down = (record["bytes"][f"per_client_{direction}"] for direction in ("up", "down"))
+    told = {client for client, _ in by_client.items(accuracy)}.union(record["participants"])
     return [
         ClientResult(
             client,
             assigned(group, client),
-            accuracy,
-            record["loss"]["per_client"][client],
-            record["bytes"]["per_client_up"][client],
-            record["bytes"]["per_client_down"][client],
+            by_client.of(accuracy, client),
+            by_client.of(loss, client),
+            by_client.of(up, client, 0),
+            by_client.of(down, client, 0),
             client in record["participants"],
             client in record.get("diverged", ()),
             client in record.get("dropped", ()),
         )
-        for client, accuracy in enumerate(record["accuracy"]["per_client"])
+        for client in sorted(told)
     ]
 
 

@@ -41,6 +41,25 @@ def costs(curves: Spent, cost: Cost) -> Array:
             return np.cumsum(curves.seconds)
 
 
+Place = tuple[Cost, float]
+"""A place on an axis of charts: so many rounds, or what those had cost."""
+
+
+def elsewhere(curves: Spent, place: Place, cost: Cost) -> float:
+    """Where `place` lies over another cost: what the round that is nearest to it had cost; NaN before the first."""
+    over, at = place
+    if over == cost:
+        return at
+    spent = costs(curves, over)
+    return float(costs(curves, cost)[nearest(spent, at)]) if spent.size else float("nan")
+
+
+def nearest(places: Array, at: float) -> int:
+    """The index of the one of `places` [n], ascending and at least one, that lies nearest to `at`; the first of two."""
+    after = int(np.clip(np.searchsorted(places, at), 1, max(len(places) - 1, 1)))
+    return after - 1 if len(places) == 1 or at - places[after - 1] <= places[after] - at else after
+
+
 @dataclass(frozen=True)
 class Reached:
     """What it took to reach a target accuracy: rounds, and bytes, operations, seconds since round 1."""

@@ -1,12 +1,14 @@
 """A session's rounds as arrays, grown line by line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simulator.metrics import by_client
 
 Array = NDArray[np.float64]
 Record = dict[str, Any]
@@ -15,7 +17,8 @@ Record = dict[str, Any]
 _TIMES = ("train", "server", "evaluate", "checkpoint", "waited", "workers", "cpu", "memory", "gpu_memory")
 """What the ledger's `timing` has besides; earlier versions wrote only some of it."""
 _TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds", *_TIMES)
-_CLIENTS = ("accuracy", "loss", "client_up", "client_down", "client_seconds")
+_SENT = ("client_up", "client_down")
+_CLIENTS = ("accuracy", "loss", "client_seconds", *_SENT)
 _ALSO = {
     "accuracy": ("std", "min", "max"),
     "bytes": ("by_tensor",),
@@ -93,22 +96,37 @@ class CurvesBuilder:
         """Take in more rounds. Raises KeyError, TypeError or ValueError for records that htfl-sim did not write."""
         if not records:
             return
-        clients = len(records[0]["accuracy"]["per_client"])
+        clients = _clients(records[0])
         if self._size + len(records) > len(self._arrays["mean"]) or clients != self._clients:
             self._make_room(2 * (self._size + len(records)), clients)
         for record in records:
             _check(record)
             for name, value in _row(record).items():
                 self._arrays[name][self._size] = value
+            for name, values in _by_client(record).items():
+                self._tell(name, values)
             self._arrays["participated"][self._size, record["participants"]] = True
             self._size += 1
+
+    def _tell(self, name: str, values: by_client.Values) -> None:
+        """The figures by client of the next round. Of whom it has no news an accuracy stays, and nothing was sent."""
+        row = self._arrays[name][self._size]
+        if isinstance(values, Mapping):
+            if name not in _SENT:  # of those the room is zeros
+                stays = name == "accuracy" and self._size > 0
+                row[:] = self._arrays[name][self._size - 1] if stays else np.nan
+            row[[int(client) for client in values]] = _numbers(list(values.values()))
+        else:
+            row[:] = _numbers(values)
 
     def curves(self) -> Curves:
         return Curves(**{name: array[: self._size] for name, array in self._arrays.items()})
 
     def _make_room(self, rounds: int, clients: int) -> None:
         roomy: dict[str, NDArray[Any]] = {name: np.full(rounds, np.nan) for name in _TOTALS}
-        roomy |= {name: np.full((rounds, clients), np.nan) for name in _CLIENTS}
+        # Of memory that nothing is written to, the system has not to give any: there may be ten thousand clients.
+        roomy |= {name: np.empty((rounds, clients)) for name in _CLIENTS}
+        roomy |= {name: np.zeros((rounds, clients)) for name in _SENT}
         roomy["participated"] = np.zeros((rounds, clients), bool)
         for name, array in self._arrays.items():
             if clients == self._clients or array.ndim == 1:
@@ -121,7 +139,7 @@ def _check(record: Record) -> None:
     for section, keys in _ALSO.items():
         for key in keys:
             record[section][key]
-    clients = len(record["accuracy"]["per_client"])
+    clients = _clients(record)
     if not all(0 <= client < clients for client in record["participants"]):
         raise ValueError("a participant is none of the clients")
 
@@ -139,17 +157,28 @@ def _row(record: Record) -> dict[str, Any]:
         "flops": record["flops"]["total"],
         "seconds": timing["seconds"],
         **{name: timing.get(name, np.nan) for name in _TIMES},
-        "accuracy": _numbers(accuracy["per_client"]),
-        "loss": _numbers(record["loss"]["per_client"]),
-        "client_up": traffic["per_client_up"],
-        "client_down": traffic["per_client_down"],
-        "client_seconds": _numbers(timing["per_client"]) if "per_client" in timing else np.nan,
     }
+
+
+def _by_client(record: Record) -> dict[str, by_client.Values]:
+    return {
+        "accuracy": record["accuracy"]["per_client"],
+        "loss": record["loss"]["per_client"],
+        "client_up": record["bytes"]["per_client_up"],
+        "client_down": record["bytes"]["per_client_down"],
+        "client_seconds": record["timing"].get("per_client", {}),  # earlier versions wrote none
+    }
+
+
+def _clients(record: Record) -> int:
+    """How many clients there are; a record that names some of them says it."""
+    values = record["accuracy"]["per_client"]
+    return int(record["clients"]) if isinstance(values, Mapping) else len(values)
 
 
 def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def _numbers(values: list[float | None]) -> Array:
+def _numbers(values: Sequence[float | None]) -> Array:
     return np.array([np.nan if value is None else value for value in values], float)

@@ -32,8 +32,26 @@ class Measured:
         value = self.cka["layers"].get(layer)
         return float("nan") if value is None else float(value)
 
+    @property
+    def clients(self) -> Sequence[int]:
+        """Whom the rows and columns of a matrix are of: everybody, or of very many clients those that were drawn."""
+        matrices: Mapping[str, list[Any]] = self.cka["matrix"]
+        drawn: list[int] | None = self.cka.get("clients")
+        return range(len(next(iter(matrices.values()), []))) if drawn is None else drawn
+
+    def between(self, one: int, other: int, layer: str) -> float:
+        """CKA of two clients; NaN where they were not compared."""
+        matrix, clients = self.matrix(layer), self.clients
+        there = matrix.size and one in clients and other in clients
+        return float(matrix[clients.index(one), clients.index(other)]) if there else float("nan")
+
+    @property
+    def whom(self) -> str:
+        """What is to be said of `clients` where they are not everybody."""
+        return f", {len(self.clients)} clients drawn" if "clients" in self.cka else ""
+
     def matrix(self, layer: str) -> Array:
-        """[N, N], NaN for a pair that has none; [0, 0] for a layer that was not measured."""
+        """[n, n] of `clients`, NaN for a pair that has none; [0, 0] for a layer that was not measured."""
         rows: list[list[float | None]] = self.cka["matrix"].get(layer, [])
         values = [[np.nan if value is None else value for value in row] for row in rows]
         return np.array(values, float).reshape(len(rows), -1 if rows else 0)

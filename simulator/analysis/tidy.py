@@ -10,6 +10,7 @@ from typing import Any
 from simulator.analysis.clients import results
 from simulator.analysis.curves import Record
 from simulator.analysis.run import Run
+from simulator.metrics import by_client
 
 ROUND_COLUMNS: dict[str, str] = {
     "round": "from 1",
@@ -85,7 +86,7 @@ def rounds(run: Run) -> Tidy:
 
 
 def clients(run: Run) -> Tidy:
-    """A row for every round and client: CLIENT_COLUMNS, then what the session measured."""
+    """A row for every round and client of whom it has figures: CLIENT_COLUMNS, then what the session measured."""
     group = run.config.get("federation", {}).get("group")
     return Tidy.of(CLIENT_COLUMNS, [row for record in run.records for row in client_rows(record, group)])
 
@@ -141,22 +142,26 @@ def client_rows(record: Record, group: object) -> list[dict[str, Any]]:
             "bytes_up": each.up,
             "bytes_down": each.down,
         }
-        row |= {name: measured["per_client"][each.client] for name, measured in _measured(record)}
+        row |= {
+            name: by_client.of(measured["per_client"], each.client) for name, measured in _measured(record)
+        }
         rows.append(row)
     return rows
 
 
 def cka_rows(record: Record) -> Iterator[dict[str, Any]]:
     """A record's rows of `cka`; none where it was not measured."""
-    for layer, matrix in ((record.get("cka") or {}).get("matrix") or {}).items():
-        for client, row in enumerate(matrix):
-            for other in range(client + 1, len(row)):
+    measured = record.get("cka") or {}
+    for layer, matrix in (measured.get("matrix") or {}).items():
+        clients = measured.get("clients") or range(len(matrix))
+        for place, row in enumerate(matrix):
+            for other in range(place + 1, len(row)):
                 if row[other] is not None:
                     yield {
                         "round": record["round"],
                         "layer": layer,
-                        "client": client,
-                        "other": other,
+                        "client": clients[place],
+                        "other": clients[other],
                         "cka": row[other],
                     }
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import checkpoints
-from simulator.engine import State
+from simulator.client_states import State
 
 Bits = dict[str, tuple[str, tuple[int, ...], bytes]]
 

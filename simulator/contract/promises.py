@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from simulator import methods, rng
+from simulator.client_states import State
 from simulator.contract.bits import bits, committed, state_bits, untimed
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
-from simulator.engine import State
 from simulator.errors import HtflError, MethodError
 from simulator.methods.hooks import Hooks
 from simulator.progress import unobserved

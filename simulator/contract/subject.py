@@ -6,9 +6,9 @@ from typing import Any
 
 from simulator import methods, runners
 from simulator.builder import Built, build
+from simulator.client_states import State
 from simulator.config import Config
 from simulator.data.datasets import data_folder
-from simulator.engine import State
 from simulator.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.nested import merged

@@ -1,6 +1,7 @@
 """A client's images divided into train, eval and test parts, stratified by class."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -18,27 +19,35 @@ def stratified(
     train part has every class; where that takes more than its share, the others give way. Raises DataError
     when the client has too few samples for that.
     """
-    held = np.unique(labels)
-    minimum = [max(len(held), 1)] + [1] * (len(shares) - 1)
-    if len(indices) < sum(minimum):
+    held, rank = np.unique(labels, return_inverse=True)
+    if len(indices) < max(len(held), 1) + len(shares) - 1:
         raise DataError(
             f"client {client} holds {len(indices)} samples of {len(held)} classes, too few for "
             f"{len(shares)} parts with every class in training; use fewer clients, or raise data.limit "
             f"or data.min_samples."
         )
-    totals = apportion(len(indices), shares, minimum)
-    by_class = _shuffled_by_class(labels, stream)
+    by_class = _shuffled_by_class(rank, len(held), stream)
     firsts = np.ones(len(indices), dtype=bool)
     firsts[1:] = labels[by_class[1:]] != labels[by_class[:-1]]
     part = np.zeros(len(indices), dtype=np.int64)
-    part[by_class[~firsts]] = _interleaved([int(totals[0]) - len(held), *totals[1:].tolist()])
+    part[by_class[~firsts]] = _others(len(indices), len(held), tuple(shares))
     return tuple(indices[part == number] for number in range(len(shares)))
 
 
-def _shuffled_by_class(labels: Labels, stream: np.random.Generator) -> Indices:
-    """Positions with the classes one after another, the classes and the images of each in random order."""
-    held, rank = np.unique(labels, return_inverse=True)
-    return np.lexsort((stream.random(len(labels)), stream.permutation(len(held))[rank]))
+def _shuffled_by_class(rank: Indices, classes: int, stream: np.random.Generator) -> Indices:
+    """Positions with the classes one after another, the classes and the images of each in random order.
+
+    `rank` [n] is the place of each image's class among the client's.
+    """
+    return np.lexsort((stream.random(len(rank)), stream.permutation(classes)[rank]))
+
+
+@cache  # few are different, of however many clients
+def _others(images: int, classes: int, shares: tuple[float, ...]) -> Indices:
+    """Part numbers of a client's images, class after class, without the first of each class: that is trained on."""
+    minimum = [max(classes, 1)] + [1] * (len(shares) - 1)
+    train, *rest = apportion(images, shares, minimum).tolist()
+    return _interleaved([train - classes, *rest])
 
 
 def _interleaved(totals: list[int]) -> Indices:

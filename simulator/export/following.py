@@ -9,6 +9,7 @@ from simulator.analysis.curves import Record
 from simulator.analysis.feed import Feed
 from simulator.analysis.run import Run
 from simulator.analysis.tidy import round_row
+from simulator.metrics import by_client
 
 POLL_SECONDS = 0.5
 """How often a live session is looked at."""
@@ -64,7 +65,7 @@ def scalars(record: Record) -> dict[str, float]:
     for what in ("accuracy", "loss"):
         numbers |= {
             f"{what}/client_{client}": value
-            for client, value in enumerate(record[what]["per_client"])
+            for client, value in by_client.items(record[what]["per_client"])
             if value is not None
         }
     return numbers

@@ -11,10 +11,11 @@ from matplotlib.text import Annotation
 
 from simulator.analysis.costs import Cost, costs
 from simulator.analysis.curves import Array
+from simulator.analysis.measures import Line
 from simulator.analysis.run import Run
 from simulator.errors import ConfigError
 from simulator.figures import style
-from simulator.figures.grouped import By, Line, grouped, lines, scaled
+from simulator.figures.grouped import By, grouped, lines, scaled
 from simulator.figures.style import Width
 
 _MARGIN = 0.6

@@ -1,32 +1,16 @@
 """Sessions as the lines of a chart: a group's mean over its seeds, with a band of one sample standard deviation."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import log10
 
-import numpy as np
-
 from simulator.analysis.axes import checked, groups, said, varying
-from simulator.analysis.costs import Cost, Spent, costs
-from simulator.analysis.curves import Array
+from simulator.analysis.costs import Cost
+from simulator.analysis.measures import Line, Values, averaged
 from simulator.analysis.run import Run
 from simulator.errors import ConfigError
 from simulator.units import SIZES
 
 By = Sequence[str] | str
-Values = Callable[[Run], Array]
-"""One number a round of a session [n], NaN where there is none."""
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """A group over the rounds that all its seeds have: x, mean [k]; std [k], None of a single session."""
-
-    label: str
-    x: Array
-    mean: Array
-    std: Array | None
-    n: int
 
 
 def axes_of(runs: Sequence[Run], by: By) -> tuple[str, ...]:
@@ -44,22 +28,8 @@ def grouped(runs: Sequence[Run], by: By) -> dict[str, list[Run]]:
 
 def lines(runs: Sequence[Run], by: By, values: Values, x: Cost = "rounds") -> list[Line]:
     """A line a group; groups in which some session has no value are left out."""
-    found = [_line(label, group, values, x) for label, group in grouped(runs, by).items()]
+    found = [averaged(label, group, values, x) for label, group in grouped(runs, by).items()]
     return [line for line in found if line.x.size]
-
-
-def _line(label: str, group: Sequence[Run], values: Values, x: Cost) -> Line:
-    rows = [values(run) for run in group]
-    length = min(len(row) for row in rows)
-    table = np.array([row[:length] for row in rows]).reshape(len(rows), length)
-    shared = np.isfinite(table).all(axis=0)
-    spent = np.array([costs(_spent(run), x)[:length] for run in group]).reshape(len(rows), length)
-    std = table[:, shared].std(axis=0, ddof=1) if len(rows) > 1 else None
-    return Line(label, spent[:, shared].mean(axis=0), table[:, shared].mean(axis=0), std, len(rows))
-
-
-def _spent(run: Run) -> Spent:
-    return run.totals
 
 
 def scaled(x: Cost, most: float) -> tuple[str, float]:

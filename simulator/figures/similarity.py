@@ -34,12 +34,14 @@ def matrices(
             plot.set(title=layer)
             plot.spines[:].set_visible(False)
             every = max(1, len(found.matrix(layer)) // 5)
-            plot.set_xticks(range(0, len(found.matrix(layer)), every))
-            plot.set_yticks(range(0, len(found.matrix(layer)), every))
+            ticks = range(0, len(found.matrix(layer)), every)
+            named = [str(found.clients[tick]) for tick in ticks]
+            plot.set_xticks(ticks, named)
+            plot.set_yticks(ticks, named)
         for plot in axes.flat[len(chosen) :]:
             plot.set_visible(False)
         figure.colorbar(axes[0, 0].images[0], ax=axes, label="CKA", shrink=0.85, pad=0.01)
-        figure.supxlabel(f"client (round {found.round})", fontsize=8)
+        figure.supxlabel(f"client (round {found.round}{found.whom})", fontsize=8)
         figure.supylabel("client", fontsize=8)
     return figure
 

@@ -1,13 +1,15 @@
 """CKA between the clients of a session, after the fact: from the models in a kept checkpoint."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from checkpoints import SessionUnreadable
+from checkpoints import Manifest, SessionUnreadable
 from simulator import methods, runners
 from simulator.builder import Built, build
+from simulator.client_states import initial_model
 from simulator.config import Config
 from simulator.methods import plugins
 from simulator.methods.hooks import Hooks
@@ -18,7 +20,7 @@ from simulator.runners.evaluation import answering
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, check_models, read_config
 from simulator.sessions.reader import SessionReader
-from simulator.sessions.states import specs, trained
+from simulator.sessions.states import check_draws, name_of, restore, specs, trained
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -52,6 +54,7 @@ def of_checkpoint(
     chosen = similarity.common_layers(federation, layers)
     if found.model == "local" and not untrained:
         chosen = similarity.among(chosen, trained(found.session.records()[: found.round]))
+    chosen = similarity.compared(chosen, federation, found.config.seed)
     probe = similarity.probe(data, found.config.seed, images)
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)
@@ -83,11 +86,17 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     raw = settings_in_force(session.document, manifest.history)
     compared = model or _compared(folder, raw, manifest.history)
     check_models(session)
-    config = _config(session, raw, compared, runtime)
+    drawn_anew = manifest.initial is not None and compared == "aggregated"
+    config = _config(session, raw, compared, runtime, drawn_anew)
     built = build(config, data_dir, runs=False)
     check_data(session, config, built)
     context = TrainingContext(built.federation, built.data, FlopCache())
-    tensors = {"local": _local, "aggregated": _aggregated}[compared](session, built, context, manifest.round)
+    local = compared == "local"
+    tensors = (
+        _local(session, manifest, built, raw["federation"].get("pretrained", False))
+        if local
+        else _aggregated(session, manifest, built, context)
+    )
     return Opened(session, manifest.round, config, built, context, compared, tensors)
 
 
@@ -100,29 +109,43 @@ def _compared(folder: Path, raw: Raw, history: Sequence[Raw]) -> Model:
     return methods.get(str(raw["method"]["name"])).answers
 
 
-def _config(session: SessionReader, raw: Raw, compared: Model, runtime: Raw) -> Config:
-    """The session's settings, without the weights that its clients began with and the user's own figures.
+def _config(
+    session: SessionReader, raw: Raw, compared: Model, runtime: Raw, pretrained: bool = False
+) -> Config:
+    """The session's settings, without the user's own figures and, unless wanted, the weights that clients began with.
 
     Where only trained models are read, the method, perhaps a plugin's, need not be at hand.
     """
     given = {key: value for key, value in runtime.items() if value is not None}
-    raw = merged(raw, {"runtime": given, "federation": {"pretrained": False}, "evaluation": {"metrics": []}})
+    without = {} if pretrained else {"federation": {"pretrained": False}}
+    raw = merged(raw, {"runtime": given, "evaluation": {"metrics": []}, **without})
     return read_config(session, with_method(raw, "standalone") if compared == "local" else raw)
 
 
 def _local(
-    session: SessionReader, built: Built, context: TrainingContext, round: int
+    session: SessionReader, manifest: Manifest, built: Built, pretrained: str | bool
 ) -> Callable[[int], Tensors]:
-    """The models that local training left."""
-    federation = built.federation
+    """The models that local training left, or that clients began with."""
+    federation, initial = built.federation, manifest.initial
+    drawn = replace(federation, pretrained=pretrained)
+
+    @cache  # once, and only where such a client is asked for: its pretrained weights need not be at hand else
+    def seed_of_draws() -> int | None:
+        if initial is None:
+            return None
+        check_draws(session, initial, drawn)
+        return int(initial["models"])
 
     def tensors(client: int) -> Tensors:
         info = federation.clients[client]
-        found = named("model", part(session.load(round, f"client/{client}"), "model"))
+        if name_of(client) not in manifest.states and (seed := seed_of_draws()) is not None:
+            found = initial_model(drawn, client, seed)
+        else:
+            found = named("model", part(session.load(manifest.round, name_of(client)), "model"))
         expected = named("model", of_module(federation.architecture_of(info)))
         if specs(found) != specs(expected):
             raise SessionUnreadable(
-                f"{session.folder}, round {round}: the model of {info} is not a {info.architecture}."
+                f"{session.folder}, round {manifest.round}: the model of {info} is not a {info.architecture}."
             )
         return {name: tensor.to(federation.device) for name, tensor in found.items()}
 
@@ -130,22 +153,14 @@ def _local(
 
 
 def _aggregated(
-    session: SessionReader, built: Built, context: TrainingContext, round: int
+    session: SessionReader, manifest: Manifest, built: Built, context: TrainingContext
 ) -> Callable[[int], Tensors]:
     """The models that clients would receive next."""
-    hooks, like = Hooks(built.method, built.federation), built.engine.initial_state()
-    device = built.federation.device
-
-    def loaded(name: str, expected: Tensors) -> Tensors:
-        found = session.load(round, name, specs(expected))
-        return {key: tensor.to(device) for key, tensor in found.items()}
-
-    server = loaded("server", like.server)
+    hooks, state = Hooks(built.method, built.federation), restore(session, manifest, built)
 
     def tensors(client: int) -> Tensors:
-        info = built.federation.clients[client]
-        own = loaded(f"client/{client}", like.clients[client])
-        job = Job(own, hooks.downlink(round + 1, server, info))
-        return answering(hooks, context, info, round + 1, job).tensors()
+        info, following = built.federation.clients[client], manifest.round + 1
+        job = Job(state.clients[client], hooks.downlink(following, state.server, info))
+        return answering(hooks, context, info, following, job).tensors()
 
     return tensors

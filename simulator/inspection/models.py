@@ -1,6 +1,6 @@
 """Clients' models after any round, as they were evaluated: from a kept checkpoint, or with the rounds run again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,13 +15,15 @@ from simulator.errors import ConfigError
 from simulator.federation import ClientInfo, Federation
 from simulator.inspection.partition import data_of_session
 from simulator.methods.hooks import Hooks
+from simulator.metrics import by_client
 from simulator.models import Network
 from simulator.progress import Observer, unobserved
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
+from simulator.sessions import states
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.replay import Source
-from simulator.sessions.states import by_name, specs
+from simulator.sessions.states import specs
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
@@ -103,12 +105,28 @@ def of_clients(
     built = rebuild(source.built, config, source.begun_after(round), runs=False)
     if state is None and round == 0:
         state = built.engine.initial_state()
-    kept = by_name(state) if state is not None else None
+    tensors: Callable[[int], Tensors]
+    if state is not None:
+        server, tensors = state.server, state.clients.__getitem__
+    else:
+        server = source.session.load(round, "server")
+        server = {name: tensor.to(built.federation.device) for name, tensor in server.items()}
+        manifest = source.session.manifest(round)
+        tensors = states.of_clients(source.session, manifest, built, exact=not allow_inexact)
     aggregated = (config.evaluation.model or built.method.answers) == "aggregated"
-    recorded = source.records[round - 1]["accuracy"]["per_client"] if round else [None] * number
+    known = by_client.standing(source.records[:round])
+    recorded = known["accuracy"]["per_client"] if known else {}
     try:
         shown = tuple(
-            _answering(source.session, built, round, client, kept, aggregated, recorded[client])
+            _answering(
+                source.session,
+                built,
+                round,
+                client,
+                tensors,
+                server if aggregated else None,
+                recorded.get(client),
+            )
             for client in wanted
         )
     finally:
@@ -133,30 +151,19 @@ def _answering(
     built: Built,
     round: int,
     client: int,
-    kept: dict[str, Tensors] | None,
-    aggregated: bool,
+    tensors_of: Callable[[int], Tensors],
+    server: Tensors | None,
     recorded: float | None,
 ) -> ClientModel:
     data, federation, method, _ = built
     info, hooks = federation.clients[client], Hooks(method, federation)
-    tensors = _part(session, federation, round, f"client/{client}", kept)
+    tensors = tensors_of(client)
     expected = specs(named("model", of_module(federation.architecture_of(info))))
     if specs(named("model", part(tensors, "model"))) != expected:
         raise SessionUnreadable(
             f"{session.folder}, round {round}: the model of {info} is not a {info.architecture}."
         )
-    payload = None
-    if aggregated:
-        payload = hooks.downlink(round + 1, _part(session, federation, round, "server", kept), info)
+    payload = None if server is None else hooks.downlink(round + 1, server, info)
     context = TrainingContext(federation, data, FlopCache())
-    local = answering(hooks, context, info, round + aggregated, Job(tensors, payload))
+    local = answering(hooks, context, info, round + (payload is not None), Job(tensors, payload))
     return ClientModel(round, info, local.nets.model, local.state, recorded, data, federation, local, hooks)
-
-
-def _part(
-    session: SessionReader, federation: Federation, round: int, name: str, kept: dict[str, Tensors] | None
-) -> Tensors:
-    """A state by name: of those at hand, or from the checkpoint."""
-    if kept is not None:
-        return kept[name]
-    return {key: value.to(federation.device) for key, value in session.load(round, name).items()}

@@ -89,7 +89,11 @@ class Method:
         }
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        """What the client keeps beside its model, before round 1. Names must not begin with 'model/'."""
+        """What the client keeps beside its model, before round 1. Names must not begin with 'model/'.
+
+        It follows from the client, the method's settings and keyed streams: a client that has never taken part is kept
+        nowhere, and this is asked again whenever it is needed.
+        """
         return {}
 
     def trained_beside(self) -> Collection[str]:

@@ -60,7 +60,7 @@ class FD(Method):
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """For each class of the client that others have sent: Σ_{j≠k} F_j / (M − 1), over its M senders."""
-        owner, label = self._rows()
+        owner, label = self.federation.held_classes
         counts = server["sent/counts"].clone()
         if not self.config.include_self:
             counts[owner == client.id] = 0
@@ -97,7 +97,7 @@ class FD(Method):
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """Keep what was sent, client by client; a class nobody sent this round keeps the senders it had."""
-        owner, label = self._rows()
+        owner, label = self.federation.held_classes
         logits, counts = server["sent/logits"].clone(), server["sent/counts"].clone()
         senders = torch.isin(owner, torch.tensor([client.id for client, _ in uplinks], device=owner.device))
         counts[torch.isin(label, label[senders])] = 0
@@ -105,12 +105,6 @@ class FD(Method):
         for client, payload in uplinks:
             logits[owner == client.id] = payload["logits"]
         return Aggregated({"sent/logits": logits, "sent/counts": counts}, {})
-
-    def _rows(self) -> tuple[Tensor, Tensor]:
-        """The client [R] and the class [R] of every row of the server's state."""
-        rows = [(client.id, y) for client in self.federation.clients for y in client.classes]
-        owner, label = torch.tensor(rows, device=self.federation.device).T
-        return owner, label
 
     def _guide(self, device: torch.device) -> Tensors:
         """No guides yet."""

@@ -96,7 +96,7 @@ class FedAvg(Method):
 
     def server_models(self) -> list[str]:
         """The architectures of which the server keeps a model, in order of first use."""
-        return list(dict.fromkeys(self.server_model(client) for client in self.federation.clients))
+        return list(dict.fromkeys(self.server_model(client) for client in self.federation.of_each))
 
     def layers_of(self, client: ClientInfo) -> Tensors:
         """The client's weights and running statistics by name, without their values."""

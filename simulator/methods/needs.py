@@ -18,7 +18,7 @@ NESTED_WIDTHS = ("heterofl_resnet", "heterofl_cnn", "htm5")
 
 def same_head(federation: Federation) -> str | None:
     """Every client's head is one linear layer from the same K features to the same C classes."""
-    for client in federation.clients:
+    for client in federation.of_each:
         if not isinstance(federation.architecture_of(client).head, nn.Linear):
             return (
                 f"needs a head of one linear layer: {client} has {_head(federation, client)} of its own kind"
@@ -45,7 +45,7 @@ def same_width(federation: Federation, layer: LayerOf) -> str | None:
 def nested(federation: Federation) -> str | None:
     """Every client's layers are, by name and shape, among those of the largest architecture."""
     largest = federation.architectures[federation.largest].state_dict()
-    for client in federation.clients:
+    for client in federation.of_each:
         for name, tensor in federation.architecture_of(client).state_dict().items():
             if name not in largest:
                 return f"needs nested architectures: {client} has '{name}', which {federation.largest} lacks"
@@ -60,7 +60,7 @@ def nested(federation: Federation) -> str | None:
 def nested_widths(federation: Federation) -> str | None:
     """Every client's model is a narrower one of the largest one's layers, or the largest itself."""
     largest = federation.architectures[federation.largest]
-    for client in federation.clients:
+    for client in federation.of_each:
         if (why := slices.misfit(largest, federation.architecture_of(client))) is not None:
             return (
                 f"needs widths that nest: {client} {why}; the largest is {federation.largest}. "
@@ -103,7 +103,7 @@ def _all_agree(
 ) -> str | None:
     """None, or the first client that differs from client 0, with both facts; `compared` is what must be equal."""
     compared = compared or fact
-    first, *others = federation.clients
+    first, *others = federation.of_each
     for client in others:
         if compared(client) != compared(first):
             return f"needs {need}: {first} has {fact(first)}, {client} has {fact(client)}"

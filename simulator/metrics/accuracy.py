@@ -4,25 +4,31 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator.metrics import by_client
+
 Counts = tuple[int, int]
 """Correct answers, test samples."""
 
 
 def accuracy(
-    counts: Mapping[int, Counts], test_sizes: Sequence[int], before: Mapping[str, Any] | None
+    counts: Mapping[int, Counts],
+    test_sizes: Sequence[int],
+    before: Mapping[str, Any] | None,
+    news: bool = False,
 ) -> dict[str, Any]:
     """Accuracy of every client, those not evaluated this round as they last were, and its summary.
+
+    `before` is that of the round before, with the accuracies of all who were evaluated so far. With `news`,
+    `per_client` names those alone who were evaluated now; the summary is of all the same.
 
     `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples; `per_client` has null
     for a client never evaluated; `best_mean` and `best_weighted` are the highest so far.
     """
-    per_client: list[float | None] = list(before["per_client"]) if before else [None] * len(test_sizes)
-    for client, (correct, samples) in counts.items():
-        per_client[client] = correct / samples
-    known = [(value, test_sizes[client]) for client, value in enumerate(per_client) if value is not None]
-    values = [value for value, _ in known]
+    now = {client: correct / samples for client, (correct, samples) in counts.items()}
+    every = by_client.known(before, now)
+    values = list(every.values())
     mean = statistics.fmean(values)
-    weighted = statistics.fmean(values, [samples for _, samples in known])
+    weighted = statistics.fmean(values, [test_sizes[client] for client in every])
     best = before or {}
     return {
         "mean": mean,
@@ -32,5 +38,5 @@ def accuracy(
         "max": max(values),
         "best_mean": max(mean, best.get("best_mean", mean)),
         "best_weighted": max(weighted, best.get("best_weighted", best.get("weighted", weighted))),
-        "per_client": per_client,
+        "per_client": by_client.written(now, None) if news else by_client.written(every, len(test_sizes)),
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 from simulator.data.federated import FederatedData
 from simulator.errors import ConfigError
+from simulator.metrics import by_client
 from simulator.runners.evaluation import Answers
 from simulator.sections import EvaluationConfig
 
@@ -37,33 +38,38 @@ def figures(
     answers: Mapping[int, Mapping[str, Answers]],
     sizes: Mapping[str, Sequence[int]],
     before: Mapping[str, Any] | None,
+    news: bool = False,
 ) -> dict[str, Any]:
     """Of every part in `sizes` (samples by client), what was answered now; other clients stay as they were `before`.
 
-    Null stands for a client that was never evaluated on the part, and for a loss that is not finite.
+    Null stands for a client that was never evaluated on the part, and for a loss that is not finite. With `news`,
+    `per_client` names those alone who answered now.
     """
     return {
         name: _part(
             {client: parts[name] for client, parts in answers.items() if parts[name].samples},
             samples,
             (before or {}).get(name, {}),
+            news,
         )
         for name, samples in sizes.items()
     }
 
 
 def _part(
-    answers: Mapping[int, Answers], samples: Sequence[int], before: Mapping[str, Any]
+    answers: Mapping[int, Answers], samples: Sequence[int], before: Mapping[str, Any], news: bool
 ) -> dict[str, Any]:
     known = {
-        figure: _summary({client: of(each) for client, each in answers.items()}, samples, before.get(figure))
+        figure: _summary(
+            {client: of(each) for client, each in answers.items()}, samples, before.get(figure), news
+        )
         for figure, of in _FIGURES.items()
     }
     own = before.get("metrics", {})
     names = dict.fromkeys(name for each in answers.values() for name in each.measured)
     metrics = {
         name: _summary(
-            {client: each.measured[name] for client, each in answers.items()}, samples, own.get(name)
+            {client: each.measured[name] for client, each in answers.items()}, samples, own.get(name), news
         )
         for name in names
     }
@@ -99,14 +105,15 @@ _FIGURES = {"accuracy": accuracy_of, "loss": mean_loss, "f1": macro_f1}
 
 
 def _summary(
-    values: Mapping[int, float | None], samples: Sequence[int], before: Mapping[str, Any] | None
+    values: Mapping[int, float | None],
+    samples: Sequence[int],
+    before: Mapping[str, Any] | None,
+    news: bool,
 ) -> dict[str, Any]:
-    per_client: list[float | None] = list(before["per_client"]) if before else [None] * len(samples)
-    for client, value in values.items():
-        per_client[client] = value
-    known = [(value, samples[client]) for client, value in enumerate(per_client) if value is not None]
+    every = by_client.known(before, values)
+    weights = [samples[client] for client in every]
     return {
-        "mean": statistics.fmean(value for value, _ in known) if known else None,
-        "weighted": statistics.fmean(*zip(*known, strict=True)) if known else None,
-        "per_client": per_client,
+        "mean": statistics.fmean(every.values()) if every else None,
+        "weighted": statistics.fmean(every.values(), weights) if every else None,
+        "per_client": by_client.written(values, None) if news else by_client.written(every, len(samples)),
     }

@@ -13,6 +13,7 @@ from simulator.data.federated import FederatedData
 from simulator.errors import ConfigError, DataError, nearest
 from simulator.federation import Federation
 from simulator.metrics.cka import FEWEST_IMAGES, all_pairs, centred_gram
+from simulator.sections import MANY
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 
@@ -21,6 +22,9 @@ PROBE = 256
 
 DIGITS = 6
 """Decimals in the ledger."""
+
+SAMPLED = 100
+"""Clients that are compared, of more than MANY: all pairs of 10,000 would be 100 million numbers a layer."""
 
 _BATCH = 128
 
@@ -97,6 +101,19 @@ def among(layers: Layers, clients: Collection[int]) -> Layers:
     }
 
 
+def compared(layers: Layers, federation: Federation, seed: int) -> Layers:
+    """The layers as those clients have them who are compared: of very many, at most SAMPLED, drawn once for a run.
+
+    They are the first of one order of all clients that have any of the layers, so that whoever takes part later changes
+    little.
+    """
+    if len(federation.clients) <= MANY:
+        return layers
+    order = rng.numpy_stream(seed, "cka/clients").permutation(len(federation.clients)).tolist()
+    having = set().union(*layers.values())
+    return among(layers, [client for client in order if client in having][:SAMPLED])
+
+
 def measure(
     context: TrainingContext,
     each: Each,
@@ -110,7 +127,8 @@ def measure(
     `tensors_of` gives a client's state; it is asked once per client, where `each` does that client's work. In the
     result, "order" is the layers, shallow to deep; "layers" their means over the pairs i < j; "matrix" has a row and a
     column per client of the federation, null where one has no such layer, is not among those of `layers`, or CKA is
-    not defined. Whatever `each` does side by side, the bits are the same.
+    not defined; of very many clients only those of `layers` have one, and "clients" names them. Whatever `each` does
+    side by side, the bits are the same.
     """
 
     def grams_of(client: int) -> Grams:
@@ -121,14 +139,16 @@ def measure(
 
     holders = sorted(set().union(*layers.values()))
     grams = dict(zip(holders, each(holders, grams_of), strict=True))
-    clients = len(context.federation.clients)
+    many = len(context.federation.clients) > MANY
+    rows = holders if many else range(len(context.federation.clients))
+    place = {client: number for number, client in enumerate(rows)}
     matrix, means = {}, {}
     for layer, names in layers.items():
         shown = [grams[client].pop(layer) for client in names]
         alike = all_pairs(torch.stack(shown)).tolist() if shown else []
-        matrix[layer] = _spread(alike, list(names), clients)
+        matrix[layer] = _spread(alike, [place[client] for client in names], len(rows))
         means[layer] = _mean_over_pairs(alike)
-    return {"order": list(layers), "layers": means, "matrix": matrix}
+    return {"order": list(layers), "layers": means, "matrix": matrix} | ({"clients": holders} if many else {})
 
 
 @torch.no_grad()

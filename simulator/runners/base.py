@@ -3,7 +3,7 @@
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -56,6 +56,31 @@ class Job:
 
     tensors: Mapping[str, Tensor]
     payload: Mapping[str, Tensor] | None
+
+
+class Jobs(Mapping[int, Job]):
+    """Clients' jobs, each made when it is asked for, on any thread: there are no more of them than clients at work.
+
+    Iterating over it gives the clients, and makes nothing.
+    """
+
+    def __init__(self, clients: Sequence[int], make: Callable[[int], Job]) -> None:
+        self._clients = dict.fromkeys(clients)
+        self._make = make
+
+    def __getitem__(self, client: int) -> Job:
+        if client not in self._clients:
+            raise KeyError(client)
+        return self._make(client)
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._clients
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._clients)
+
+    def __len__(self) -> int:
+        return len(self._clients)
 
 
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]
@@ -114,7 +139,7 @@ class Runner(ABC):
         begun: Callable[[int], None] = nobody_told,
         finished: Collection[int] = (),
     ) -> list[LocalUpdate]:
-        """Local updates of the clients in `jobs`, in client order.
+        """Local updates of the clients in `jobs`, in client order. A job may be made as it is asked for: `Jobs`.
 
         `gate` is asked before each, `begun` hears which begins and `done` of each that has finished, on the calling
         thread. An earlier attempt at the round has brought out those of the `finished`. Raises RoundInterrupted when

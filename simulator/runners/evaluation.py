@@ -67,8 +67,10 @@ def evaluate(
     batch_size: int,
     parts: Sequence[str] = ("test",),
     measures: Mapping[str, Measure] = MappingProxyType({}),
+    *,
+    received: bool,
 ) -> dict[int, dict[str, Answers]]:
-    """The answers on these parts of the clients in `jobs`, each after it has received its payload, if any."""
+    """The answers on these parts of the clients in `jobs`, each after it has received its payload, if they have any."""
     context = runner.context
 
     def made_of(client: int) -> bytes:
@@ -88,7 +90,7 @@ def evaluate(
 
     asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
     # Models that clients have trained differ: only what was received may be the same.
-    several = Counter(asked[client] for client, job in jobs.items() if job.payload is not None)
+    several = Counter(asked.values() if received else ())
     perhaps = [client for client in jobs if several[asked[client]] > 1]
     answers = dict(zip(perhaps, runner.each(perhaps, made_of), strict=True))
     kinds = {client: (asked[client], answers.get(client, client)) for client in jobs}

@@ -7,11 +7,12 @@ from pathlib import Path
 import checkpoints
 from checkpoints import Manifest, ObjectRef, Store
 from simulator.builder import Built, rebuild
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.errors import ConfigError
+from simulator.nested import Raw
 from simulator.progress import Observer, unobserved
-from simulator.sessions import metadata, states
+from simulator.sessions import committing, metadata
 from simulator.sessions.goal import reached
 from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry
 from simulator.sessions.reader import SessionReader
@@ -79,7 +80,7 @@ def fork(
     state, replayed = source.state_after(at_round, allow_inexact, observe)
     adopted = None
     if at_round and config.method != before.method:
-        state = state or source.load(at_round, built)
+        state = state or source.load(at_round, built, allow_inexact)
         state, adopted = after.engine.take_over(state, built.method)
     config = metadata.on_device(config, after)
     with checkpoints.in_private(folder) as private:
@@ -118,17 +119,23 @@ def _write(
                 "files": facts["files"],
             }
             history.append(history_entry(config, round + 1, before=history[-1]["method"]["name"], **extra))
-        store.commit(round, _refs(store, parent, round, state), source.records[round - 1], history, [])
+        refs, initial = _refs(store, parent, round, state)
+        store.commit(round, refs, source.records[round - 1], history, [], initial)
 
 
-def _refs(store: Store, parent: SessionReader, round: int, state: State | None) -> dict[str, ObjectRef]:
-    """The state's objects: the parent's where its checkpoint is taken as it is, else new ones."""
+def _refs(
+    store: Store, parent: SessionReader, round: int, state: State | None
+) -> tuple[dict[str, ObjectRef], Raw | None]:
+    """The state's objects, the parent's where its checkpoint is taken as it is, else new ones; and what those clients
+    begin with that have none."""
     if state is not None:
-        return {name: store.put(tensors) for name, tensors in states.by_name(state).items()}
+        refs = committing.put(store, state)
+        left_out = committing.left_out(state, refs)
+        return refs, committing.recorded(state.clients.beginning) if left_out else None
     manifest: Manifest = parent.manifest(round)
     for ref in set(manifest.states.values()):
         store.import_object(parent.folder, ref)
-    return dict(manifest.states)
+    return dict(manifest.states), manifest.initial
 
 
 def _with_partition_of(before: Config, config: Config) -> Config:

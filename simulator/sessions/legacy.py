@@ -10,7 +10,7 @@ from simulator.nested import Raw, flattened, merged
 
 SECTIONS: dict[str, Raw] = {
     "cka": {"model": "local", "untrained": True},
-    "evaluation": {"parts": []},
+    "evaluation": {"parts": [], "initial": "all", "figures": "all"},
 }
 METHODS: dict[str, Raw] = {
     "fedssa": {"t_from": 1, "holders": "participants"},

@@ -61,7 +61,10 @@ def check_data(session: checkpoints.SessionReader, config: Config, built: Built)
 
 def of_new(config: Config, built: Built, parent: Raw | None) -> Raw:
     """What session.json says of a new session."""
+    everybody = config.federation.participants == config.federation.clients
     return {
+        # What an earlier program can read is of its format: where all take part, no manifest leaves any out.
+        "format": 1 if everybody and not config.tells_news else 2,
         "config": config.to_json(),
         "parent": parent,
         "environment": environment(built.federation.device, config.runtime.threads_per_client),

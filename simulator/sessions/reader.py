@@ -23,6 +23,8 @@ class SessionReader(checkpoints.SessionReader):
         manifest = super().manifest(round)
         where = f"the checkpoint of round {manifest.round}"
         self._sound(where, schema.check_history, manifest.history)
+        if manifest.initial is not None:
+            self._sound(where, schema.check_initial, manifest.initial)
         if manifest.record is not None:
             self._sound(where, schema.check_record, manifest.record, self.clients)
         return manifest

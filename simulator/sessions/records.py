@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from simulator.engine import State
+from simulator.client_states import State
 
 
 def finite(value: Any, where: str = "") -> tuple[Any, dict[str, float]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from simulator.builder import Built, build, rebuild
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.errors import ConfigError, SessionError
 from simulator.nested import Raw
 from simulator.progress import Observer
@@ -66,7 +66,7 @@ class Source:
                 f"{self.session.folder} keeps no checkpoint up to round {at_round}; fork its parent."
             )
         built = rebuild(self.built, self.config_after(nearest), self.begun_after(nearest))
-        state = self.load(nearest, built)
+        state = self.load(nearest, built, allow_inexact)
         for round in range(nearest + 1, at_round + 1):
             for entry in self._switches_at(
                 round
@@ -82,13 +82,14 @@ class Source:
         built.engine.close()
         return state, at_round - nearest
 
-    def load(self, round: int, built: Built) -> State:
+    def load(self, round: int, built: Built, allow_inexact: bool) -> State:
         """A checkpoint's state; before round 1, the initial one."""
-        state = built.engine.initial_state()
         if round == 0:
-            return state
-        manifest = self.session.manifest(round)
-        return states.restore(self.session, manifest, state, built.federation.device)
+            return built.engine.initial_state()
+        state = states.restore(self.session, self.session.manifest(round), built, exact=not allow_inexact)
+        if self.session.alive():  # its owner may retire the checkpoint while rounds are run from it
+            state = states.in_memory(state)
+        return state
 
     def history_to(self, round: int) -> list[Raw]:
         """The history as it stood after a round."""

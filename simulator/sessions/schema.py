@@ -84,18 +84,31 @@ _ENTRY: Shape = {
     "plugin?": _PLUGIN,
     "files?": _FILES,
 }
+_INITIAL: Shape = {"models": natural, "beside": natural, "method": _METHOD, "sha256": _SHA256}
+
+
+def _by_client(figure: Shape) -> Shape:
+    """A figure of each client, or of those that are named."""
+    return Keys(_NUMBER, figure), [figure]  # the fault of a list is said, of one that is neither
+
+
 _BYTES: Shape = {
     **dict.fromkeys(("up", "down", "up_total", "down_total"), natural),
-    "per_client_up": [natural],
-    "per_client_down": [natural],
+    "per_client_up": _by_client(natural),
+    "per_client_down": _by_client(natural),
     "by_tensor": Keys(_ANY, natural),
 }
 _CKA: Shape = {
     "layers": Keys(_ANY, (None, float)),
     "matrix": Keys(_ANY, [[(None, float)]]),
     "order?": [str],
+    "clients?": [natural],
 }
-_FIGURE: Shape = {"mean": (None, float), "weighted": (None, float), "per_client": [(None, float)]}
+_FIGURE: Shape = {
+    "mean": (None, float),
+    "weighted": (None, float),
+    "per_client": _by_client((None, float)),
+}
 _EVALUATION = Keys(
     re.compile("test|eval"),
     {"accuracy": _FIGURE, "loss": _FIGURE, "f1": _FIGURE, "metrics?": Keys(_ANY, _FIGURE)},
@@ -108,9 +121,10 @@ _RECORD: Shape = {
     "dropped?": [natural],
     "accuracy": {
         **dict.fromkeys(("mean", "std", "weighted", "min", "max", "best_mean"), _share),
-        "per_client": [_share],
+        "per_client": _by_client(_share),
     },
-    "loss": {"mean": (None, float), "per_client": [(None, float)]},
+    "loss": {"mean": (None, float), "per_client": _by_client((None, float))},
+    "clients?": natural,
     "evaluation?": _EVALUATION,
     "lr?": float,
     "bytes": _BYTES,
@@ -123,7 +137,7 @@ _RECORD: Shape = {
         # Those of earlier versions have none of these.
         **dict.fromkeys(("server?", "waited?", "cpu?"), _amount),
         **dict.fromkeys(("workers?", "memory?", "gpu_memory?"), natural),
-        "per_client?": [(None, _amount)],
+        "per_client?": _by_client((None, _amount)),
         "at": printable,
     },
 }
@@ -186,6 +200,12 @@ def check_history(history: list[dict[str, Any]]) -> None:
         raise ValueError("history does not go on from round 1")
 
 
+def check_initial(initial: dict[str, Any]) -> None:
+    """What a checkpoint says that clients began with; raises ValueError."""
+    check_shape(initial, _INITIAL, "initial")
+    check_shape(initial["method"], _SECTION, "initial.method")
+
+
 def check_record(record: dict[str, Any], clients: int) -> None:
     """A ledger record of a session of so many clients; raises ValueError."""
     check_shape(record, _RECORD)
@@ -202,8 +222,20 @@ def check_record(record: dict[str, Any], clients: int) -> None:
         for name, figure in ({key: figures[key] for key in ("accuracy", "loss", "f1")} | own).items():
             lists[f"evaluation.{part}.{name}.per_client"] = figure["per_client"]
     for where, values in lists.items():
-        if len(values) != clients:
+        if isinstance(values, dict):
+            if any(int(client) >= clients for client in values):
+                raise ValueError(f"{where} names a client that is none of {clients}")
+        elif len(values) != clients:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
+    compared = (record.get("cka") or {}).get("clients")
+    if compared is not None:
+        if any(client >= clients for client in compared):
+            raise ValueError(f"cka.clients names a client that is none of {clients}")
+        rows = (row for matrix in record["cka"]["matrix"].values() for row in (matrix, *matrix))
+        if any(len(row) != len(compared) for row in rows):
+            raise ValueError("cka.matrix is not of cka.clients")
+    if record.get("clients", clients) != clients:
+        raise ValueError(f"clients is {record['clients']}, not {clients}")
     for where in ("participants", "diverged", "dropped"):
         if any(client >= clients for client in record.get(where, ())):
             raise ValueError(f"{where} names a client that is none of {clients}")

@@ -9,16 +9,17 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import checkpoints
-from checkpoints import Command, ObjectRef, Store
+from checkpoints import Command, Store
 from simulator.builder import Built, build, rebuild
+from simulator.client_states import State
 from simulator.config import Config
-from simulator.engine import State
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.nested import Raw
 from simulator.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
 from simulator.sessions import brought, goal, metadata, states, unfinished_round
+from simulator.sessions.committing import Commits
 from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.overrides import other_bits, overrides
@@ -62,10 +63,9 @@ class Session:
         self._state = state
         self._history = history
         self._steering = Steering(store, self._checked)
-        self._committed = state.round
+        self._commits = Commits(store, state.round)
         self._begun = state.round
         """The last round that was begun: a switch takes hold after it at the earliest."""
-        self._refs: dict[str, ObjectRef] = {}
         self._applied: list[Command] = []
         """Switches in force that no checkpoint says yet."""
         self._phase = "running"
@@ -128,7 +128,7 @@ class Session:
         )
         with _closed_on_failure(store):
             session = cls(config, folder, built, store, built.engine.initial_state(), history)
-            session._restore()
+            session._restore(exact=not allow_inexact)
             session._steering.refuse_stale()
             session.warnings = store.take_warnings()
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
@@ -207,17 +207,17 @@ class Session:
     ) -> None:
         self.close()
 
-    def _restore(self) -> None:
-        """Take the newest checkpoint's tensors in place of the initial ones; none yet means from the beginning."""
+    def _restore(self, exact: bool) -> None:
+        """Take the newest checkpoint's states in place of the initial ones; none yet means from the beginning."""
         reader = self._store.session
         if not reader.rounds():
             return
         manifest = reader.manifest()
         if manifest.history != self._history:
             raise SessionError(f"{self.folder} was changed by another program just now; resume it again.")
-        self._state = states.restore(reader, manifest, self._state, self._built.federation.device)
-        self._refs = dict(manifest.states)
-        self._committed = self._begun = manifest.round
+        self._state = states.restore(reader, manifest, self._built, exact=exact)
+        self._commits.restored(manifest)
+        self._begun = manifest.round
 
     def _round(self, kept: dict[int, LocalUpdate]) -> None:
         """One round, with a checkpoint if it is due, else only a line in the ledger."""
@@ -326,7 +326,8 @@ class Session:
         built = rebuild(self._built, config, begun)
         self._state, adopted = built.engine.take_over(self._state, self._built.method)
         self._built.engine.close()
-        self._built, self.config, self._refs = built, config, {}
+        self._built, self.config = built, config
+        self._commits.taken_over()
         about = {
             "before": before.method.name,
             "changes": differences(before, config),
@@ -343,29 +344,13 @@ class Session:
 
     def _checkpoint(self) -> None:
         """Make a checkpoint of the last finished round, unless there is one."""
-        if self.round > self._committed:
+        if self.round > self._commits.round:
             self._commit()
 
     def _commit(self) -> None:
-        record, refs = self._state.record, dict(self._refs)
-        assert record is not None
-        began = time.perf_counter()
-        named = states.by_name(self._state)
-        for name in self._changed(record) if refs else named:
-            refs[name] = self._store.put(named[name])
-        if self._store.round != self.round:  # the ledger has no line of it yet
-            record["timing"]["checkpoint"] = time.perf_counter() - began
         applied = [command.id for command in self._applied]
-        self._store.commit(self.round, refs, record, self._history, applied)
-        self._store.event("checkpoint", round=self.round)
-        self._refs, self._committed = refs, self.round
+        self._state = self._commits.commit(self._state, self._history, applied)
         self._steering.answer(self._applied, f"in force since round {self.round}", self.round)
-
-    def _changed(self, record: Raw) -> list[str]:
-        """States that may differ from their last checkpoint's."""
-        if self._committed < self.round - 1:
-            return list(states.by_name(self._state))
-        return ["server", *(f"client/{client}" for client in record["participants"])]
 
     def _kept(self) -> dict[int, LocalUpdate]:
         return unfinished_round.load(self._store, self._history, self._state, self._built)

@@ -1,38 +1,143 @@
-"""A run's state as the store keeps it: one named set of tensors for the server and one for each client."""
+"""A run's states as the store keeps them: one named set of tensors for the server and one for each client.
 
-from collections.abc import Iterable, Mapping
+A client that has never taken part has none: a manifest says what such clients begin with, and they are drawn from that.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import checkpoints
-from checkpoints import Manifest, TensorSpec
-from simulator.engine import State
+from checkpoints import Damaged, Manifest, ObjectRef, TensorSpec
+from simulator.builder import Built
+from simulator.client_states import Beginning, ClientStates, Loader, State, initial_model
+from simulator.errors import SessionError
+from simulator.federation import Federation
+from simulator.methods.hooks import Hooks
+from simulator.metrics import by_client
 from simulator.tensors import Tensors
 
 
-def by_name(state: State) -> dict[str, Tensors]:
-    """The state's parts: 'server', 'client/0', 'client/1' …"""
-    return {"server": state.server} | {f"client/{k}": tensors for k, tensors in enumerate(state.clients)}
+def name_of(client: int) -> str:
+    """What the store calls a client's state."""
+    return f"client/{client}"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A client's state in a checkpoint: read, hashed and compared with what it must look like when it is asked for."""
+
+    session: checkpoints.SessionReader
+    round: int
+    ref: ObjectRef
+    beginning: Beginning
+    """Of the method in force, whose states look like this."""
+
+    def __call__(self, client: int) -> Tensors:
+        """The tensors, on the device. Raises Damaged when the bytes are not what was written."""
+        expected = specs(self.beginning.shape_of(client))
+        found = self.session.load_object(self.round, name_of(client), self.ref, expected)
+        return {name: tensor.to(self.beginning.federation.device) for name, tensor in found.items()}
 
 
 def restore(
-    session: checkpoints.SessionReader, manifest: Manifest, like: State, device: torch.device
+    session: checkpoints.SessionReader, manifest: Manifest, built: Built, *, exact: bool = True
 ) -> State:
-    """The state of a checkpoint, on the device; names, shapes and dtypes must be those of `like`.
+    """The state of a checkpoint; names, shapes and dtypes must be those of `built`'s models and method.
 
-    Raises SessionUnreadable when a state is not there, Damaged when its bytes are not what was written.
+    All its objects are read and hashed now; clients' are made tensors when they are asked for. `exact`: raise
+    SessionError where clients that have not taken part would not begin as they did. Raises SessionUnreadable when a
+    state is not there, Damaged when its bytes are not what was written.
     """
-    loaded = {
-        name: {
-            key: value.to(device) for key, value in session.load(manifest.round, name, specs(tensors)).items()
-        }
-        for name, tensors in by_name(like).items()
-    }
-    clients = tuple(loaded[f"client/{client}"] for client in range(len(like.clients)))
-    taught = trained(session.records()[: manifest.round])
-    return State(manifest.round, loaded["server"], clients, manifest.record, taught)
+    start = built.engine.initial_state()
+    server = session.load(manifest.round, "server", specs(start.server))
+    beginning = start.clients.beginning
+    kept: dict[int, Loader] = {}
+    for client in range(len(start.clients)):
+        name = name_of(client)
+        if name in manifest.states:
+            session.check(manifest, name, thorough=True, expected=specs(beginning.shape_of(client)))
+            kept[client] = Stored(session, manifest.round, manifest.states[name], beginning)
+        elif manifest.initial is None:
+            session.load(manifest.round, name)  # says that it is not there
+    if manifest.initial is not None:
+        beginning = recorded_beginning(session, manifest.initial, built, exact=exact)
+    device, records = built.federation.device, session.records()[: manifest.round]
+    return State(
+        manifest.round,
+        {name: tensor.to(device) for name, tensor in server.items()},
+        ClientStates(beginning, start.clients.cache, {}, kept),
+        manifest.record,
+        trained(records),
+        by_client.standing(records[:-1]),
+    )
+
+
+def of_clients(
+    session: checkpoints.SessionReader, manifest: Manifest, built: Built, *, exact: bool = True
+) -> Callable[[int], Tensors]:
+    """A client's state of a checkpoint, on the device, whatever tensors it has; raises like `restore`."""
+    began = manifest.initial and recorded_beginning(session, manifest.initial, built, exact=exact)
+    device = built.federation.device
+
+    def state(client: int) -> Tensors:
+        name = name_of(client)
+        if began and name not in manifest.states:
+            return began(client)
+        return {key: value.to(device) for key, value in session.load(manifest.round, name).items()}
+
+    return state
+
+
+def in_memory(state: State) -> State:
+    """The state with all that a checkpoint holds of it read now."""
+    held = {client: state.clients[client] for client in state.clients.begun()}
+    return replace(state, clients=state.clients.after(held))
+
+
+def recorded_beginning(
+    session: checkpoints.SessionReader, initial: Mapping[str, Any], built: Built, *, exact: bool = True
+) -> Beginning:
+    """How the clients began that a manifest does not name. Raises SessionError unless that is so here (`exact`)."""
+    if exact:
+        check_draws(session, initial, built.federation)
+    own = built.engine.beginning(initial["models"])
+    if {**own.facts(), "sha256": initial["sha256"]} == initial:
+        return own
+    # Under another seed, or other settings of the method, than those in force now.
+    federation, kind = replace(built.federation, seed=initial["beside"]), type(built.method)
+    if initial["method"]["name"] != kind.name:
+        raise Damaged(f"{session.folder}: its clients began with another method than {kind.name}.")
+    try:
+        method = kind(kind.Config.model_validate(initial["method"]), federation)
+    except ValueError as fault:
+        raise Damaged(f"{session.folder}: what its clients began with is no {kind.name}: {fault}.") from fault
+    return Beginning(federation, Hooks(method, federation), initial["models"])
+
+
+def check_draws(
+    session: checkpoints.SessionReader, initial: Mapping[str, Any], federation: Federation
+) -> None:
+    """Raise SessionError unless clients' models are drawn here as they were when the manifest was written."""
+    if digest(federation, initial["models"]) != initial["sha256"]:
+        raise SessionError(
+            f"{session.folder}: the models that clients begin with are not those it was made with: another version of "
+            "a library draws others, or the pretrained weights changed. Go back to those, or use --allow-inexact."
+        )
+
+
+def digest(federation: Federation, seed: int) -> str:
+    """SHA-256 (hex) of the models that the first client of every architecture begins with, under this seed."""
+    found = hashlib.sha256()
+    for client in federation.of_each:
+        for name, tensor in initial_model(federation, client.id, seed).items():
+            found.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode())
+            found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def trained(records: Iterable[Mapping[str, Any]]) -> frozenset[int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
 from simulator.builder import Built
-from simulator.engine import State
+from simulator.client_states import State
 from simulator.methods.hooks import Hooks
 from simulator.runners.base import Job, LocalUpdate
 from simulator.runners.local import prepare

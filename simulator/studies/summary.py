@@ -7,12 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
-
 import checkpoints
 from checkpoints import DiskError, GroupReader, SessionUnreadable
-from simulator.analysis.costs import Cost, costs
-from simulator.analysis.curves import Array
 from simulator.analysis.run import Run
 from simulator.analysis.summary import Summary
 from simulator.nested import flattened
@@ -87,18 +83,6 @@ class Seeds:
 
     name: str
     runs: tuple[Run, ...]
-
-    def line(self, cost: Cost) -> tuple[Array, Array, Array]:
-        """What it cost [n], mean accuracy over the runs [n] (0…1), its sample standard deviation [n] (0 for one run).
-
-        Of the rounds that all of them have, those in which all were evaluated.
-        """
-        rounds = min(run.round for run in self.runs)
-        spent = np.stack([costs(run.curves, cost)[:rounds] for run in self.runs]).mean(0)
-        accuracy = np.stack([run.curves.mean[:rounds] for run in self.runs])
-        there = np.isfinite(accuracy).all(0)
-        spread = accuracy.std(0, ddof=1) if len(self.runs) > 1 else np.zeros(rounds)
-        return spent[there], accuracy.mean(0)[there], spread[there]
 
 
 def by_seed(runs: Sequence[Run], studies: Collection[Path]) -> list[Seeds]:

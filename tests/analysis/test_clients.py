@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simulator.analysis.clients import (
     ClientResult,
@@ -11,11 +13,13 @@ from simulator.analysis.clients import (
     falls,
     fell_most,
     incidents,
+    listed,
     lowest,
     results,
 )
 from simulator.analysis.curves import Curves
 from simulator.analysis.ledger import Ledger
+from simulator.sections import MANY
 from tests import sessions
 from tests.analysis import runs
 from tests.analysis.rounds import ledger
@@ -92,3 +96,27 @@ def test_a_round_says_of_every_client_what_became_of_it() -> None:
     assert found[3].dropped and found[4].diverged and found[4].loss is None
     assert results(record, "unknown")[0].model == "unknown"
     assert results(record, [])[0].model is None
+
+
+def test_lists_show_everybody_up_to_a_thousand_clients() -> None:
+    assert listed(MANY, np.zeros((0, 0), bool)) == list(range(MANY))
+
+
+@given(clients=st.integers(MANY + 1, 3000), data=st.data())
+def test_of_more_they_show_a_thousand_those_that_took_part_first(clients: int, data: st.DataObject) -> None:
+    took_part = data.draw(st.sets(st.integers(0, clients - 1), max_size=20))
+    pinned = data.draw(st.sets(st.integers(0, clients - 1), max_size=3))
+    participated = np.zeros((2, clients), bool)
+    participated[1, list(took_part)] = True
+    shown = listed(clients, participated, pinned)
+    assert shown == sorted(set(shown))
+    assert MANY <= len(shown) <= MANY + len(pinned)
+    assert took_part | pinned <= set(shown)
+
+
+def test_a_list_keeps_whom_it_had_when_another_takes_part() -> None:
+    participated = np.zeros((1, 2000), bool)
+    before = set(listed(2000, participated))
+    newcomer = next(client for client in range(2000) if client not in before)
+    participated[0, newcomer] = True
+    assert len(before - set(listed(2000, participated))) == 1

@@ -1,6 +1,13 @@
 """What rounds cost and what a target took, by hand."""
 
-from simulator.analysis.costs import Reached, costs, first_at, reached
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.analysis.costs import Reached, costs, elsewhere, first_at, nearest, reached
 from simulator.analysis.run import NOTHING
 from tests.analysis.rounds import ledger
 
@@ -31,3 +38,29 @@ def test_costs_are_what_was_spent_since_round_1() -> None:
     assert costs(curves, "bytes").tolist() == [150, 300, 450]
     assert costs(curves, "FLOPs").tolist() == [7, 14, 21]
     assert costs(curves, "seconds").tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("place", "cost", "there"),
+    [
+        (("rounds", 2.0), "bytes", 300.0),
+        (("bytes", 299.0), "rounds", 2.0),
+        (("bytes", 375.0), "rounds", 2.0),  # as near to 450 as to 300
+        (("bytes", 376.0), "seconds", 6.0),
+        (("FLOPs", 1e9), "rounds", 3.0),
+        (("rounds", 0.0), "FLOPs", 7.0),
+        (("rounds", 12.0), "rounds", 12.0),  # another session may have more rounds
+    ],
+)
+def test_a_place_is_on_another_axis_where_the_nearest_round_is(place, cost, there) -> None:  # type: ignore[no-untyped-def]
+    assert elsewhere(ledger(0.1, 0.2, 0.3).curves, place, cost) == there
+
+
+def test_before_the_first_round_a_place_is_nowhere_else() -> None:
+    assert math.isnan(elsewhere(NOTHING.curves, ("bytes", 5.0), "rounds"))
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=8).map(sorted), st.floats(-10, 60))
+def test_the_nearest_has_none_nearer(places: list[int], at: float) -> None:
+    found = nearest(np.array(places, float), at)
+    assert abs(places[found] - at) == min(abs(place - at) for place in places)

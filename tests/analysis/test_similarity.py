@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.analysis.feed import read
 from simulator.analysis.similarity import Measured, last_measured, least_alike
+from simulator.analysis.tidy import cka_rows
 from tests import sessions
 
 
@@ -33,3 +34,21 @@ def test_a_pair_without_cka_is_nan_and_a_layer_without_one_is_empty() -> None:
     np.testing.assert_array_equal(found.matrix("a"), [[1.0, np.nan], [np.nan, 1.0]])
     assert np.isnan(found.mean("a"))
     assert found.matrix("b").size == 0
+
+
+def test_of_clients_that_were_drawn_the_rows_are_theirs() -> None:
+    cka = {"order": ["a"], "layers": {"a": 0.3}, "matrix": {"a": [[1.0, 0.3], [0.3, 1.0]]}}
+    everybody, drawn = (
+        Measured.of({"round": 1, "cka": cka | extra}) for extra in ({}, {"clients": [4, 1500]})
+    )
+    assert everybody is not None
+    assert drawn is not None
+    assert (list(everybody.clients), everybody.whom, everybody.between(0, 1, "a")) == ([0, 1], "", 0.3)
+    assert (list(drawn.clients), drawn.whom, drawn.between(4, 1500, "a")) == (
+        [4, 1500],
+        ", 2 clients drawn",
+        0.3,
+    )
+    assert np.isnan(drawn.between(0, 1, "a"))
+    rows = [(row["client"], row["other"]) for row in cka_rows({"round": 1, "cka": drawn.cka})]
+    assert rows == [(4, 1500)]

@@ -36,6 +36,7 @@ class Blank(Panel):
             "pin",
             "sort",
             "reverse",
+            "chart",
             "least",
             "scale",
             "previous",

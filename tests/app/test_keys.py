@@ -98,10 +98,25 @@ async def live_again(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
     assert not app.view.replaying
 
 
-async def chart_mode(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    assert app.view.chart == 1
-    await pilot.press("y", "y")
-    assert app.view.chart == 0
+def crosshair(app: HtflApp) -> float | None:
+    (cursor,) = {chart.cursor for chart in app.panel.query(LineChart)}
+    return cursor
+
+
+async def moves_crosshair(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert crosshair(app) == ROUNDS  # the first key only shows it
+    await pilot.press("left", "h", "right" if argument == "1" else "left")
+    assert crosshair(app) == ROUNDS + (-1 if argument == "1" else -3)
+    assert not app.view.replaying
+    await pilot.press("escape")
+    assert crosshair(app) is None
+
+
+async def replays(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
+    assert "Choose a round first" in [*app._notifications][-1].message
+    await pilot.press("left", "left", "left", "r")
+    assert (app.view.shown, app.view.replaying, app.view.crosshair) == (ROUNDS - 2, True, None)
+    assert crosshair(app) == ROUNDS - 2
 
 
 async def compare(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
@@ -212,7 +227,8 @@ EFFECTS: dict[str, Press] = {
     "panel": panel,
     "travel": travel,
     "live": live_again,
-    "chart_mode": chart_mode,
+    "crosshair": moves_crosshair,
+    "replay": replays,
     "compare": compare,
     "filter": words,
     "mouse": mouse,
@@ -236,7 +252,7 @@ EFFECTS: dict[str, Press] = {
 }
 
 
-NEED_PARTS = ("zoom", "pan", "focus_next", "focus_previous", "maximise")
+NEED_PARTS = ("zoom", "pan", "focus_next", "focus_previous", "maximise", "crosshair", "replay")
 """Actions on what a panel is made of: these are tried on the real panels."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from simulator.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import read
-from tui.app.keys import PANEL_TITLES
+from tui.app.keys import PANEL_TITLES, footer
 from tui.app.rows import keys, status, tabs
 from tui.app.view import View
 
@@ -34,7 +34,7 @@ def test_a_long_name_is_cut_in_its_middle(home: Path) -> None:
 
 
 def row_of_keys(view: View, width: int = 80) -> str:
-    return keys("live", width, view.run.state if view.run.name else "", ()).plain
+    return keys(footer("live", width, view.run.state if view.run.name else ""), ()).plain
 
 
 def test_an_app_without_a_session_leads_with_a_new_run() -> None:
@@ -49,6 +49,27 @@ def test_an_app_without_a_session_leads_with_a_new_run() -> None:
 )
 def test_space_is_said_to_do_what_it_does(state: str, label: str, home: Path) -> None:
     assert row_of_keys(View(Run(home / "main", state=state))).startswith(f"space {label}  ")
+
+
+def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:
+    for shown in ("", "running"):
+        row = keys(footer("sessions", 200, shown, steered="stopped"), ()).plain
+        assert "space resume" in row and "S stop" in row
+    assert "space pause" in keys(footer("sessions", 200, "finished", steered="running"), ()).plain
+    assert "m method" not in keys(footer("sessions", 200, "", steered="running"), ()).plain
+
+
+def test_without_a_session_compare_still_offers_its_measures_and_the_crosshair() -> None:
+    for panel, there in (("compare", True), ("live", False)):
+        row = keys(footer(panel, 200, "", charted=True), ()).plain
+        assert ("left crosshair" in row and "y chart" in row) == there
+        assert "replay" not in row
+
+
+def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
+    whole = keys(footer("live", 300, "running"), ()).plain
+    assert keys(footer("live", len(whole), "running"), ()).plain == whole
+    assert len(keys(footer("live", len(whole) - 1, "running"), ()).plain) < len(whole) - 1
 
 
 def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:

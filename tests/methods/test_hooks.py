@@ -113,7 +113,7 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
         ),
         (
             "def downlink(self, round, server, client): return {'x': torch.arange(3)}",
-            r"downlink\(\) .*sends 'x' as int64; labels and counts travel as int32.*\(for client 0",
+            r"downlink\(\) .*sends 'x' as int64; labels and counts travel as int32.*\(for client \d",
         ),
         (
             "def downlink(self, round, server, client): return {'x': torch.full((1,), torch.nan)}",

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from simulator.builder import Built
+from simulator.client_states import State
 from simulator.data import datasets
-from simulator.engine import State
 from simulator.errors import ConfigError, DataError
+from simulator.metrics import similarity
 from simulator.metrics.cka import all_pairs, centred_gram
 from simulator.metrics.similarity import Each, common_layers, measure, probe
 from simulator.models import GROUPS
@@ -222,3 +223,40 @@ def test_measuring_leaves_the_models_as_they_were(trained: tuple[Built, State]) 
 def test_a_client_alone_has_nobody_to_be_like(tmp_path: Path) -> None:
     parts = built(config(federation={"clients": 1, "participation": 1.0}))
     assert measured(parts, run(parts.engine, 1).clients) == {"order": [], "layers": {}, "matrix": {}}
+
+
+# Very many clients
+
+
+@pytest.fixture
+def four_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(similarity, "MANY", 3)
+    monkeypatch.setattr(similarity, "SAMPLED", 2)
+
+
+def test_up_to_many_clients_all_are_compared(trained: tuple[Built, State]) -> None:
+    layers = common_layers(trained[0].federation)
+    assert similarity.compared(layers, trained[0].federation, 7) == layers
+
+
+@pytest.mark.usefixtures("four_are_many")
+def test_of_very_many_clients_some_are_drawn_and_the_matrix_is_theirs(trained: tuple[Built, State]) -> None:
+    parts, state = trained
+    layers = similarity.compared(common_layers(parts.federation), parts.federation, 7)
+    drawn = sorted(set().union(*layers.values()))
+    assert len(drawn) == 2
+    found = measure(context(parts), IN_TURN, state.clients.__getitem__, layers, probe(parts.data, 7))
+    assert found["clients"] == drawn
+    assert len(found["matrix"]["fc2"]) == 2
+
+
+@pytest.mark.usefixtures("four_are_many")
+def test_those_drawn_stay_the_same_when_others_come_to_have_been_trained(
+    trained: tuple[Built, State],
+) -> None:
+    federation = trained[0].federation
+    layers = common_layers(federation)
+    first = similarity.compared(layers, federation, 7)["fc2"].keys()
+    for other in set(range(4)) - first:
+        among = similarity.among(layers, {*first, other})
+        assert similarity.compared(among, federation, 7)["fc2"].keys() == first

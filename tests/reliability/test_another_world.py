@@ -119,7 +119,7 @@ def test_on_a_gpu_another_cpu_changes_nothing() -> None:
     assert inexact(on_cpu | {"cpu": "other"}, on_cpu) == ["cpu other → same"]
 
 
-@pytest.mark.parametrize("version", [0, 2, 999])
+@pytest.mark.parametrize("version", [0, 3, 999])
 def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched(
     cli: Cli, done: Path, version: int
 ) -> None:

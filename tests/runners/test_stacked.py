@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import methods
-from simulator.engine import State
+from simulator.client_states import State
 from simulator.errors import ConfigError
 from simulator.methods import registry
 from simulator.methods.base import Card, Method

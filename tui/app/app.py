@@ -38,11 +38,12 @@ from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.palette import Commands
 from tui.app.panels import PANELS, client_rows
+from tui.app.places import Places
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
+from tui.app.steering_app import SteeringApp
 from tui.app.together import Together
 from tui.app.view import Panel, View
-from tui.app.view_app import ViewApp
 from tui.app.watch import Watch
 from tui.app.widgets.filter import Filter
 from tui.common.errors import explain
@@ -59,7 +60,7 @@ NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "er
 Given = TypeVar("Given")
 
 
-class HtflApp(ViewApp):
+class HtflApp(SteeringApp):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
 
     CSS_PATH = "style.tcss"
@@ -95,6 +96,7 @@ class HtflApp(ViewApp):
             Run(NOWHERE),
             chart=kept.chart % 3,
             sort=client_rows.known(kept.sort),
+            places=Places(kept.places),
             sessions_dir=options.sessions,
         )
         self.files = Watch(self.post_message)
@@ -122,6 +124,7 @@ class HtflApp(ViewApp):
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
+        self.watch(self.screen, "focused", self._draw_rows, init=False)  # a chart has keys of its own
         # What is there now stays: a full collection would look through all of it, 0.1 s in about every fourth screen.
         self.call_after_refresh(gc.freeze)
         self.call_after_refresh(self.draw)
@@ -154,7 +157,7 @@ class HtflApp(ViewApp):
             self.push_screen(TooSmall())
         elif not small and isinstance(self.screen, TooSmall):
             self.pop_screen()
-        self.call_after_refresh(self._draw_rows)
+        self.call_after_refresh(self.draw_rows)
 
     # What is shown
 
@@ -179,7 +182,7 @@ class HtflApp(ViewApp):
         """Bring the rows and the visible panel up to date."""
         if not self.is_running:  # it is ending, and what was read meanwhile still comes
             return
-        self._draw_rows()
+        self.draw_rows()
         panel = self.panel
         before = self._drawn
         if not (
@@ -193,16 +196,10 @@ class HtflApp(ViewApp):
             except Exception as fault:  # a fault in a picture must not end the app, and the run with it
                 self.say(explain(fault)[0], "error")
 
-    def _draw_rows(self) -> None:
+    def draw_rows(self) -> None:
+        """Bring the rows around the panels up to date."""
         if self.is_running and self.main.is_mounted:
             rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
-
-    def on_table_cursor_moved(self) -> None:
-        if self.is_running and self.panel.id == "sessions":  # what its keys steer is another
-            self._draw_rows()
-
-    def on_session_list_listed(self) -> None:
-        self._draw_rows()
 
     def say(self, message: str, severity: Severity = "information") -> None:
         """A notice, in a sentence."""
@@ -238,7 +235,7 @@ class HtflApp(ViewApp):
     def open_session(self, folder: Path) -> None:
         """Show this session, live."""
         self.files.follow(folder)
-        self.change(run=Run(folder), round=None, client=None, pinned=frozenset(), filter="")
+        self.change(run=Run(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter="")
 
     def on_session_opened(self, message: messages.SessionOpened) -> None:
         self._go_to(message.folder)
@@ -255,58 +252,14 @@ class HtflApp(ViewApp):
             pinned = self._preferences.pinned(run.document["id"])
         self.change(run=run, pinned=pinned)
 
-    def on_compared_read(self, message: messages.ComparedRead) -> None:
-        self.change(compared=message.runs)
-
     def on_client_pinned(self, message: messages.ClientPinned) -> None:
         self.change(pinned=self.view.pinned ^ {message.client})
         self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
 
-    def on_session_marked(self, message: messages.SessionMarked) -> None:
-        marked = self.view.marked
-        others = tuple(each for each in marked if each != message.folder)
-        self._mark(others if message.folder in marked else (*marked, message.folder))
-
-    def _mark(self, folders: tuple[Path, ...]) -> None:
-        compared = tuple(run for run in self.view.compared if {run.folder, run.folder.parent} & {*folders})
-        self.change(marked=folders, compared=compared)
-        self.files.compare(folders)
-
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
         self._embedder.compute(message.round)
 
-    def on_run_started(self, message: messages.RunStarted) -> None:
-        gc.freeze()  # torch, too
-        self.runs.started(message)
-
-    def on_run_ended(self, message: messages.RunEnded) -> None:
-        self.runs.ended(message)
-
-    def on_answered(self, message: messages.Answered) -> None:
-        self.control.answered(message)
-
     # What keys do
-
-    def action_steer(self, what: str) -> None:
-        """Ask something of the session shown, or in the list of sessions of those chosen there."""
-        chosen = self.panel.steered() if what in ("pause", "stop", "checkpoint") else ()
-        if chosen and [Path(each.path) for each in chosen] != [self.view.run.folder]:
-            self.together.steer(what, chosen)
-            return
-        {
-            "pause": self._pause,
-            "stop": self.control.stop,
-            "checkpoint": self.control.checkpoint,
-            "switch": self.control.switch,
-            "fork": self.runs.fork,
-            "new_run": self.runs.new_run,
-        }[what]()
-
-    def _pause(self) -> None:
-        """Pause the run, or let it go on; start again one that nobody runs."""
-        if self.control.steerable("pause"):
-            run = self.view.run
-            self.control.pause() if run.live else self.runs.resume(run)
 
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""
@@ -317,15 +270,6 @@ class HtflApp(ViewApp):
         else:
             places = ", ".join(PANEL_TITLES[each] for each in key.where)
             self.say(f"{key.print} works in {places}: {key.about}")
-
-    def action_compare(self) -> None:
-        """The marked sessions beside the one shown."""
-        shown, marked = self.view.run.folder, self.view.marked
-        if shown != NOWHERE and shown not in marked:
-            self._mark((shown, *marked))
-        if len(self.view.marked) < 2:
-            self.say("Mark the sessions to compare with x in Sessions (s).")
-        self.show_panel("compare")
 
     def action_filter(self) -> None:
         self.query_one(Filter).ask(self.view.filter)

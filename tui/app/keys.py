@@ -92,6 +92,7 @@ PLANE = ("learning",)
 LAYERS = ("similarity", "compare", "resources")
 UNITS = ("communication", "compare", "resources")
 TABLES = ("live", "clients")
+MODES = ("live", "compare")
 REVERSED = (*TABLES, "resources")
 SORTED = ("live", "clients", "similarity", "resources", "sessions")
 
@@ -114,6 +115,13 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("left_curly_bracket", "travel(-10)", "10 back", "Ten rounds back.", shown="{"),
         Key("right_curly_bracket", "travel(10)", "10 on", "Ten rounds on.", shown="}"),
         Key("L", "live", "live", "Back to the newest round.", 48),
+        Key(
+            "left,h", "crosshair(-1)", "crosshair",
+            "The crosshair of all charts a round back; a click puts it, escape hides it.",
+            52, CHARTS, "left",
+        ),
+        Key("right,l", "crosshair(1)", "crosshair on", "The crosshair a round on.", where=CHARTS, shown="right"),
+        Key("r", "replay", "replay", "Show the round under the crosshair, as [ and ] do.", 12, CHARTS),
     ),
     "Sessions": (
         Key("a", "attach", "attach", "Show another session.", 25),
@@ -126,7 +134,10 @@ GROUPS: dict[str, tuple[Key, ...]] = {
             "p", "panel('pin')", "pin",
             "Pin the client under the cursor: its line is drawn on top and named.", 60, TABLES,
         ),
-        Key("y", "chart_mode", "chart", "Accuracy as band and mean, all lines, or clients × rounds.", 58, ("live",)),
+        Key(
+            "y", "panel('chart')", "chart",
+            "Accuracy as band and mean, all lines, clients × rounds; in Compare, the next measure.", 58, MODES,
+        ),
         Key("o", "panel('sort')", "sort", "Sort by the next column; cluster the similarity matrix.", 45, SORTED),
         Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, REVERSED),
         Key("comma", "panel('previous')", "previous", "The layer or figure before; a lower target.", 62, LAYERS, ","),
@@ -163,8 +174,10 @@ WHILE_REPLAYING = ("pause", "checkpoint", "switch", "stop")
 """What steers the run, and so makes no sense while an earlier round is shown."""
 IN_A_LIST = ("pause", "checkpoint", "stop")
 """What steers a session that is chosen in the list of them."""
-OF_A_RUN = ("steer", "travel", "live", "chart_mode", "export")
-"""Actions on the run shown, and `steer('new_run')`, which makes one."""
+OF_A_RUN = ("steer", "travel", "live", "crosshair", "replay", "export", "pin", "chart")
+"""Actions, or their arguments, on the run shown, and `steer('new_run')`, which makes one."""
+IN_COMPARE = ("crosshair", "chart")
+"""Those of them that the marked sessions are enough for."""
 
 
 def bindings() -> list[Binding]:
@@ -172,25 +185,28 @@ def bindings() -> list[Binding]:
     return [Binding(key.keys, key.action, key.label, show=False, key_display=key.print) for key in KEYS]
 
 
-def footer(panel: str, width: int, state: str, steered: str = "") -> Iterator[Key]:
+def footer(panel: str, width: int, state: str, steered: str = "", charted: bool = False) -> Iterator[Key]:
     """The keys that a line of `width` cells has room for in this panel: the weightiest, in the table's order.
 
     state: of the run shown, which decides what space does; "" where none is shown: then a new one comes first, and what
-    acts on a run has no place. steered: the state of the one that
-    keys steer in its place, from a list.
+    acts on a run has no place. steered: the state of the one that keys steer in its place, from a list. charted:
+    whether a chart has the focus; then its crosshair is among the first.
     """
     candidates = [key for key in KEYS if key.weight and key.works_in(panel)]
+    if charted:
+        candidates = [replace(key, weight=64) if key.name == "crosshair" else key for key in candidates]
     if not state:
         new_run = next(key for key in KEYS if key.argument == "new_run")
+        idle = {*OF_A_RUN} - {*(IN_COMPARE if panel == "compare" else ())}
         others = [
             key
             for key in candidates
-            if (key.name not in OF_A_RUN or (steered and key.argument in IN_A_LIST)) and key.argument != "pin"
+            if not {key.name, key.argument} & idle or (steered and key.argument in IN_A_LIST)
         ]
         candidates = [replace(new_run, weight=100), *others]
     if (steered or state) not in ("", "running", "stopping"):
         candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
-    chosen: set[Key] = set()
+    chosen, width = set[Key](), width + 2  # after the last there is no gap
     for key in sorted(candidates, key=lambda key: -key.weight):
         taken = len(key.print) + 1 + len(key.label) + 2
         if taken <= width:

@@ -10,6 +10,7 @@ from pathlib import Path
 from textual.message import Message
 
 from checkpoints import Answer, Command
+from simulator.analysis.costs import Place
 from simulator.analysis.run import Run
 
 
@@ -25,6 +26,18 @@ class ClientSelected(Message):
     """This client is the one under the cursor, in every panel."""
 
     client: int
+
+
+@dataclass
+class PlacePointed(Message):
+    """Have the crosshair at this place in all charts; None: put it away."""
+
+    place: Place | None
+
+
+@dataclass
+class ChartWanted(Message):
+    """Draw the accuracy chart in its next mode."""
 
 
 @dataclass

@@ -33,8 +33,8 @@ class PartsApp(KeysInOrder):
         if (chart := self._chart()) is not None:
             chart.pan(share)
 
-    def _chart(self) -> LineChart | None:
-        """The chart with the focus, else the panel's first visible one."""
-        if isinstance(self.focused, LineChart):
-            return self.focused
-        return next((chart for chart in self.panel.query(LineChart) if chart.is_on_screen), None)
+    def _chart(self, over_rounds: bool = False) -> LineChart | None:
+        """The chart with the focus, else the panel's first visible one; of those alone that can have the crosshair."""
+        charts = [self.focused, *(chart for chart in self.panel.query(LineChart) if chart.is_on_screen)]
+        able = (chart for chart in charts if isinstance(chart, LineChart))
+        return next((chart for chart in able if not over_rounds or chart.figure.over is not None), None)

@@ -1,4 +1,4 @@
-"""What is kept from one start of the app to the next: the theme, the chart, how clients are sorted, who is pinned."""
+"""What is kept from one start of the app to the next: theme, chart, sort, pins, colours in Compare."""
 
 import json
 from collections.abc import Iterable
@@ -14,12 +14,13 @@ SESSIONS = 200
 @dataclass
 class Preferences:
     """theme: its name. chart: the accuracy chart's mode. sort: the column that clients are sorted by, and whether from
-    high to low. pins: the clients pinned, by session id."""
+    high to low. pins: the clients pinned, by session id. places: those of what was compared, by folder and name."""
 
     theme: str = ""
     chart: int = 0
     sort: tuple[str, bool] = ("accuracy", False)
     pins: dict[str, list[int]] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path | None) -> "Preferences":

@@ -1,6 +1,6 @@
 """The rows around the panels: status above, with the tabs, and the keys below."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from textual.content import Content
@@ -12,8 +12,9 @@ from simulator.analysis import ahead
 from simulator.analysis.run import LIVE
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.table import fit
-from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, footer
+from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import Panel, View
+from tui.app.widgets import LineChart
 from tui.common.formatting import duration, spelled
 
 
@@ -26,7 +27,8 @@ def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyp
     _write(screen, "status", status(view, waiting, width - 2, glyphs))
     _write(screen, "tabs", tabs(name, width))
     state = view.run.state if view.run.name else ""
-    _write(screen, "keys", keys(name, width - 1, state, idle, chosen))
+    charted = isinstance(screen.focused, LineChart)
+    _write(screen, "keys", keys(footer(name, width - 1, state, chosen, charted), idle))
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
@@ -77,16 +79,15 @@ def _cells(titles: Mapping[str, str]) -> int:
     return sum(len(title) + 4 for title in titles.values())
 
 
-def keys(panel: str, width: int, state: str, idle: Sequence[str], chosen: str = "") -> Content:
-    """The keys that there is room for in `width` cells, in this state of the run ("": there is none), and of what is
-    chosen in a list; those of `idle`, which would not act now, are dim."""
+def keys(shown: Iterable[Key], idle: Sequence[str]) -> Content:
+    """The row of keys; those of `idle`, which would not act now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
             " ",
             (key.label, "dim" if key.argument in idle else ""),
         )
-        for key in footer(panel, width, state, chosen)
+        for key in shown
     )
 
 

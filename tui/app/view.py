@@ -1,7 +1,8 @@
 """What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,11 +10,13 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from checkpoints import sessions_folder
+from simulator.analysis.costs import Cost, Place, elsewhere
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.run import Run
 from simulator.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.embeddings import Embeddings
+from tui.app.places import Places
 
 NO_EMBEDDINGS = Embeddings()
 
@@ -25,6 +28,8 @@ class View:
     run: Run
     round: int | None = None
     """The round travelled to; None: live."""
+    crosshair: Place | None = None
+    """The place chosen in a chart, at which all of them are read; None: none is."""
     client: int | None = None
     """The client under the cursor, in every panel; None before anyone was evaluated."""
     pinned: frozenset[int] = frozenset()
@@ -41,6 +46,8 @@ class View:
     """The marked sessions as they were last read."""
     embeddings: Embeddings = NO_EMBEDDINGS
     """t-SNE of the sessions' rounds, as far as it was asked for."""
+    places: Places = field(default_factory=Places)
+    """Of what is compared."""
     sessions_dir: Path | None = None
     """The folder of sessions; None: the one that the run lies in."""
 
@@ -53,10 +60,15 @@ class View:
     def replaying(self) -> bool:
         return self.round is not None and self.round < self.run.round
 
-    @property
-    def cursor(self) -> float | None:
-        """Where charts over rounds have their cursor: at the round travelled to."""
-        return float(self.shown) if self.replaying else None
+    def cursor(self, over: Cost = "rounds") -> float | None:
+        """Where charts over rounds, or over what these cost, have their cursor: at the crosshair, else at the round
+        travelled to. What is said over another axis lies there where the run shown has its nearest round."""
+        place: Place | None = ("rounds", float(self.shown)) if self.replaying else None
+        if (place := self.crosshair or place) is None:
+            return None
+        run = next((run for run in (self.run, *self.compared) if run.round), self.run)
+        at = elsewhere(run.curves, place, over)
+        return None if math.isnan(at) else at
 
     @property
     def shown(self) -> int:
@@ -77,11 +89,11 @@ class View:
         first, beside which there is nothing else, and where a panel shows what goes on `within_rounds`."""
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
         seen = within_rounds or not self.run.round
-        unseen = _OF_THE_STATUS_ROW[1:] if seen else _OF_THE_STATUS_ROW
+        unseen = _NOT_DRAWN[1:] if seen else _NOT_DRAWN
         return all(_is(mine[name], theirs[name]) for name in mine if name not in unseen)
 
 
-_OF_THE_STATUS_ROW = ("progress", "run", "owner", "pending")
+_NOT_DRAWN = ("progress", "run", "owner", "pending", "places")
 
 
 def _is(mine: object, theirs: object) -> bool:

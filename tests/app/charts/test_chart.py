@@ -1,5 +1,7 @@
 """Line charts as characters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.app.charts.pictures import braille_dots, drawn, picture
 from tui.app.charts.canvas import DEFAULT
-from tui.app.charts.chart import draw_chart, lines_of
+from tui.app.charts.chart import draw_chart, lines_of, place_at
 from tui.app.charts.colours import OKABE_ITO, ColourScheme, contrast
 from tui.app.charts.figure import Band, Figure, Mark, Series
 from tui.app.charts.glyphs import ASCII, BLOCK, BRAILLE, GLYPHS
@@ -103,6 +105,54 @@ def test_ascii_glyphs_are_all_ascii():
 def test_the_legend_gives_the_values_at_the_cursor():
     figure = Figure([rising], cursor=2)
     assert "1 up 0.500" in drawn(draw_chart(figure, 40, 10, ColourScheme(), BRAILLE))[0]
+
+
+def test_at_the_cursor_a_band_says_what_it_reaches_from_and_to():
+    band = Band("most", np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.75, 0.9]))
+    for cursor, text in ((2, "▒ most 0.200–0.750  1 up 0.500"), (None, "▒ most  1 up 1.000")):
+        figure = Figure([rising], band, cursor=cursor)
+        assert drawn(draw_chart(figure, 60, 10, ColourScheme(), BRAILLE))[0].strip() == text
+
+
+def test_at_the_cursor_a_crowd_says_what_it_reaches_from_and_to():
+    crowd = [Series(str(place), np.array([0.0, place, 50.0])) for place in range(9)]
+    figure = Figure(crowd, cursor=2, crowd="clients", unit="%")
+    assert drawn(draw_chart(figure, 40, 10, ColourScheme(), ASCII))[0].strip() == "9 clients 0.0-8.0 %"
+
+
+def test_over_a_cost_the_legend_reads_the_nearest_point_and_over_rounds_the_last():
+    points = Series("a", np.array([0.1, 0.2]), np.array([10.0, 20.0]))
+    for over, at, text in (
+        ("bytes", 16, "1 a 0.200"),
+        ("rounds", 16, "1 a 0.100"),
+        ("bytes", 5, "1 a 0.100"),
+        ("bytes", 4, "1 a"),  # half a step before it begins, as a fork does
+    ):
+        figure = Figure([points], over=over, cursor=at)
+        assert drawn(draw_chart(figure, 40, 10, ColourScheme(), BRAILLE))[0].strip() == text
+
+
+@pytest.mark.parametrize("width", [20, 40, 64, 120])
+def test_a_column_is_pointed_at_where_the_cursor_would_be_drawn(width):
+    figure = Figure([rising, Series("flat", np.full(3, 0.5))], y_range=(0, 1), named=True)
+    for x in (1.0, 2.0, 3.0):
+        pointed = replace(figure, cursor=x)
+        column = drawn(draw_chart(pointed, width, 12, ColourScheme(), ASCII))[-2].index("^")
+        assert place_at(pointed, column, width, 12, ColourScheme(), ASCII) == x
+
+
+def test_beside_the_plot_and_without_lines_there_is_no_place():
+    figure = Figure([rising], y_range=(0, 1))
+    assert place_at(figure, 0, 40, 12, ColourScheme(), ASCII) is None
+    assert place_at(figure, 39, 40, 12, ColourScheme(), ASCII) is None  # where the keys stand
+    assert place_at(Figure(), 20, 40, 12, ColourScheme(), ASCII) is None
+
+
+def test_names_at_the_ends_are_cut_in_their_middle_and_left_out_where_it_is_narrow():
+    figure = Figure([Series("quickstart-of-a-long-name", np.zeros(3))], y_range=(0, 1), named=True)
+    wide, narrow = (drawn(draw_chart(figure, width, 10, ColourScheme(), BRAILLE)) for width in (80, 59))
+    assert wide[7].endswith(" 1 quicksta…ng-name")  # a fifth of 80 cells
+    assert narrow[7].endswith(" 1")
 
 
 def test_the_cursor_is_a_line_over_its_round_named_below_the_axis():

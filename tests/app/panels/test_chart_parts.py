@@ -20,14 +20,14 @@ def test_milestones_are_marks_with_a_word_each() -> None:
 
 
 def test_an_axis_of_traffic_begins_at_nothing_and_is_in_the_unit_of_its_sizes() -> None:
-    figure = traffic(np.array([np.nan, 2.0 * 2**20]), np.array([4.0 * 2**20, 0]), cursor=2.0)
-    assert (figure.unit, figure.y_range, figure.cursor) == ("MiB", (0.0, 4.2), 2.0)
-    assert traffic(np.zeros(3), np.zeros(3), None).y_range == (0.0, 1.0)
+    figure = traffic(np.array([np.nan, 2.0 * 2**20]), np.array([4.0 * 2**20, 0]))
+    assert (figure.unit, figure.y_range) == ("MiB", (0.0, 4.2))
+    assert traffic(np.zeros(3), np.zeros(3)).y_range == (0.0, 1.0)
 
 
 def test_sizes_share_the_unit_of_the_largest() -> None:
-    (up, down), unit = sizes(np.array([512.0, 2**21]), np.array([np.nan, 2**20]))
-    assert unit == "MiB"
+    (up, down), unit, bytes = sizes(np.array([512.0, 2**21]), np.array([np.nan, 2**20]))
+    assert (unit, bytes) == ("MiB", 2**20)
     np.testing.assert_array_equal(up, [512 / 2**20, 2.0])
     np.testing.assert_array_equal(down, [np.nan, 1.0])
     assert sizes(np.zeros(2))[1] == "KiB"

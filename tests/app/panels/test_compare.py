@@ -1,9 +1,19 @@
 """The Compare panel: standings, targets, files."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from simulator.analysis.run import Run
+from simulator.figures.palette import OKABE_ITO
+from simulator.studies.summary import Seeds
 from tests.app.panels.stage import on_stage, read
 from tui.app.panels.compare import ComparePanel, standing_row
+from tui.app.panels.compare_chart import SHOWN, figure
+from tui.app.places import Places
 from tui.app.view import View
 
 
@@ -24,6 +34,106 @@ def test_standings_count_rounds_and_bytes_to_the_target(at_home: Path) -> None:
 
 def test_a_target_out_of_reach_is_never_or_not_yet(at_home: Path) -> None:
     assert standing_row(0, read(at_home / "base"), 0.99).cells[7] == "never"
+
+
+def lines_of(*names: str) -> list[Seeds]:
+    return [Seeds(name, (Run(Path("sessions") / name),)) for name in names]
+
+
+def test_a_line_keeps_its_key_and_colour_while_others_come_and_go() -> None:
+    places = Places()
+    assert places.of(lines_of("a", "b", "c")) == [0, 1, 2]
+    assert places.of(lines_of("c", "a")) == [2, 0]
+    assert places.of(lines_of("c", "d", "a")) == [2, 3, 0]
+    assert places.of(lines_of("b", "a")) == [1, 0]  # back, as it was
+
+
+def test_a_colour_that_all_are_out_of_is_taken_from_a_line_that_is_gone() -> None:
+    places, many = Places(), [str(number) for number in range(len(OKABE_ITO))]
+    places.of(lines_of(*many))
+    assert places.of(lines_of(*many[:3], *many[4:], "new"))[-1] == 3
+    assert places.of(lines_of(*many, "new"))[3] == len(OKABE_ITO)
+
+
+def test_y_goes_through_the_measures_and_back(at_home: Path) -> None:
+    seen: list[str] = []
+
+    async def act(pilot: Any, panel: ComparePanel) -> None:
+        for _ in SHOWN:
+            seen.append(str(panel._curves.border_title))
+            panel.action_chart()
+            await pilot.pause()
+        seen.append(str(panel._curves.border_title))
+
+    on_stage("compare", replace(view_of(at_home, "main", "base"), pinned=frozenset({7, 3})), act)
+    assert seen == [
+        "mean accuracy (y) over rounds (u)",
+        "worst client (y) over rounds (u)",
+        "std over clients (y) over rounds (u)",
+        "loss (y) over rounds (u)",
+        "CKA (y) over rounds (u)",
+        "selected on eval (y) over rounds (u)",
+        "accuracy of client 3, 7 (y) over rounds (u)",
+        "mean accuracy (y) over rounds (u)",
+    ]
+
+
+def test_what_no_session_has_is_said_with_how_to_have_it(at_home: Path) -> None:
+    texts: list[str] = []
+
+    async def act(pilot: Any, panel: ComparePanel) -> None:
+        for _ in range(5):
+            panel.action_chart()
+            await pilot.pause()
+            texts.append(" ".join(pilot.app.text().split()))
+        panel.action_chart()
+
+    _, last = on_stage("compare", view_of(at_home, "base"), act)
+    assert "None of these sessions has measured CKA." in texts[3]
+    assert "None of these sessions has an eval part" in texts[4]
+    assert "None of these" not in texts[2] + last
+
+
+def drawn(home: Path, shown: Any, clients: Sequence[int], *names: str) -> dict[str, tuple[Any, Any, Any]]:
+    """Key, x and y of each line."""
+    lines = [Seeds(name, (read(home / name),)) for name in names]
+    chart = figure(lines, range(len(lines)), shown, "rounds", clients)
+    return {one.key: (one.name, one.x, one.y) for one in chart.series}
+
+
+def test_a_fork_is_drawn_from_the_round_in_which_it_left_its_parent(at_home: Path) -> None:
+    _, rounds, accuracy = drawn(at_home, "mean accuracy", [], "main", "main-fork")["2"]
+    assert list(rounds) == [10, 11, 12]
+    np.testing.assert_allclose(accuracy, read(at_home / "main-fork").curves.mean[9:] * 100)
+    _, rounds, _ = drawn(at_home, "mean accuracy", [], "main-fork", "base")["1"]
+    assert list(rounds) == list(range(1, 13))  # its parent is not there
+
+
+def test_what_all_names_begin_with_is_left_out_where_all_are_of_one_study() -> None:
+    def names(*sessions: str) -> list[str]:
+        lines = [Seeds(name, (Run(Path(name)),)) for name in sessions]
+        return [one.name for one in figure(lines, range(9)[: len(lines)], "loss", "rounds", []).series]
+
+    assert names("t3/fd-lr0.1", "t3/fedgh") == ["fd-lr0.1", "fedgh"]
+    assert names("t3/fd", "t4/fd") == ["t3/fd", "t4/fd"]
+    assert names("t3/fd", "base") == ["t3/fd", "base"]
+    assert names("base", "main") == ["base", "main"]
+
+
+def test_clients_are_compared_by_their_number_across_sessions(at_home: Path) -> None:
+    found = drawn(at_home, "accuracy of clients", [3, 7], "main", "base")
+    assert list(found) == ["1:3", "1:7", "2:3", "2:7"]
+    name, _, accuracy = found["2:7"]
+    assert name == "base"
+    np.testing.assert_allclose(accuracy, read(at_home / "base").curves.accuracy[:, 7] * 100)
+
+
+def test_lines_have_their_names_at_their_ends_where_there_is_room(at_home: Path) -> None:
+    names = {1: "1 main", 2: "2 base"}
+    for width, there in ((80, True), (59, False)):
+        _, text = on_stage("compare", view_of(at_home, "main", "base"), size=(width, 24))
+        plot = text.splitlines()[2:12]  # under the legend, which has them anyway
+        assert all(any(line.endswith(name) for line in plot) == there for name in names.values())
 
 
 def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path) -> None:

@@ -9,11 +9,12 @@ import pytest
 import checkpoints
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, Study
-from simulator.studies.summary import Seeds, StudySummary, by_seed
+from simulator.studies.summary import StudySummary, by_seed
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_snapshots import MIDDLE, check
 from tui.app.messages import SessionMarked
+from tui.app.panels.compare_chart import figure
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.view import View
@@ -84,19 +85,20 @@ def test_marked_it_is_a_line_for_each_method_with_a_band_over_seeds(home: Path) 
 def test_a_line_is_the_mean_and_its_band_the_sample_deviation_of_the_rounds_all_seeds_have(
     home: Path,
 ) -> None:
-    standalone = by_seed(view_of(home).compared, [home / "t3"])[1]
-    rounds, mean, spread = standalone.line("rounds")
-    one, other = (run.curves.mean[:12] for run in standalone.runs)
-    assert list(rounds) == list(range(1, 13))
-    np.testing.assert_allclose(mean, (one + other) / 2)
-    np.testing.assert_allclose(spread, np.abs(one - other) / np.sqrt(2))
+    lines = by_seed(view_of(home).compared, [home / "t3"])
+    chart = figure(lines, [0, 1, 2], "mean accuracy", "rounds", [])
+    line, band = chart.series[1], chart.bands[1]
+    one, other = (run.curves.mean[:12] * 100 for run in lines[1].runs)
+    assert line.x is not None and list(line.x) == list(range(1, 13))
+    np.testing.assert_allclose(line.y, (one + other) / 2)
+    np.testing.assert_allclose(band.high - line.y, np.abs(one - other) / np.sqrt(2))
 
 
 def test_sessions_outside_a_marked_study_stay_single_lines(home: Path) -> None:
     runs = view_of(home).compared
-    assert [line.name for line in by_seed(runs, [])] == [run.name for run in runs]
-    _, _, spread = Seeds("base", (runs[-1],)).line("rounds")
-    assert not spread.any()
+    lines = by_seed(runs, [])
+    assert [line.name for line in lines] == [run.name for run in runs]
+    assert not figure(lines, range(len(lines)), "mean accuracy", "rounds", []).bands
 
 
 def test_keys_mark_a_study_and_fold_it(home: Path) -> None:

@@ -31,6 +31,9 @@ class Stage(App[None]):
     def on_table_cursor_moved(self, message: Message) -> None:
         self.posted.append(message)
 
+    def on_line_chart_pointed(self, message: Message) -> None:
+        self.posted.append(message)
+
 
 def on_stage(
     widget: Widget,

@@ -7,15 +7,18 @@ from itertools import groupby
 
 import numpy as np
 
-from tui.app.charts.axis import label
+from simulator.analysis.costs import nearest
+from tui.app.charts.axis import label, reading
 from tui.app.charts.canvas import BOLD, DEFAULT, Array, Canvas
 from tui.app.charts.colours import ColourScheme, blend
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.legend import Entry, draw_keys, draw_legend, draw_marks, legend_rows
 from tui.app.charts.plot_area import PlotArea, draw_axes, fit
+from tui.app.charts.table import fit as fitted
 from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, trace
 
+NAMED = 60  # the cells of a chart that has room for names at the lines' ends
 HALVES = (ord("▀"), ord("▄"))
 
 
@@ -34,30 +37,60 @@ class Line:
         return self.pinned, self.fg, self.key
 
 
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What a chart is made of, and where: entries of the legend in so many rows, under them a row for the labels of
+    marks, the plot, and what stands right of it at the end of each line that has a key (none where it is narrow)."""
+
+    lines: Sequence[Line]
+    entries: Sequence[Entry]
+    legend: int
+    labelled: bool
+    area: PlotArea
+    ends: Sequence[Entry]
+
+
 def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
     """`figure` on [height, width] cells; on a small grid first the legend, then the axes give way to the plot."""
     canvas = Canvas.blank(width, height, scheme.text, scheme.background)
     if width < 2 or height < 1:
         return canvas
-    lines = lines_of(figure, scheme)
-    entries = legend_of(figure, lines, scheme, glyphs)
-    legend = legend_rows(entries, width, height)
-    labelled = bool(figure.marks) and height - legend >= 6
-    keyed = width >= 30 and any(line.key for line in lines)
-    right = 1 + max(len(line.key) for line in lines) if keyed else 0
-    area = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
+    layout = laid_out(figure, width, height, scheme, glyphs)
+    lines, legend, area = layout.lines, layout.legend, layout.area
 
     draw_axes(canvas, area, figure.x_label, scheme, glyphs)
     for band in figure.all_bands():
         draw_band(canvas, area, band, scheme, glyphs)
-    draw_marks(canvas, area, figure.marks, legend if labelled else None, scheme, glyphs)
+    draw_marks(canvas, area, figure.marks, legend if layout.labelled else None, scheme, glyphs)
     draw_cursor(canvas, area, figure.cursor, scheme, glyphs)
     draw_lines(canvas, area, lines, scheme, glyphs)
     if legend:
-        draw_legend(canvas, entries, legend, area.left, scheme)
-    if keyed:
-        draw_keys(canvas, area, line_ends(area, lines), area.height)
+        draw_legend(canvas, layout.entries, legend, area.left, scheme)
+    if layout.ends:
+        draw_keys(canvas, area, heights(area, lines, layout.ends), area.height)
     return canvas
+
+
+def place_at(
+    figure: Figure, column: int, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
+) -> float | None:
+    """The x of a line that is nearest to a column of the chart's cells; None beside the plot, or without a line."""
+    area, places = laid_out(figure, width, height, scheme, glyphs).area, figure.places()
+    if not places.size or not area.left <= column < area.left + area.width:
+        return None
+    return float(places[nearest(places, area.x_at(column - area.left))])
+
+
+def laid_out(figure: Figure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Layout:
+    """What there is room for on [height, width] cells."""
+    lines = lines_of(figure, scheme)
+    entries = legend_of(figure, lines, scheme, glyphs)
+    legend = legend_rows(entries, width, height)
+    labelled = bool(figure.marks) and height - legend >= 6
+    ends = ends_of(figure, lines, width, glyphs) if width >= 30 else []
+    right = max((1 + len(f"{one.key} {one.name}".rstrip()) for one in ends), default=0)
+    area = fit(figure.x_axis(), figure.y_axis(), width, height, legend + labelled, right)
+    return Layout(lines, entries, legend, labelled, area, ends)
 
 
 def lines_of(figure: Figure, scheme: ColourScheme) -> list[Line]:
@@ -81,22 +114,47 @@ def lines_of(figure: Figure, scheme: ColourScheme) -> list[Line]:
 
 
 def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyphs: GlyphSet) -> list[Entry]:
-    """Pinned lines, the band, plain lines, the crowd; each line with its value at the cursor, or its last shown."""
-    at = figure.cursor if figure.cursor is not None else figure.x_axis().high
+    """Pinned lines, the band, plain lines, the crowd; each line with its value at the cursor, or its last shown. What
+    band and crowd reach from and to is said at a cursor alone."""
+
+    def reach(ends: Sequence[Series]) -> str:
+        values = [] if figure.cursor is None else [figure.reading(one) for one in ends]
+        known = [value for value in values if not math.isnan(value)]
+        if not known:
+            return ""
+        return f"{reading(min(known), figure.unit).split()[0]}{glyphs.dash}{reading(max(known), figure.unit)}"
+
     named = [
-        Entry(line.key, line.series.name, line.series.value_at(at), line.fg, line.pinned, figure.unit)
+        Entry(line.key, line.series.name, said(figure, line.series), line.fg, line.pinned)
         for line in reversed(lines)
         if line.key
     ]
     entries = [entry for entry in named if entry.pinned]
     if figure.band is not None:
         swatch = "▒" if tinted(scheme, glyphs) else glyphs.shade
-        entries.append(Entry(swatch, figure.band.name, math.nan, band_colour(figure.band, scheme)))
+        edges = reach(figure.band.edges())
+        entries.append(Entry(swatch, figure.band.name, edges, band_colour(figure.band, scheme)))
     entries += [entry for entry in named if not entry.pinned]
-    crowd = sum(not line.key for line in lines)
+    crowd = [line.series for line in lines if not line.key]
     if crowd:
-        entries.append(Entry(str(crowd), figure.crowd, math.nan, scheme.muted))
+        entries.append(Entry(str(len(crowd)), figure.crowd, reach(crowd), scheme.muted))
     return entries
+
+
+def said(figure: Figure, one: Series) -> str:
+    """What the legend reads of a line."""
+    value = figure.reading(one)
+    return "" if math.isnan(value) else reading(value, figure.unit)
+
+
+def ends_of(figure: Figure, lines: Sequence[Line], width: int, glyphs: GlyphSet) -> list[Entry]:
+    """The key of each line that has one, and where there is room for it the name."""
+    room = width // 5 if figure.named and width >= NAMED else 0
+    keyed = [(line, line.series.name) for line in lines if line.key]
+    return [
+        Entry(line.key, fitted(name, min(room, len(name)), False, glyphs, name=True), "", line.fg)
+        for line, name in keyed
+    ]
 
 
 def draw_lines(
@@ -163,15 +221,14 @@ def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> 
                 plot.put(area.height - 1 - int(low[0, column]), column, line.key, line.fg, BOLD)
 
 
-def line_ends(area: PlotArea, lines: Sequence[Line]) -> list[tuple[Entry, float]]:
-    """The named lines, each with the share of the height at which it leaves the plot on the right."""
-    ends = []
-    for line in lines:
-        value = line.series.value_at(area.x.high) if line.key else math.nan
-        if not math.isnan(value):
-            share = min(max(area.y.fraction(value), 0.0), 1.0)
-            ends.append((Entry(line.key, line.series.name, value, line.fg), share))
-    return ends
+def heights(area: PlotArea, lines: Sequence[Line], ends: Sequence[Entry]) -> list[tuple[Entry, float]]:
+    """The ends of the lines that have a key, each with the share of the height at which its line leaves the plot."""
+    values = [line.series.value_at(area.x.high) for line in lines if line.key]
+    return [
+        (end, min(max(area.y.fraction(value), 0.0), 1.0))
+        for end, value in zip(ends, values, strict=True)
+        if not math.isnan(value)
+    ]
 
 
 def band_colour(band: Band, scheme: ColourScheme) -> int:

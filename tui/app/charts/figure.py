@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from simulator.analysis.costs import Cost, nearest
 from tui.app.charts.axis import Axis, apart, reach
 from tui.app.charts.canvas import Array
 
@@ -32,6 +34,10 @@ class Series:
 
     def points(self) -> tuple[Array, Array]:
         """x and y as floats, of one length, x ascending and finite."""
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[Array, Array]:
         y = np.asarray(self.y, float).ravel()
         x = np.arange(1.0, len(y) + 1) if self.x is None else np.asarray(self.x, float).ravel()
         if len(x) != len(y):
@@ -46,11 +52,18 @@ class Series:
         order = kept[np.argsort(x[kept], kind="stable")]
         return x[order], y[order]
 
-    def value_at(self, x: float) -> float:
-        """The last value at or before `x`; NaN where there is none."""
+    def value_at(self, x: float, near: bool = False) -> float:
+        """The last value at or before `x`; NaN where there is none. near: the value nearest to it, but for what lies
+        before the line begins, by more than half its first step."""
         places, values = self.points()
-        seen = np.flatnonzero((places <= x) & np.isfinite(values))
-        return float(values[seen[-1]]) if seen.size else float("nan")
+        known = np.isfinite(values)
+        if not near:
+            known &= places <= x
+        places, values = places[known], values[known]
+        begins = places[0] - (places[1] - places[0]) / 2 if near and places.size > 1 else -np.inf
+        if not places.size or x < begins:
+            return float("nan")
+        return float(values[nearest(places, x) if near else -1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +94,8 @@ class Figure:
     """All that a chart shows; ranges of None follow the data.
 
     unit: what values are in ("%", "MiB"), said after those in the legend. crowd: the noun for lines too many to name.
-    bands: further ones, of single lines, which the legend does not name.
+    bands: further ones, of single lines, which the legend does not name. over: what x counts of a run, in `x_unit`;
+    None: something else, on which there is no crosshair. named: whether lines have their names at their ends, too.
     """
 
     series: Sequence[Series] = ()
@@ -94,15 +108,36 @@ class Figure:
     cursor: float | None = None
     crowd: str = "others"
     bands: Sequence[Band] = ()
+    over: Cost | None = None
+    x_unit: float = 1.0
+    named: bool = False
 
     def x_extent(self) -> tuple[float, float]:
         """The first and the last x of all data; (0, 1) without any."""
+        return self._extent
+
+    @cached_property
+    def _extent(self) -> tuple[float, float]:
         curves = [one.points()[0] for one in self.series]
         curves += [edge.points()[0] for band in self.all_bands() for edge in band.edges()]
         ends = [(x[0], x[-1]) for x in curves if x.size]
         if not ends:
             return 0.0, 1.0
         return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
+
+    def places(self) -> Array:
+        """Every x of a line, ascending."""
+        apart = {
+            len(one.y) if one.x is None else id(one.x): one for one in self.series
+        }  # 100 clients have one x
+        return np.unique(np.concatenate([np.empty(0), *(one.points()[0] for one in apart.values())]))
+
+    def reading(self, one: Series) -> float:
+        """The value of a line at the cursor, or its last in sight. Where x is what a run cost, that of the round
+        nearest to the cursor, since sessions pay by the round; else the last until then."""
+        if self.cursor is None:
+            return one.value_at(self.x_axis().high)
+        return one.value_at(self.cursor, near=self.over not in (None, "rounds"))
 
     def all_bands(self) -> list[Band]:
         """The bands in drawing order."""

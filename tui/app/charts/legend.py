@@ -1,35 +1,30 @@
 """What a line chart says beside its lines: the legend, the keys at the lines' ends, the labels of its marks."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tui.app.charts.axis import reading
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.figure import Mark
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.plot_area import PlotArea
 
+GUTTER = 5  # about as many cells as the y axis takes, beside which the legend begins
+
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the legend: a key in the line's colour, a name, and a value (NaN: none to show) in its unit."""
+    """One entry of the legend: a key in the line's colour, a name, and what is read there ("": nothing)."""
 
     key: str
     name: str
-    value: float
+    reading: str
     fg: int
     pinned: bool = False
-    unit: str = ""
-
-    @property
-    def value_text(self) -> str:
-        return "" if math.isnan(self.value) else reading(self.value, self.unit)
 
     @property
     def width(self) -> int:
-        return len(self.key) + 1 + len(self.name) + (1 + len(self.value_text) if self.value_text else 0)
+        return len(self.key) + 1 + len(self.name) + (1 + len(self.reading) if self.reading else 0)
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, scheme: ColourScheme) -> None:
@@ -49,9 +44,9 @@ def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, 
         column += len(entry.key) + 1
         canvas.put(row, column, entry.name, scheme.text if entry.pinned else scheme.muted)
         column += len(entry.name)
-        if entry.value_text:
-            canvas.put(row, column + 1, entry.value_text, scheme.text, BOLD if entry.pinned else 0)
-            column += 1 + len(entry.value_text)
+        if entry.reading:
+            canvas.put(row, column + 1, entry.reading, scheme.text, BOLD if entry.pinned else 0)
+            column += 1 + len(entry.reading)
         column += gap
 
 
@@ -60,11 +55,12 @@ def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
     if not entries or height < 7:
         return 0
     needed = sum(entry.width + 2 for entry in entries) - 2
-    return 2 if needed > width and height >= 16 else 1
+    return 2 if needed > width - GUTTER and height >= 16 else 1
 
 
 def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]], height: int) -> None:
-    """Write each line's key beside its end, a row apart where lines end close together, in the lines' order.
+    """Write each line's key, and its name if it has one here, beside its end: a row apart where lines end close
+    together, in the lines' order.
 
     ends: entries with the share of the height (0…1) their lines end at. Keys that find no row are left out.
     """
@@ -77,7 +73,9 @@ def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]
         lowest = height - (len(wanted) - place)  # leaves a row to each key still to come
         rows.append(min(max(int(row + 0.5), rows[-1] + 1 if rows else 0), lowest))
     for (_, entry), row in zip(wanted, rows, strict=True):
-        canvas.put(area.top + row, area.left + area.width + 1, entry.key, entry.fg, BOLD)
+        right = area.left + area.width + 1
+        canvas.put(area.top + row, right, entry.key, entry.fg, BOLD)
+        canvas.put(area.top + row, right + len(entry.key) + 1, entry.name, entry.fg)
 
 
 def draw_marks(

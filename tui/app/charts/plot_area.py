@@ -29,6 +29,10 @@ class PlotArea:
         share = self.x.fraction(x)
         return int(share * (self.width - 1) + 0.5) if 0 <= share <= 1 else None
 
+    def x_at(self, column: int) -> float:
+        """The x in the middle of a column of cells, counted from the plot's left."""
+        return self.x.low + column / max(self.width - 1, 1) * (self.x.high - self.x.low)
+
     def row(self, y: float) -> int | None:
         """The row of cells of `y`, counted from the plot's top; None outside the range."""
         share = self.y.fraction(y)

@@ -48,14 +48,12 @@ def draw_scatter(
         return canvas
     shown = np.ones(len(figure.points), bool) if figure.shown is None else figure.shown
     entries = [
-        Entry(key_of(group), name, float("nan"), colour_of(group, len(figure.names), scheme))
+        Entry(key_of(group), name, "", colour_of(group, len(figure.names), scheme))
         for group, name in enumerate(figure.names)
         if (figure.groups[shown] == group).any()
     ]
     if len(figure.marks):
-        entries.insert(
-            0, Entry("[k]", f"{figure.mark_name} of class k", float("nan"), scheme.text, pinned=True)
-        )
+        entries.insert(0, Entry("[k]", f"{figure.mark_name} of class k", "", scheme.text, pinned=True))
     legend = legend_rows(entries, width, height)
     if legend:
         draw_legend(canvas, entries, legend, 0, scheme)

@@ -1,12 +1,16 @@
 """Accuracy over the rounds, in three modes: band and mean, all lines, clients × rounds."""
 
+import numpy as np
+from numpy.typing import NDArray
 from textual.app import ComposeResult
 from textual.containers import Container
 
 from simulator.analysis.quantiles import quantiles
 from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
+from tui.app.messages import PlacePointed
 from tui.app.panels.chart_parts import PERCENT, marks
+from tui.app.panels.client_rows import shown
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart
 from tui.app.widgets.surface import glyphs_of
@@ -18,7 +22,7 @@ BAND = (0.1, 0.9)
 
 
 class AccuracyChart(Container):
-    """The chart of `View.chart`'s mode, with the pinned clients on top and a cursor at the round travelled to."""
+    """The chart of `View.chart`'s mode, with the pinned clients on top."""
 
     DEFAULT_CSS = "AccuracyChart { width: 1fr; height: 1fr; }"
 
@@ -27,7 +31,8 @@ class AccuracyChart(Container):
         self._lines = LineChart()
         self._map = Heatmap(value_range=(0.0, PERCENT), unit="%", axes=("client", "round"))
         self._map.display = False
-        self._travelled = False
+        self._rounds: NDArray[np.int_] = np.empty(0, int)
+        self._column: int | None = None
 
     def compose(self) -> ComposeResult:
         yield self._lines
@@ -59,25 +64,45 @@ class AccuracyChart(Container):
         else:
             series += [
                 Series(models[client], accuracy[:, client], x, key=str(client))
-                for client in range(curves.clients)
+                for client in shown(view)
                 if client not in view.pinned
             ]
-        self._lines.show(
-            Figure(series, band, marks(view.run), "round", "%", cursor=view.cursor, crowd="clients")
-        )
+        self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))
 
     def _show_map(self, view: View) -> None:
         curves = view.curves
         rounds = curves.evaluated
+        clients = shown(view)
         self._map.show(
-            curves.accuracy[rounds - 1].T * PERCENT,
-            [str(client) for client in range(curves.clients)],
+            curves.accuracy[rounds - 1][:, clients].T * PERCENT,
+            [str(client) for client in clients],
             [str(round) for round in rounds],
         )
-        if view.replaying and rounds.size:
-            column = int((rounds <= view.shown).sum()) - 1
-            row = self._map.cursor[0] if self._map.cursor else min(view.pinned, default=0)
-            self._map.put_cursor(row, max(column, 0))
-        elif self._travelled:
-            self._map.action_hide_cursor()
-        self._travelled = view.replaying
+        self._map.home = (_first_row(view), max(len(rounds) - 1, 0))
+
+    def point(self, view: View) -> None:
+        """Have the map's cursor in the column of the view's; that of the lines is put there with all others'."""
+        self._rounds, at = view.curves.evaluated, view.cursor()
+        self._column = None if at is None else max(int((self._rounds <= at).sum()) - 1, 0)
+        if not self._map.display:
+            return
+        row, column = self._map.cursor or (_first_row(view), None)
+        if self._column is None:
+            if self._map.cursor is not None:
+                self._map.action_hide_cursor()
+        elif self._column != column:
+            self._map.put_cursor(row, self._column)
+
+    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
+        """The crosshair goes with the map's cursor."""
+        if message.cell != self._map.cursor:  # an older message, of a cursor that has moved on since
+            return
+        column = message.cell and message.cell[1]
+        if column != self._column:
+            round = None if column is None else float(self._rounds[column])
+            self.post_message(PlacePointed(None if round is None else ("rounds", round)))
+
+
+def _first_row(view: View) -> int:
+    """The row of the map that a cursor begins in: of the first pinned client."""
+    return shown(view).index(min(view.pinned)) if view.pinned else 0

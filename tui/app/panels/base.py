@@ -1,6 +1,7 @@
 """What all panels share: they know how much room they have, and draw a part again only when it shows something else."""
 
 from abc import abstractmethod
+from dataclasses import replace
 
 from textual import events
 from textual.app import ComposeResult
@@ -11,6 +12,7 @@ from textual.widgets import Static
 from tui.app.charts.glyphs import GLYPHS
 from tui.app.charts.table import fit
 from tui.app.view import Panel, View
+from tui.app.widgets import LineChart
 from tui.app.widgets.surface import glyphs_of
 from tui.common.errors import explain
 from tui.common.formatting import spelled
@@ -38,8 +40,19 @@ class SizedPanel(Panel):
         self.set_class(glyphs_of(self) == "ascii", "-ascii")
 
     def show(self, view: View) -> None:
-        self._view = view
-        self.draw(view)
+        before, self._view = self._view, view
+        if before is None or before.crosshair == view.crosshair:
+            self.draw(view)
+        elif not view.looks_like(replace(before, crosshair=view.crosshair), self.FOLLOWS_PROGRESS):
+            self.draw(view)  # more has changed than the crosshair
+        self.point(view)
+
+    def point(self, view: View) -> None:
+        """Have the cursor of every chart where the view has it."""
+        for chart in self.query(LineChart):
+            if (over := chart.figure.over) is not None:
+                at = view.cursor(over)
+                chart.put_cursor(None if at is None else at / chart.figure.x_unit)
 
     @abstractmethod
     def draw(self, view: View) -> None:
@@ -50,6 +63,7 @@ class SizedPanel(Panel):
         if self._view is not None:
             try:
                 self.draw(self._view)
+                self.point(self._view)
             except Exception as fault:  # a fault in a picture must not end the app, and the run with it
                 self.notify(explain(fault)[0], severity="error", markup=False)
 

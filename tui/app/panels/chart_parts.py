@@ -1,5 +1,7 @@
 """What the panels' charts have in common: marks where something changed, names, percentages, sizes in one unit."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from simulator.analysis.curves import Array
@@ -18,31 +20,32 @@ def marks(run: Run) -> list[Mark]:
     return [Mark(each.round, each.method or labels[each.kind]) for each in milestones(run)]
 
 
-def named_clients(run: Run) -> list[str]:
-    """Every client by its id and model."""
-    return [f"{client} {model}" for client, model in enumerate(run.models)]
+def named_clients(run: Run, clients: Iterable[int] | None = None) -> list[str]:
+    """Clients by their id and model; all of them for None."""
+    models = run.models
+    return [f"{client} {models[client]}" for client in (range(len(models)) if clients is None else clients)]
 
 
-def sizes(*bytes: Array) -> tuple[list[Array], str]:
-    """Amounts of bytes in the unit of the largest, which is KiB at least; and that unit."""
+def sizes(*bytes: Array) -> tuple[list[Array], str, float]:
+    """Amounts of bytes in the unit of the largest, which is KiB at least; that unit, and how many bytes it is."""
     unit, one = size_unit(max(_most(*bytes), 1024))
-    return [each / one for each in bytes], unit
+    return [each / one for each in bytes], unit, one
 
 
-def traffic(up: Array, down: Array, cursor: float | None) -> Figure:
+def traffic(up: Array, down: Array) -> Figure:
     """Bytes sent up and down, by round. The axis begins at nothing, so that a change looks as large as it is."""
-    amounts, unit = sizes(up, down)
+    amounts, unit, _ = sizes(up, down)
     series = [Series(name, amount) for name, amount in zip(("up", "down"), amounts, strict=True)]
     top = _most(*amounts) * 1.05 or 1.0
-    return Figure(series, x_label="round", unit=unit, y_range=(0.0, top), cursor=cursor)
+    return Figure(series, x_label="round", unit=unit, y_range=(0.0, top), over="rounds")
 
 
-def losses(loss: Array, cursor: float | None) -> Figure:
+def losses(loss: Array) -> Figure:
     """The mean training loss [n, N] of the clients that took part, by round."""
     there = np.isfinite(loss)
     rounds = np.flatnonzero(there.any(axis=1))
     mean = np.where(there, loss, 0.0).sum(axis=1)[rounds] / there.sum(axis=1)[rounds]
-    return Figure([Series("mean loss", mean, rounds + 1.0, key="l")], x_label="round", cursor=cursor)
+    return Figure([Series("mean loss", mean, rounds + 1.0, key="l")], x_label="round", over="rounds")
 
 
 def _most(*values: Array) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 from textual.widget import Widget
 
-from simulator.analysis.clients import change, fell_most, incidents, lowest
+from simulator.analysis.clients import change, fell_most, incidents, listed, lowest
 from simulator.analysis.resources import at_work
 from simulator.analysis.samples import Samples
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
@@ -55,14 +55,15 @@ def tell(panel: Widget, message: Table.CursorMoved, table: Table) -> None:
 
 
 def rows(view: View) -> list[Row]:
-    """Every client at the round shown, by id."""
+    """The clients of `shown` at the round shown, by id."""
     curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
     if not view.shown:
+        doing = at_work(view.run) or [""] * len(models)
         return [
-            client_row(client, model, np.nan, np.nan, None, None, (), samples=samples, doing=doing)
-            for client, (model, doing) in enumerate(
-                zip(models, at_work(view.run) or [""] * len(models), strict=True)
+            client_row(
+                client, models[client], np.nan, np.nan, None, None, (), samples=samples, doing=doing[client]
             )
+            for client in shown(view)
         ]
     changes = change(curves)
     seen = curves.accuracy[curves.evaluated[-TREND:] - 1]
@@ -78,8 +79,19 @@ def rows(view: View) -> list[Row]:
             "●" if client in view.pinned else "",
             samples,
         )
-        for client in range(curves.clients)
+        for client in shown(view)
     ]
+
+
+def shown(view: View) -> list[int]:
+    """The clients that lists and charts show: of more than a thousand, a thousand and those pinned."""
+    clients = view.curves.clients or len(view.run.models)
+    return listed(clients, view.curves.participated[: view.shown], view.pinned)
+
+
+def drawn(view: View) -> str:
+    """What is to be said of them where they are not all."""
+    return ", drawn of those that took part first" if len(shown(view)) < view.curves.clients else ""
 
 
 def client_row(

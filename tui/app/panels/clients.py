@@ -63,7 +63,7 @@ class ClientsPanel(SizedPanel):
         column, descending = self._table.sort
         order = f"by {column}, {'falling' if descending else 'rising'}"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
-        self._clients.caption(f"{some}, {order}")
+        self._clients.caption(f"{some}{client_rows.drawn(view)}, {order}")
         self._clients.say(None if shown or not count else "No client has all these words; / changes them.")
         self._draw_client(view)
 
@@ -89,10 +89,10 @@ class ClientsPanel(SizedPanel):
             Series("mean of all", curves.mean[rounds - 1] * PERCENT, x, key="m"),
         ]
         scale, milestones = (0.0, PERCENT), marks(view.run)
-        self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, cursor=view.cursor))
+        self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, over="rounds"))
         trained = np.flatnonzero(np.isfinite(curves.loss[:, client]))
         losses = Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")
-        self._loss.show(Figure([losses], x_label="round", cursor=view.cursor))
+        self._loss.show(Figure([losses], x_label="round", over="rounds"))
         self._parts["facts"].caption(f"client {client} after round {view.shown}")
         self._facts.tell(facts_of(view, client))
 

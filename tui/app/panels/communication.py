@@ -94,15 +94,14 @@ class CommunicationPanel(SizedPanel):
         curves = view.curves
         if chart < OVER:
             up, down = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
-            figure = traffic(up, down, view.cursor)
+            figure = traffic(up, down)
         else:
             cost, rounds = COSTS[1:][chart - OVER], curves.evaluated
-            over, unit = costs(curves, cost), str(cost)
+            over, unit, one = costs(curves, cost), str(cost), 1.0
             if cost == "bytes":
-                (over,), unit = sizes(over)
+                (over,), unit, one = sizes(over)
             mean = Series("mean accuracy", curves.mean[rounds - 1] * PERCENT, over[rounds - 1], True, key="m")
-            cursor = float(over[view.shown - 1]) if view.replaying else None
-            figure = Figure([mean], x_label=unit, unit="%", cursor=cursor)
+            figure = Figure([mean], x_label=unit, unit="%", over=cost, x_unit=one)
         self._charts[name].show(figure)
         self._parts[name].caption(CHARTS[chart])
 
@@ -122,8 +121,8 @@ class CommunicationPanel(SizedPanel):
 
     def _draw_clients(self, view: View) -> None:
         curves, models = view.curves.upto(view.shown), view.run.models
-        now = zip(curves.client_up[-1], curves.client_down[-1], strict=True)
-        total = zip(curves.client_up.sum(axis=0), curves.client_down.sum(axis=0), strict=True)
+        now = list(zip(curves.client_up[-1], curves.client_down[-1], strict=True))
+        total = list(zip(curves.client_up.sum(axis=0), curves.client_down.sum(axis=0), strict=True))
         self._clients.show(
             [
                 Row(
@@ -131,12 +130,14 @@ class CommunicationPanel(SizedPanel):
                     (str(client), models[client], *map(size, bytes), *map(size, in_all)),
                     search=f"{client} {models[client]}",
                 )
-                for client, (bytes, in_all) in enumerate(zip(now, total, strict=True))
+                for client in client_rows.shown(view)
+                for bytes, in_all in [(now[client], total[client])]
             ]
         )
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
-        self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {curves.clients}")
+        some = f"{len(self._clients.rows)} of {curves.clients}{client_rows.drawn(view)}"
+        self._parts["clients"].caption(f"by client, {some}")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self._clients:

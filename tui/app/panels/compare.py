@@ -1,4 +1,4 @@
-"""The Compare panel: what is marked side by side: accuracy over what it cost, and what a target took.
+"""The Compare panel: what is marked side by side: lines over what they cost, and what a target took.
 
 Of a study, sessions that differ in their seed alone are one line, with a band.
 """
@@ -12,26 +12,24 @@ from textual.containers import Horizontal
 from simulator.analysis.comparison import common_target, differences, standing
 from simulator.analysis.costs import COSTS
 from simulator.analysis.run import Run
-from simulator.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds, by_seed
-from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.chart_parts import PERCENT, sizes
+from tui.app.panels.compare_chart import SHOWN, UNKNOWN, clients_of, figure, key_of
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.common.formatting import NONE, amount, course, duration, percent, size
 
 UNMARKED = (
     "No session is marked. Go to Sessions (s), mark those to compare with x, and press v.\n\n"
-    "Their accuracies are then drawn together, over rounds, bytes, FLOPs or seconds (u), with what each took to reach "
-    "a target accuracy."
+    "Their accuracies are then drawn together, or their losses, CKA and more (y), over rounds, bytes, FLOPs or seconds "
+    "(u), with what each took to reach a target accuracy."
 )
 STEP = 0.01  # of the target
 
 
 class ComparePanel(SizedPanel):
-    """Accuracies of sessions in one chart, their standings, and the settings that differ."""
+    """Sessions in one chart, their standings, and the settings that differ."""
 
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
@@ -45,65 +43,60 @@ class ComparePanel(SizedPanel):
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._unit = COSTS[0]
+        self._unit, self._shown = COSTS[0], SHOWN[0]
         self._target: float | None = None  # None: what all have reached
         self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS), Table(())
-        self._accuracy = Part("accuracy", self._chart)
+        self._curves = Part("compare", self._chart)
         self._sessions = Part("target", self._table, classes="table")
         self._differences = Part("settings that differ", self._settings, classes="differences")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="upper"):
-            yield self._accuracy
+            yield self._curves
             yield self._differences
         yield self._sessions
 
     def draw(self, view: View) -> None:
         runs = view.compared
         self.set_class(not runs, "-empty")
-        self._accuracy.say(None if runs else UNMARKED)
         if not runs:
-            self._accuracy.caption("compare")
+            self._curves.say(UNMARKED)
+            self._curves.caption("compare")
             return
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
+        places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
-        if self.differs("chart", ledgers, self._unit, view.round):
-            self._draw_chart(view, lines)
+        clients = tuple(clients_of(view)) if self._shown == SHOWN[-1] else ()
+        if self.differs("chart", ledgers, self._unit, self._shown, clients):
+            self._draw_chart(lines, places, clients)
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
             self._sessions.caption(f"target {percent(target)} (, lower, . higher)")
-            self._table.show([row_of(place, line, target) for place, line in enumerate(lines)])
+            self._table.show([row_of(place, line, target) for place, line in zip(places, lines, strict=True)])
         if self.differs("settings", tuple(run.config for run in runs)):
-            self._draw_settings([line.runs[0] for line in lines])
+            self._draw_settings([line.runs[0] for line in lines], places)
 
     def target(self, runs: Sequence[Run]) -> float:
         """The accuracy to reach: the one asked for, or the highest multiple of five per cent that all reached."""
         return common_target(runs) if self._target is None else self._target
 
-    def _draw_chart(self, view: View, lines: Sequence[Seeds]) -> None:
-        drawn, unit = [line.line(self._unit) for line in lines], str(self._unit)
-        over = [spent for spent, _, _ in drawn]
-        if self._unit == "bytes":
-            over, unit = sizes(*over)
-        series, bands = [], []
-        for place, (line, spent, (_, mean, spread)) in enumerate(zip(lines, over, drawn, strict=True)):
-            series.append(Series(line.name, mean * PERCENT, spent, pinned=True, key=_key(place)))
-            if len(line.runs) > 1:
-                low, high = (mean - spread) * PERCENT, (mean + spread) * PERCENT
-                colour = OKABE_ITO[place % len(OKABE_ITO)]  # that of the line
-                bands.append(Band(line.name, low, high, spent, colour))
-        cursor = view.cursor if self._unit == "rounds" else None
-        figure = Figure(series, x_label=unit, unit="%", cursor=cursor, crowd="sessions", bands=bands)
-        self._chart.show(figure)
-        seeds = ", with the standard deviation over seeds" if bands else ""
-        self._accuracy.caption(f"mean accuracy over {self._unit}{seeds}")
+    def _draw_chart(self, lines: Sequence[Seeds], places: Sequence[int], clients: Sequence[int]) -> None:
+        found = figure(lines, places, self._shown, self._unit, clients)
+        there = any(len(line.y) for line in found.series)
+        self._curves.say(None if there else UNKNOWN.get(self._shown))
+        self._chart.show(found)
+        shown = self._shown if not clients else f"accuracy of client {', '.join(map(str, clients))}"
+        seeds = ", with the standard deviation over seeds" if found.bands else ""
+        self._curves.caption(f"{shown} (y) over {self._unit} (u){seeds}")
 
-    def _draw_settings(self, runs: Sequence[Run]) -> None:
+    def _draw_settings(self, runs: Sequence[Run], places: Sequence[int]) -> None:
         rows = [(name, *map(_said, values)) for name, values in differences(runs)]
         columns = [Column("setting", stretch=True, worth=99)]
-        columns += [Column(_key(place), stretch=True, worth=90 - place) for place in range(len(runs))]
+        columns += [
+            Column(key_of(place), stretch=True, worth=90 - column) for column, place in enumerate(places)
+        ]
         self._settings.show([Row(row[0], row) for row in rows], columns)
         self._differences.say(None if rows else "All their settings are the same.")
 
@@ -111,6 +104,11 @@ class ComparePanel(SizedPanel):
         """Over rounds, bytes, FLOPs or seconds."""
         self._unit = COSTS[(COSTS.index(self._unit) + 1) % len(COSTS)]
         self._chart.reset_view()
+        self.update()
+
+    def action_chart(self) -> None:
+        """The next measure."""
+        self._shown = SHOWN[(SHOWN.index(self._shown) + 1) % len(SHOWN)]
         self.update()
 
     def action_previous(self) -> None:
@@ -164,7 +162,7 @@ def standing_row(place: int, run: Run, target: float) -> Row:
     if took:
         cost = (str(took.round), size(took.bytes), amount(took.flops), duration(took.seconds))
     state = "unreadable" if run.error else run.state
-    about = (_key(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
+    about = (key_of(place), run.name, course(run.methods), state, f"{run.round}/{run.rounds}")
     return Row(run.folder, (*about, percent(stands.best), percent(stands.last), *cost))
 
 
@@ -185,7 +183,7 @@ def row_of(place: int, line: Seeds, target: float) -> Row:
         )
     states = ", ".join(dict.fromkeys(run.state for run in line.runs))
     rounds = f"{min(run.round for run in line.runs)}/{line.runs[0].rounds}"
-    about = (_key(place), f"{line.name} ×{len(line.runs)}", course(line.runs[0].methods), states, rounds)
+    about = (key_of(place), f"{line.name} ×{len(line.runs)}", course(line.runs[0].methods), states, rounds)
     best = percent(_mean([each.best for each in stands]))
     last = percent(_mean([each.last for each in stands]))
     return Row(line.runs[0].folder, (*about, best, last, *cost))
@@ -194,10 +192,6 @@ def row_of(place: int, line: Seeds, target: float) -> Row:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-def _key(place: int) -> str:
-    return KEYS[place] if place < len(KEYS) else ""
 
 
 def _said(value: object) -> str:

@@ -1,5 +1,7 @@
 """The Live panel: is it learning, who is behind, what does it cost, how alike have the models become."""
 
+import math
+
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -8,7 +10,14 @@ from textual.widgets import Static
 
 from simulator.analysis.resources import at_work
 from simulator.analysis.similarity import Measured, last_measured
-from tui.app.messages import ClientPinned, ClientSelected, ClientsSorted, PanelWanted, SessionOpened
+from tui.app.messages import (
+    ChartWanted,
+    ClientPinned,
+    ClientSelected,
+    ClientsSorted,
+    PanelWanted,
+    SessionOpened,
+)
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
@@ -21,8 +30,8 @@ from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
-CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 FEW = 4  # clients at work that are named
+CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 
 
 class LivePanel(SizedPanel):
@@ -90,6 +99,10 @@ class LivePanel(SizedPanel):
             self._sessions.show_view(view)
             self._parts["sessions"].say("Reading the sessions…" if self._sessions.found is None else None)
 
+    def point(self, view: View) -> None:
+        super().point(view)
+        self._accuracy.point(view)
+
     def _draw_accuracy(self, view: View) -> None:
         if not self.differs(
             "accuracy",
@@ -126,7 +139,7 @@ class LivePanel(SizedPanel):
         client_rows.follow(self._table, view)
         count, shown = view.curves.clients or len(view.run.models), len(self._table.rows)
         self._parts["clients"].caption(
-            f"{shown} of {count} clients" if shown != count else f"{count} clients"
+            f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
         self._room.styles.max_height = max(count, 1) + 2  # what it does not need, the matrix has
         nobody = "No client has all these words; / changes them." if count else BEGINNING
@@ -144,12 +157,12 @@ class LivePanel(SizedPanel):
         up, down = size(about["up"]), size(about["down"])
         if np.ptp(curves.up) or np.ptp(curves.down) or not np.isfinite(curves.loss).any():
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down so far")
-            self._trend.show(traffic(curves.up, curves.down, view.cursor))
+            self._trend.show(traffic(curves.up, curves.down))
         else:
             part.caption(
                 f"loss; {up} up and down a round" if up == down else f"loss; {up} up, {down} down a round"
             )
-            self._trend.show(losses(curves.loss, view.cursor))
+            self._trend.show(losses(curves.loss))
 
     def _draw_similarity(self, view: View, found: Measured | None) -> None:
         client, cursor = view.client, self._map.cursor
@@ -161,10 +174,11 @@ class LivePanel(SizedPanel):
         part.say(UNMEASURED if found is None else None)
         part.caption("CKA")
         if found is not None:
-            layer, clients = found.layers[-1], named_clients(view.run)
-            part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}")
-            self._map.cluster(self.has_class("-full") and len(clients) >= CROWD)
-            self._map.show(found.matrix(layer), titles=(clients, clients))
+            layer, titles = found.layers[-1], named_clients(view.run, found.clients)
+            part.caption(f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}{found.whom}")
+            self._map.cluster(self.has_class("-full") and len(found.clients) >= CROWD)
+            names = list(map(str, found.clients))
+            self._map.show(found.matrix(layer), names, names, titles=(titles, titles))
 
     def _draw_log(self, view: View) -> None:
         # One line an event where there are but two; checkpoints, one a round, would push out what matters.
@@ -199,6 +213,10 @@ class LivePanel(SizedPanel):
         if isinstance(self._table.selected, int):
             self.post_message(ClientPinned(self._table.selected))
 
+    def action_chart(self) -> None:
+        """The accuracies as band and mean, as all lines, as clients × rounds."""
+        self.post_message(ChartWanted())
+
     def action_sort(self) -> None:
         """The table by its next column."""
         self._table.cycle_sort()
@@ -222,9 +240,11 @@ class LivePanel(SizedPanel):
                 *(record["accuracy"][key] for key in ("mean", "weighted", "std", "min", "max", "best_mean")),
                 *(record["bytes"][key] for key in ("up", "down", "up_total", "down_total")),
                 record["timing"]["seconds"],
-                *record["accuracy"]["per_client"],
+                *(None if math.isnan(value) else value for value in row),
             ]
-            for record in view.run.records[: view.shown]
+            for record, row in zip(
+                view.run.records[: view.shown], view.curves.accuracy.tolist(), strict=False
+            )
         ]
 
 

@@ -90,7 +90,7 @@ class Preview(Horizontal):
     def _draw(self, series: list[Series]) -> None:
         drawn = [each for each in series if len(each.y)]
         self._curve.say(None if drawn else BEGINNING)
-        self._chart.show(Figure(drawn, x_label="round", unit="%", crowd="sessions"))
+        self._chart.show(Figure(drawn, x_label="round", unit="%", crowd="sessions", over="rounds"))
 
 
 def _series(name: str, mean: object, key: str = "") -> Series:

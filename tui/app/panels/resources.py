@@ -119,7 +119,7 @@ class ResourcesPanel(SizedPanel):
         if name == "processors":
             values, unit = curves.cpu / curves.seconds, ""
         else:
-            (values,), unit = sizes(curves.memory if name == "memory" else curves.gpu_memory)
+            (values,), unit, _ = sizes(curves.memory if name == "memory" else curves.gpu_memory)
         self._show(part, MACHINE[name], view, [_line(name, values)], unit)
         missing = f"The {name} of these rounds is not on record."
         self._parts[part].say(None if np.isfinite(values).any() else missing)
@@ -140,7 +140,7 @@ class ResourcesPanel(SizedPanel):
         top = max((float(np.nanmax(each.y)) for each in series if np.isfinite(each.y).any()), default=0.0)
         scale = (0.0, top * 1.05 or 1.0) if from_zero else None
         figure = Figure(
-            series, marks=marks(view.run), x_label="round", unit=unit, y_range=scale, cursor=view.cursor
+            series, marks=marks(view.run), x_label="round", unit=unit, y_range=scale, over="rounds"
         )
         self._charts[part].show(figure)
         self._parts[part].caption(title)
@@ -201,7 +201,7 @@ class ResourcesPanel(SizedPanel):
 
 
 def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
-    """Every client by id, at the round shown; `doing`: where each is in the round under way."""
+    """The clients that are listed, by id, at the round shown; `doing`: where each is in the round under way."""
     curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
     took_it = curves.client_seconds
     now = took_it[-1] if shown else np.full(len(models), np.nan)
@@ -209,7 +209,8 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
     recent = took_it[-TREND:]
     top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
     found = []
-    for client, model in enumerate(models):
+    for client in client_rows.shown(view):
+        model = models[client]
         history = took_it[:, client] if shown else np.empty(0)
         took = history[np.isfinite(history)]
         mean = float(took.mean()) if took.size else np.nan

@@ -78,7 +78,7 @@ class SimilarityPanel(SizedPanel):
         layer = self.chosen(found)
         if self.differs("matrix", found, layer, self._map.clustered, self._fitted):
             self._draw_matrix(view, found, layer)
-        self._follow(view)
+        self._follow(view, found)
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
             self._parts["layers"].caption(f"layers, shallow to deep, round {found.round}")
@@ -89,7 +89,8 @@ class SimilarityPanel(SizedPanel):
                 self._draw_depth(view, found)
                 self._draw_rounds(view, found)
             else:
-                self._draw_pair(view, found, layer, self._map.cursor)
+                one, other = self._map.cursor
+                self._draw_pair(view, found, layer, (found.clients[one], found.clients[other]))
 
     def _draw_matrix(self, view: View, found: Measured, layer: str) -> None:
         matrix, pairs = found.matrix(layer), least_alike(found.matrix(layer))
@@ -98,37 +99,35 @@ class SimilarityPanel(SizedPanel):
             scale = float(matrix[pairs[0]]), float(matrix[pairs[-1]])
             said = f"scale fitted: {number(scale[0])}–{number(scale[1])}"
         order = ", like beside like" if self._map.clustered else ""
-        self._matrix.caption(
-            f"CKA of {layer}, round {found.round}: {number(found.mean(layer))}, {said}{order}"
-        )
-        clients = named_clients(view.run)
+        mean = f"{number(found.mean(layer))}{found.whom}"
+        self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean}, {said}{order}")
+        names, titles = list(map(str, found.clients)), named_clients(view.run, found.clients)
         self._map.scale(scale)
-        self._map.show(matrix, titles=(clients, clients))
+        self._map.show(matrix, names, names, titles=(titles, titles))
 
-    def _follow(self, view: View) -> None:
+    def _follow(self, view: View, found: Measured) -> None:
         """Keep the cursor in the row of the client selected; where there is none, let it come up there."""
-        client = view.client or 0
+        compared = view.client is not None and view.client in found.clients
+        row = found.clients.index(view.client) if compared and view.client is not None else 0
         if self._map.cursor is None:
-            self._map.home = (client, 0 if client else 1)
-        elif view.client is not None and self._map.cursor[0] != client:
-            self._map.put_cursor(client, self._map.cursor[1])
+            self._map.home = (row, 0 if row else 1)
+        elif compared and self._map.cursor[0] != row:
+            self._map.put_cursor(row, self._map.cursor[1])
 
     def _draw_pair(self, view: View, found: Measured, layer: str, pair: tuple[int, int]) -> None:
         """The two under the cursor beside all pairs: through the layers, and this layer over the rounds."""
-        clients = named_clients(view.run)
-        names = " × ".join(clients[client] for client in pair)
-        now = number(_of(found, layer, pair))
+        names = " × ".join(named_clients(view.run, pair))
+        now = number(found.between(*pair, layer))
         measured = view.run.ledger.measured
         depths = np.arange(1.0, len(found.layers) + 1)
         rounds = np.array([one.round for one in measured], float)
         by_depth = (
-            [_of(found, each, pair) for each in found.layers],
+            [found.between(*pair, each) for each in found.layers],
             [found.mean(each) for each in found.layers],
         )
-        by_round = [_of(one, layer, pair) for one in measured], [one.mean(layer) for one in measured]
-        cursor = float(found.round) if view.replaying else None
+        by_round = [one.between(*pair, layer) for one in measured], [one.mean(layer) for one in measured]
         self._depth.show(Figure(_beside(*by_depth, depths), x_label="layer", y_range=CKA))
-        self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, cursor=cursor))
+        self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, over="rounds"))
         self._parts["depth"].caption(f"{names}, by depth")
         self._parts["rounds"].caption(f"{names}: {now} of {layer}")
 
@@ -164,8 +163,7 @@ class SimilarityPanel(SizedPanel):
         series = [
             Series(layer, np.array([one.mean(layer) for one in measured]), rounds) for layer in found.layers
         ]
-        cursor = float(found.round) if view.replaying else None
-        self._rounds.show(Figure(series, x_label="round", y_range=CKA, cursor=cursor, crowd="layers"))
+        self._rounds.show(Figure(series, x_label="round", y_range=CKA, crowd="layers", over="rounds"))
         self._parts["rounds"].caption("over rounds")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
@@ -179,9 +177,11 @@ class SimilarityPanel(SizedPanel):
         # An older message may tell of a cursor that has moved on since.
         if self._view is None or message.cell != self._map.cursor:
             return
-        if message.cell is not None:
-            self._view = replace(self._view, client=message.cell[0])
-            self.post_message(ClientSelected(message.cell[0]))
+        found = last_measured(self._view.run.ledger.measured, self._view.shown)
+        if message.cell is not None and found is not None:
+            client = found.clients[message.cell[0]]
+            self._view = replace(self._view, client=client)
+            self.post_message(ClientSelected(client))
         self.update()
 
     def action_least(self) -> None:
@@ -224,17 +224,12 @@ class SimilarityPanel(SizedPanel):
         if found is None:
             return ["round", "client", "other"], []
         matrices = [found.matrix(layer) for layer in found.layers]
-        clients = len(matrices[0])
+        clients = found.clients
         return ["round", "client", "other", *found.layers], [
-            [found.round, one, other, *(matrix[one, other] for matrix in matrices)]
-            for one in range(clients)
-            for other in range(one + 1, clients)
+            [found.round, clients[one], clients[other], *(matrix[one, other] for matrix in matrices)]
+            for one in range(len(clients))
+            for other in range(one + 1, len(clients))
         ]
-
-
-def _of(found: Measured, layer: str, pair: tuple[int, int]) -> float:
-    matrix = found.matrix(layer)
-    return float(matrix[pair]) if matrix.size else float("nan")
 
 
 def _beside(pair: Sequence[float], mean: Sequence[float], x: Array) -> list[Series]:

@@ -8,26 +8,33 @@
             [Mark(40, "fedgh")],
             x_label="round",
             unit="%",
-            cursor=120,                     # a vertical line; the legend then gives the values there
+            over="rounds",                  # what x counts; without it there is no crosshair
         )
     )
+    chart.put_cursor(120)                   # a vertical line; the legend then gives the values there
+    chart.step(-1)                          # the x before it; None: there is no line
     chart.zoom_in(); chart.zoom_out(); chart.pan(+0.25); chart.reset_view()  # the x range shown
     chart.x_range                           # (first, last) x shown
 
 Up to eight plain series have a colour and a key (1…9, a…z) each, at the line's end and in the legend; more are a crowd
 in one muted colour. Pinned series are always named and drawn on top. NaN is a gap. Every column shows the lowest and
 the highest value of each line there, so spikes survive. While the view reaches the newest round it follows the run;
-panned back, it stays where it is.
+panned back, it stays where it is. A click, or the mouse drawn over the plot, is `Pointed` with the nearest x of a line.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+from textual import events
+from textual.message import Message
 
 from tui.app.charts.canvas import Canvas
-from tui.app.charts.chart import draw_chart
+from tui.app.charts.chart import draw_chart, place_at
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.figure import Figure
-from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.glyphs import GLYPHS, GlyphSet
 from tui.app.widgets.canvas_widget import CanvasWidget
+from tui.app.widgets.surface import glyphs_of, scheme_of
 
 NARROWEST = 4.0  # steps of x that can be zoomed to, so that there is still a line to see
 
@@ -37,14 +44,25 @@ class LineChart(CanvasWidget, can_focus=True):
 
     DEFAULT_CSS = "LineChart { width: 1fr; height: 1fr; }"
 
+    @dataclass
+    class Pointed(Message):
+        """The mouse points at this x of a line."""
+
+        chart: "LineChart"
+        x: float
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, LineChart.Pointed) and message.chart is self.chart
+
     def __init__(self) -> None:
         super().__init__()
         self.figure = Figure()
-        """What is shown, but for its x range."""
+        """What is shown, but for its x range and its cursor."""
         self._view: tuple[float, float] | None = None  # None: all there is
+        self._cursor: float | None = None
 
     def show(self, figure: Figure) -> None:
-        """Show this in place of what was shown; the zoom stays."""
+        """Show this in place of what was shown; zoom and cursor stay."""
         last = self.figure.x_extent()[1]
         follows = self._view is not None and self._view[1] >= last
         self.figure = figure
@@ -52,6 +70,31 @@ class LineChart(CanvasWidget, can_focus=True):
             ahead = figure.x_extent()[1] - self._view[1]
             self._view = (self._view[0] + ahead, self._view[1] + ahead)
         self.changed()
+
+    @property
+    def cursor(self) -> float | None:
+        """The x of the vertical line."""
+        return self._cursor
+
+    def put_cursor(self, x: float | None) -> None:
+        """Draw the vertical line at `x`, and move a zoomed view so that it is in sight; None: draw none."""
+        if x == self._cursor:
+            return
+        self._cursor = x
+        self.changed()
+        low, high = self.x_range
+        if x is not None and self._view is not None and not low <= x <= high:
+            self.pan((x - (low if x < low else high)) / (high - low))
+
+    def step(self, by: int) -> float | None:
+        """The x so many places on from the cursor, up to the ends; without a cursor the newest in sight."""
+        places, at = self.figure.places(), self._cursor
+        if not places.size:
+            return None
+        if at is None:
+            at, by = self.x_range[1], 0
+        place = np.searchsorted(places, at, "right") - 1 if by >= 0 else np.searchsorted(places, at)
+        return float(places[np.clip(place + by, 0, len(places) - 1)])
 
     @property
     def x_range(self) -> tuple[float, float]:
@@ -86,7 +129,7 @@ class LineChart(CanvasWidget, can_focus=True):
         if width >= last - first:
             self._set_view(None)
             return
-        width, cursor = max(width, min(NARROWEST, last - first)), self.figure.cursor
+        width, cursor = max(width, min(NARROWEST, last - first)), self._cursor
         start = cursor - width / 2 if cursor is not None and low <= cursor <= high else high - width
         start = min(max(start, first), last - width)
         self._set_view((start, start + width))
@@ -96,5 +139,27 @@ class LineChart(CanvasWidget, can_focus=True):
             self._view = view
             self.changed()
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if self.figure.over is not None:
+            self.capture_mouse()
+            self._point(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self._point(event)
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
+
+    def _point(self, event: events.MouseEvent) -> None:
+        scheme, glyphs = scheme_of(self), GLYPHS[glyphs_of(self)]
+        at = event.get_content_offset_capture(self)
+        x = place_at(self._shown(), at.x, *self.content_size, scheme, glyphs)
+        if x is not None:
+            self.post_message(self.Pointed(self, x))
+
     def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
-        return draw_chart(replace(self.figure, x_range=self._view), width, height, scheme, glyphs)
+        return draw_chart(self._shown(), width, height, scheme, glyphs)
+
+    def _shown(self) -> Figure:
+        return replace(self.figure, x_range=self._view, cursor=self._cursor)

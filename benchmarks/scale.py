@@ -1,0 +1,184 @@
+"""`make bench-scale`: what a run of 10,000 clients costs of whom ten take part in a round, beside one of 100 clients.
+
+Each run is a process of its own on Fashion-MNIST, with as many participants, of as many images each: 100 clients take a
+hundredth of the images. Clients that have never taken part are skipped by evaluation, and figures are of news, however
+many there are. Start-up is from an imported torch to the first round, a round the median of those after the first; both
+in processor time too, which a loaded machine stretches less. `drawing` is what of it goes into drawing the models of
+those that take part for the first time, which of 100 clients are few after some rounds.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from rich.console import Console
+from rich.table import Table
+
+import checkpoints
+import simulator
+from simulator.client_states import Beginning
+from simulator.config import Config
+from simulator.progress import Event, RoundFinished, RoundStarted
+from simulator.tensors import Tensors
+
+PARTICIPANTS = 10
+GROUPS = ("cnn5", "htm5")
+"""One model of CNN-5 for all, and CNN-1 to CNN-5 in turn."""
+
+
+def config(clients: int, group: str, rounds: int, method: str) -> Config:
+    """A federation in which everybody holds about seven images, of two classes."""
+    return Config.read(
+        {
+            "rounds": rounds,
+            "method": {"name": method},
+            "data": {
+                "dataset": "fashion_mnist",
+                "partition": "pathological",
+                "quantity": "equal",
+                "split": "8:2",
+                "limit": 7 * clients,
+            },
+            "federation": {"clients": clients, "participation": PARTICIPANTS / clients, "group": group},
+            "training": {"batch_size": 64},
+            "evaluation": {"initial": "skip", "figures": "news"},
+            "runtime": {"device": "cpu", "workers": 2},
+        }
+    )
+
+
+class Drawing:
+    """Processor seconds that went, in each round, into drawing what clients begin with, on whatever thread."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def round(self) -> None:
+        """The next one begins."""
+        self.seconds.append(0.0)
+
+    def timed(self, draw: Callable[[Beginning, int], Tensors]) -> Callable[[Beginning, int], Tensors]:
+        """The same, with its seconds noted."""
+
+        def noted(beginning: Beginning, client: int) -> Tensors:
+            began = time.thread_time()
+            try:
+                return draw(beginning, client)
+            finally:
+                if self.seconds:
+                    self.seconds[-1] += time.thread_time() - began
+
+        return noted
+
+
+def run(clients: int, group: str, rounds: int, method: str, folder: Path) -> dict[str, Any]:
+    """One run, measured in this process: seconds, processor seconds, bytes."""
+    began, cpu = time.perf_counter(), time.process_time()
+    marks: list[tuple[float, float]] = []
+    drawing = Drawing()
+    ends: list[tuple[float, float]] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, RoundStarted):
+            drawing.round()
+            marks.append((time.perf_counter(), time.process_time()))
+        if isinstance(event, RoundFinished):
+            ends.append((time.perf_counter(), time.process_time()))
+
+    settings = config(clients, group, rounds, method)
+    with (
+        mock.patch.object(Beginning, "__call__", drawing.timed(Beginning.__call__)),
+        simulator.Session.create(settings, folder, simulator.data_folder(None)) as session,
+    ):
+        session.run(note)
+    taken = [(end[0] - mark[0], end[1] - mark[1]) for mark, end in zip(marks, ends, strict=True)][1:]
+    found = checkpoints.SessionReader(folder)
+    took_part = {client for record in found.records() for client in record["participants"]}
+    return {
+        "start": marks[0][0] - began,
+        "start_cpu": marks[0][1] - cpu,
+        "round": statistics.median(each[0] for each in taken),
+        "round_cpu": statistics.median(each[1] for each in taken),
+        "drawing": statistics.median(drawing.seconds[1:]),
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "session": checkpoints.size_on_disk(folder),
+        "ledger": (folder / "ledger.jsonl").stat().st_size,
+        "took_part": len(took_part),
+    }
+
+
+def measured(clients: int, group: str, rounds: int, method: str) -> dict[str, Any]:
+    """The same in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.scale", "--one", str(clients), group, f"{folder}/s"]
+        command += [f"--rounds={rounds}", f"--method={method}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="+", default=[100, 1_000, 10_000])
+    parser.add_argument("--groups", nargs="+", default=list(GROUPS))
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--method", default="fedlora")
+    parser.add_argument("--one", nargs=3, metavar=("CLIENTS", "GROUP", "FOLDER"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        clients, group, folder = given.one
+        print(json.dumps(run(int(clients), group, given.rounds, given.method, Path(folder))))
+        return
+    title = (
+        f"{given.method} on Fashion-MNIST, {PARTICIPANTS} clients a round, {given.rounds} rounds, 2 workers"
+    )
+    table = Table(title=title)
+    columns = [
+        "group",
+        "clients",
+        "took part",
+        "start s",
+        "start CPU s",
+        "round s",
+        "round CPU s",
+        "drawing",
+        "CPU ×",
+    ]
+    for column in [*columns, "peak MiB", "session MB", "ledger KB a round"]:
+        table.add_column(column, justify="left" if column == "group" else "right")
+    for group in given.groups:
+        first: float | None = None
+        for clients in given.clients:
+            found = measured(clients, group, given.rounds, given.method)
+            first = first or found["round_cpu"]
+            table.add_row(
+                group,
+                f"{clients:,}",
+                str(found["took_part"]),
+                f"{found['start']:.1f}",
+                f"{found['start_cpu']:.1f}",
+                f"{found['round']:.3f}",
+                f"{found['round_cpu']:.3f}",
+                f"{found['drawing']:.3f}",
+                f"{found['round_cpu'] / first:.2f}",
+                f"{found['peak'] / 2**20:,.0f}",
+                f"{found['session'] / 1e6:,.1f}",
+                f"{found['ledger'] / given.rounds / 1e3:.1f}",
+            )
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Figures by client, as records have them: a list with an entry for each, or an object of those there is news of.
+
+A list takes no thought to read. But of 10,000 clients it is a megabyte a round, of which ten entries are new; so a
+record may name clients instead: {"3": 0.5, "17": 0.75}. Who is not named stays as it was (accuracies), took no part
+(losses) or sent nothing (bytes). `evaluation.figures` decides, and a session's ledger may have records of both kinds.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+Values = Sequence[Any] | Mapping[Any, Any]
+"""Figures by client in either form; as read from JSON the clients of an object are texts."""
+
+
+def items(values: Values) -> Iterator[tuple[int, Any]]:
+    """Client and figure, of all that are there, ascending by client."""
+    if isinstance(values, Mapping):
+        return iter(sorted((int(client), value) for client, value in values.items()))
+    return iter(enumerate(values))
+
+
+def of(values: Values, client: int, otherwise: Any = None) -> Any:
+    """The figure of one client; `otherwise` of one that is not named."""
+    if isinstance(values, Mapping):
+        return values.get(client, values.get(str(client), otherwise))
+    return values[client]
+
+
+def written(
+    values: Mapping[int, Any], clients: int | None, otherwise: Any = None
+) -> list[Any] | dict[str, Any]:
+    """The figures as a record has them: a list for so many `clients`, or an object where that is None."""
+    if clients is None:
+        return {str(client): values[client] for client in sorted(values)}
+    return [values.get(client, otherwise) for client in range(clients)]
+
+
+def known(before: Mapping[str, Any] | None, now: Mapping[int, Any]) -> dict[int, Any]:
+    """The figures of all clients that have one: those of the record before, on top of them those of now."""
+    found = {**dict(items(before["per_client"] if before else ())), **now}
+    return {client: found[client] for client in sorted(found) if found[client] is not None}
+
+
+def standing(
+    records: Iterable[Mapping[str, Any]], before: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """What is known of every client after these records, which follow `before`, the same after those before them.
+
+    The sections `accuracy` and `evaluation` of the last record, in which `per_client` is every figure by client that
+    was measured so far: {client: figure}. None where nothing was recorded yet.
+    """
+    known = None if before is None else dict(before)
+    for record in records:
+        last = known or {}
+        known = {
+            "accuracy": _following(last.get("accuracy"), record["accuracy"]),
+            "evaluation": {
+                part: _measured(last.get("evaluation", {}).get(part, {}), measured)
+                for part, measured in record.get("evaluation", {}).items()
+            },
+        }
+    return known
+
+
+def _measured(before: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, Any]:
+    own = {
+        name: _following(before.get("metrics", {}).get(name), figure)
+        for name, figure in measured.get("metrics", {}).items()
+    }
+    figures = {
+        name: _following(before.get(name), figure) for name, figure in measured.items() if name != "metrics"
+    }
+    return figures | ({"metrics": own} if own else {})
+
+
+def _following(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
+    """A figure whose record goes on from the one before: what it says of clients on top of what was known of them."""
+    values = now["per_client"]
+    told = dict(items(values))
+    stays = before["per_client"] if before and isinstance(values, Mapping) else {}
+    return {**now, "per_client": {**stays, **told}}

@@ -1,0 +1,84 @@
+"""A session's checkpoints as its rounds go on: an object for every state that changed, then the manifest.
+
+Clients that are as they began have no object: the manifest says what they begin with. In a session of format 1, whose
+manifests name everybody, they have one.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from checkpoints import Manifest, ObjectRef, Store
+from simulator.client_states import Beginning, Loader, State
+from simulator.nested import Raw
+from simulator.sessions.states import Stored, digest, name_of
+
+NOTHING: Mapping[str, ObjectRef] = MappingProxyType({})
+
+
+def put(store: Store, state: State, known: Mapping[str, ObjectRef] = NOTHING) -> dict[str, ObjectRef]:
+    """The objects of a state, of which those are `known` that are in the store and unchanged since. Raises DiskError.
+
+    Clients' states are written one after the other: of those that are not in memory, one at a time is.
+    """
+    everybody = store.session.document["format"] == 1
+    refs = {"server": store.put(state.server)}
+    for client in range(len(state.clients)) if everybody else state.clients.begun():
+        name = name_of(client)
+        stays = name in known and client not in state.clients.changed
+        refs[name] = known[name] if stays else store.put(state.clients[client])
+    return refs
+
+
+def left_out(state: State, refs: Mapping[str, ObjectRef]) -> bool:
+    """Whether clients have no object, being as they began."""
+    return len(refs) <= len(state.clients)  # the server has one, too
+
+
+def recorded(beginning: Beginning) -> Raw:
+    """What a manifest says of such clients: what they are drawn from, and the digest of some draws."""
+    return {**beginning.facts(), "sha256": digest(beginning.federation, beginning.seed)}
+
+
+class Commits:
+    """Writes the checkpoints of one run."""
+
+    def __init__(self, store: Store, round: int) -> None:
+        self.round = round
+        """The round of the last checkpoint."""
+        self._store = store
+        self._refs: dict[str, ObjectRef] = {}
+        self._initial: tuple[Beginning, Raw] | None = None
+
+    def restored(self, manifest: Manifest) -> None:
+        """Go on from a checkpoint, whose objects are the states'."""
+        self.round, self._refs = manifest.round, dict(manifest.states)
+
+    def taken_over(self) -> None:
+        """Another method may keep other things beside every model."""
+        self._refs = {}
+
+    def commit(self, state: State, history: list[Raw], applied: Sequence[str]) -> State:
+        """Make a checkpoint of the state, and let go of what it holds: the same state comes back."""
+        record = state.record
+        assert record is not None
+        began = time.perf_counter()
+        refs = put(self._store, state, self._refs)
+        if self._store.round != state.round:  # the ledger has no line of it yet
+            record["timing"]["checkpoint"] = time.perf_counter() - began
+        initial = self._recorded(state.clients.beginning) if left_out(state, refs) else None
+        self._store.commit(state.round, refs, record, history, list(applied), initial)
+        self._store.event("checkpoint", round=state.round)
+        written: dict[int, Loader] = {
+            client: Stored(self._store.session, state.round, refs[name_of(client)], state.clients.beginning)
+            for client in state.clients.begun()
+            if refs[name_of(client)] != self._refs.get(name_of(client))
+        }
+        self._refs, self.round = refs, state.round
+        return replace(state, clients=state.clients.written(written))
+
+    def _recorded(self, beginning: Beginning) -> Raw:
+        if self._initial is None or self._initial[0] is not beginning:
+            self._initial = beginning, recorded(beginning)
+        return self._initial[1]

@@ -1,0 +1,76 @@
+"""What sessions are compared by, by hand."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from simulator.analysis.measures import accuracy_of, after_fork, averaged, measured
+from tests.analysis.runs import chosen, of, record, run
+
+NAN = float("nan")
+TWO_CLIENTS = of(
+    "a",
+    [
+        record(1, 0.5, clients=[0.4, 0.6], loss={"mean": 2.0, "per_client": [3.0, 1.0]}),
+        record(2, None, clients=[None, None], loss={"mean": None, "per_client": [None, None]}),
+        record(3, 0.8, clients=[0.8, None], loss={"mean": 0.5, "per_client": [None, 0.5]}),
+    ],
+)
+
+
+def same(found: object, expected: list[float]) -> None:
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)
+
+
+def test_accuracies_have_a_mean_a_worst_and_a_deviation_over_the_clients_that_were_evaluated() -> None:
+    same(measured(TWO_CLIENTS, "mean accuracy"), [0.5, NAN, 0.8])
+    same(measured(TWO_CLIENTS, "worst client"), [0.4, NAN, 0.8])
+    same(measured(TWO_CLIENTS, "std over clients"), [0.1, NAN, 0.0])  # of 0.4 and 0.6, as of all there are
+
+
+def test_a_loss_is_the_mean_over_those_who_have_one() -> None:
+    same(measured(TWO_CLIENTS, "loss"), [2.0, NAN, 0.5])
+
+
+def test_cka_is_that_of_the_deepest_layer_in_the_rounds_that_measured_it() -> None:
+    cka = {"order": ["conv", "fc"], "layers": {"conv": 0.9, "fc": 0.4}, "matrix": {}}
+    same(measured(of("a", [record(1, 0.5), record(2, 0.5, cka=cka), record(3, 0.5)]), "CKA"), [NAN, 0.4, NAN])
+
+
+def test_what_eval_selects_changes_only_where_eval_becomes_better() -> None:
+    rounds = chosen("a", [(0.5, 0.6), (0.9, 0.5), (0.4, 0.7), (0.8, 0.7), (0.3, 0.8)])
+    same(measured(rounds, "selected on eval"), [0.5, 0.5, 0.4, 0.4, 0.3])
+
+
+def test_without_an_eval_part_nothing_is_selected_until_there_is_one() -> None:
+    same(measured(run("a", [0.5, 0.6]), "selected on eval"), [NAN, NAN])
+    later = of("a", [record(1, 0.5), record(2, 0.6, on_eval=0.1), record(3, 0.7)])
+    same(measured(later, "selected on eval"), [NAN, 0.6, 0.6])
+
+
+def test_a_client_that_a_session_does_not_have_was_never_evaluated() -> None:
+    same(accuracy_of(TWO_CLIENTS, 0), [0.4, NAN, 0.8])
+    same(accuracy_of(TWO_CLIENTS, 2), [NAN, NAN, NAN])
+
+
+def test_a_fork_begins_at_the_round_in_which_it_left_a_session_that_is_there() -> None:
+    fork = replace(run("b", [0.1, 0.2, 0.7, 0.8]), document={"parent": {"id": "a", "name": "a", "round": 2}})
+    mean = partial(measured, measure="mean accuracy")
+    same(after_fork(mean, {"a"})(fork), [NAN, 0.2, 0.7, 0.8])
+    same(after_fork(mean, {"c"})(fork), [0.1, 0.2, 0.7, 0.8])
+    same(after_fork(mean, {"a"})(run("a", [0.1, 0.2])), [0.1, 0.2])
+
+
+def test_sessions_become_a_line_over_the_rounds_and_costs_that_all_have() -> None:
+    line = averaged(
+        "both",
+        [run("a", [0.1, 0.3, 0.5]), run("b", [0.3, 0.5])],
+        partial(measured, measure="mean accuracy"),
+        "bytes",
+    )
+    same(line.x, [150, 300])
+    same(line.mean, [0.2, 0.4])
+    assert line.std is not None
+    same(line.std, [0.02**0.5, 0.02**0.5])  # of a sample: √(2 · 0.1² / 1)
+    assert averaged("a", [run("a", [0.1])], partial(measured, measure="mean accuracy")).std is None

@@ -1,0 +1,213 @@
+"""Ledgers of very many clients: a round tells of those of whom there is news, and readers put it together.
+
+Few clients are told of like many where the settings say so; what is known is then the same either way.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import checkpoints
+from checkpoints import SessionReader
+from checkpoints.seal import canonical
+from simulator.analysis import feed, tidy
+from simulator.analysis.clients import results
+from simulator.analysis.curves import Curves
+from simulator.config import Config
+from simulator.export.following import scalars
+from simulator.inspection import models
+from simulator.metrics import by_client
+from simulator.sections import MANY
+from simulator.sessions import schema
+from simulator.sessions.session import Session
+from tests import federations
+
+NEWS: dict[str, Any] = {"initial": "skip", "figures": "news"}
+ALL: dict[str, Any] = {"initial": "skip", "figures": "all"}
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def config(evaluation: dict[str, Any], **sections: Any) -> Config:
+    federation = {"clients": 8, "participation": 0.25, "group": "tiny"}
+    return federations.config(
+        "lg_fedavg", **{"rounds": 4, "federation": federation, "evaluation": evaluation, **sections}
+    )
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same four rounds, told of in both ways."""
+    folder = tmp_path_factory.mktemp("many")
+    with federations.on_images(federations.generated()):
+        for name, evaluation in (("news", NEWS), ("all", ALL)):
+            Session.create(config(evaluation), folder / name, folder).run()
+    return {name: folder / name for name in ("news", "all")}
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [federations.untimed(record) for record in SessionReader(folder).records()]
+
+
+# What is told
+
+
+def test_a_round_names_those_of_whom_there_is_news(told: dict[str, Path]) -> None:
+    for record in records(told["news"]):
+        participants = list(map(str, record["participants"]))
+        assert record["clients"] == 8
+        for values in (
+            record["accuracy"]["per_client"],
+            record["loss"]["per_client"],
+            record["bytes"]["per_client_up"],
+            record["bytes"]["per_client_down"],
+            record["evaluation"]["test"]["f1"]["per_client"],
+        ):
+            assert list(values) == participants
+
+
+def test_everything_but_the_figures_by_client_is_the_same_either_way(told: dict[str, Path]) -> None:
+    def without(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: without(each)
+                for key, each in value.items()
+                if not key.startswith("per_client") and key != "clients"
+            }
+        return value
+
+    assert list(map(without, records(told["news"]))) == list(map(without, records(told["all"])))
+
+
+def test_clients_that_have_never_taken_part_have_no_accuracy(told: dict[str, Path]) -> None:
+    trained: set[int] = set()
+    for record in records(told["all"]):
+        trained |= set(record["participants"])
+        known = {client for client, value in enumerate(record["accuracy"]["per_client"]) if value is not None}
+        assert known == trained
+
+
+def test_where_so_many_are_drawn_for_evaluation_they_are_drawn_of_those_that_took_part() -> None:
+    engine = federations.built(config({**NEWS, "clients": 3})).engine
+    state = engine.initial_state()
+    for _ in range(4):
+        state = engine.round(state, lambda event: None)
+        assert state.record is not None
+        measured = set(map(int, state.record["accuracy"]["per_client"]))
+        assert measured <= state.trained
+        assert len(measured) == min(3, len(state.trained))
+
+
+@pytest.mark.parametrize(("clients", "many"), [(MANY, False), (MANY + 1, True)])
+def test_above_a_thousand_clients_it_is_so_unless_the_settings_say_otherwise(
+    clients: int, many: bool
+) -> None:
+    federation = {"clients": clients, "participation": 0.1}
+    usual = Config.read({"method": {"name": "standalone"}, "federation": federation})
+    assert (usual.skips_initial, usual.tells_news) == (many, many)
+    said = usual.with_(evaluation__initial="all", evaluation__figures="all")
+    assert (said.skips_initial, said.tells_news) == (False, False)
+
+
+# What is read
+
+
+def test_curves_put_the_news_together(told: dict[str, Path]) -> None:
+    news, every = (feed.read(told[name]).curves for name in ("news", "all"))
+    for name in Curves.__dataclass_fields__:
+        if name != "seconds":
+            np.testing.assert_array_equal(getattr(news, name), getattr(every, name), err_msg=name)
+
+
+def test_tables_have_a_row_for_each_client_of_whom_there_is_news(told: dict[str, Path]) -> None:
+    run = feed.read(told["news"])
+    every = {row[:2]: row for row in tidy.clients(feed.read(told["all"])).rows}
+    rows = tidy.clients(run).rows
+    assert [row[:2] for row in rows] == [
+        (record["round"], client) for record in run.records for client in record["participants"]
+    ]
+    assert all(row == every[row[:2]] for row in rows)
+    assert [each.client for each in results(run.records[0], "tiny")] == run.records[0]["participants"]
+    numbers = scalars(run.records[0])
+    for client in run.records[0]["participants"]:
+        assert numbers[f"accuracy/client_{client}"] == by_client.of(
+            run.records[0]["accuracy"]["per_client"], client
+        )
+
+
+def test_a_clients_recorded_accuracy_is_the_last_one_that_a_round_told(told: dict[str, Path]) -> None:
+    last = records(told["all"])[-1]["accuracy"]["per_client"]
+    shown = models.of_clients(told["news"], told["news"].parent, None).clients
+    assert [model.recorded for model in shown] == last
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_run_resumed_goes_on_from_what_was_told_before(
+    told: dict[str, Path], tmp_path: Path, stop: int
+) -> None:
+    with Session.create(config(NEWS), tmp_path / "s", tmp_path) as session:
+        session.run(upto=stop)
+    Session.resume(tmp_path / "s", tmp_path).run()
+    assert federations.committed(tmp_path / "s") == federations.committed(told["news"])
+
+
+def test_a_session_may_tell_of_all_and_then_of_news(told: dict[str, Path], tmp_path: Path) -> None:
+    with Session.create(config(ALL), tmp_path / "s", tmp_path) as session:
+        checkpoints.post(
+            tmp_path / "s", "switch", {"method": None, "set": ['evaluation.figures="news"'], "at_round": 2}
+        )
+        session.run()
+    ran = records(tmp_path / "s")
+    assert ran[:2] == records(told["all"])[:2]
+    assert ran[2:] == records(told["news"])[2:]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record["accuracy"]["per_client"].update({"8": 0.5}),
+        lambda record: record["loss"]["per_client"].update({"one": 0.5}),
+        lambda record: record["bytes"]["per_client_up"].update({"1": -1}),
+        lambda record: record.update(clients=9),
+    ],
+)
+def test_a_record_that_names_nobody_or_says_nothing_possible_is_none(
+    told: dict[str, Path], change: Any
+) -> None:
+    record = SessionReader(told["news"]).records()[0]
+    schema.check_record(record, 8)
+    change(record)
+    with pytest.raises(ValueError, match="client"):
+        schema.check_record(record, 8)
+
+
+# By itself
+
+ROUNDS = st.lists(st.dictionaries(st.integers(0, 5), st.none() | st.floats(0, 1)), min_size=1, max_size=6)
+
+
+@given(ROUNDS)
+def test_what_stands_is_what_lists_of_all_would_say(rounds: list[dict[int, float | None]]) -> None:
+    full: dict[int, float | None] = {}
+    told = []
+    for news in rounds:
+        full |= news
+        told.append({"accuracy": {"per_client": json.loads(canonical(by_client.written(news, None)))}})
+    standing = by_client.standing(told)
+    assert standing is not None
+    last = {"accuracy": {"per_client": by_client.written(full, 6)}}
+    assert by_client.known(standing["accuracy"], {}) == by_client.known(last["accuracy"], {})
+    assert by_client.standing(told[1:], by_client.standing(told[:1])) == standing

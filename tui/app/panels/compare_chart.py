@@ -1,0 +1,87 @@
+"""The chart of Compare: a line for each session, or for all seeds of a study's, in a colour that it keeps."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+from simulator.analysis.costs import Cost
+from simulator.analysis.measures import (
+    MEASURES,
+    Line,
+    Measure,
+    Values,
+    accuracy_of,
+    after_fork,
+    averaged,
+    measured,
+)
+from simulator.figures.palette import OKABE_ITO
+from simulator.studies.summary import Seeds
+from tui.app.charts.figure import KEYS, Band, Figure, Series
+from tui.app.panels.chart_parts import PERCENT, sizes
+from tui.app.view import View
+
+Shown = Measure | Literal["accuracy of clients"]
+SHOWN: tuple[Shown, ...] = (*MEASURES, "accuracy of clients")
+"""What the y axis can be."""
+PLAIN: tuple[Shown, ...] = ("loss", "CKA")
+"""Those that are not in per cent."""
+UNKNOWN: dict[Shown, str] = {
+    "CKA": "None of these sessions has measured CKA. c measures it now, with a checkpoint; --set cka.every=5 has it "
+    "measured every fifth round.",
+    "selected on eval": "None of these sessions has an eval part to select rounds on; --set data.split=8:1:1 "
+    "makes one.",
+}
+"""What is said where no session has it."""
+
+
+def key_of(place: int) -> str:
+    return KEYS[place] if place < len(KEYS) else ""
+
+
+def clients_of(view: View) -> list[int]:
+    """Whose accuracies are compared: the pinned clients', else that of the one selected."""
+    return sorted(view.pinned) or [view.client or 0]
+
+
+def figure(
+    lines: Sequence[Seeds], places: Sequence[int], shown: Shown, cost: Cost, clients: Sequence[int]
+) -> Figure:
+    """The lines over what they cost; a fork begins where it left a session that is drawn, too. Where all are of one
+    study, its name is left out."""
+    known = {run.document.get("id") for line in lines for run in line.runs}
+    studies = {line.name.rpartition("/")[0] for line in lines}
+    prefix = f"{studies.pop()}/" if len(studies) == 1 and len(lines) > 1 else "/"
+    drawn = list[tuple[str, int, Line]]()
+    for session, place in zip(lines, places, strict=True):
+        for key, name, values in _curves(session.name.removeprefix(prefix), key_of(place), shown, clients):
+            found = averaged(name, session.runs, after_fork(values, known), cost)
+            drawn.append((key, OKABE_ITO[place % len(OKABE_ITO)], found))
+    over, unit, x_unit = [line.x for _, _, line in drawn], str(cost), 1.0
+    if cost == "bytes":
+        over, unit, x_unit = sizes(*over)
+    scale = 1.0 if shown in PLAIN else PERCENT
+    series, bands = list[Series](), list[Band]()
+    for (key, colour, one), x in zip(drawn, over, strict=True):
+        mean = one.mean * scale
+        series.append(Series(one.label, mean, x, pinned=True, colour=colour, key=key))
+        if one.std is not None:
+            bands.append(Band(one.label, mean - one.std * scale, mean + one.std * scale, x, colour))
+    percent = "" if shown in PLAIN else "%"
+    return Figure(
+        series,
+        x_label=unit,
+        unit=percent,
+        crowd="sessions",
+        bands=bands,
+        over=cost,
+        x_unit=x_unit,
+        named=True,
+    )
+
+
+def _curves(name: str, key: str, shown: Shown, clients: Sequence[int]) -> list[tuple[str, str, Values]]:
+    """Key, name and numbers of what is drawn of a session."""
+    if shown != "accuracy of clients":
+        return [(key, name, partial(measured, measure=shown))]
+    return [(f"{key}:{client}", name, partial(accuracy_of, client=client)) for client in clients]

@@ -1,0 +1,42 @@
+"""The places of what is compared: by its place a line has its key and its colour."""
+
+from collections.abc import Sequence
+from itertools import count
+
+from simulator.figures.palette import OKABE_ITO
+from simulator.studies.summary import Seeds
+
+
+class Places:
+    """A line keeps its place while others come and go, and has it again when it comes back, also at another start,
+    unless all colours were taken meanwhile."""
+
+    def __init__(self, kept: dict[str, int] | None = None) -> None:
+        """kept: the places by line, as they are to be found here later, too; those that are none are taken out."""
+        self._kept = {} if kept is None else kept
+        taken = set[int]()
+        for name, place in [*self._kept.items()]:
+            if type(place) is not int or place < 0 or place in taken:
+                del self._kept[name]
+            else:
+                taken.add(place)
+
+    def of(self, lines: Sequence[Seeds]) -> list[int]:
+        """The lines' places, each different."""
+        names = [f"{line.runs[0].folder.parent.absolute()}: {line.name}" for line in lines]
+        for name in names:
+            if name not in self._kept:
+                self._kept[name] = self._free(names)
+        return [self._kept[name] for name in names]
+
+    def _free(self, names: Sequence[str]) -> int:
+        """The first colour that no line has had; else the first place that none of these has, which is then taken from
+        the line that had it."""
+        kept = {place: name for name, place in self._kept.items()}
+        unused = [place for place in range(len(OKABE_ITO)) if place not in kept]
+        if unused:
+            return unused[0]
+        found = next(place for place in count() if kept.get(place) not in names)
+        if found in kept:
+            del self._kept[kept[found]]
+        return found
