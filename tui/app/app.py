@@ -15,7 +15,6 @@ from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.events import Resize
-from textual.filter import LineFilter
 from textual.widgets import ContentSwitcher, Static
 
 from simulator.analysis.run import Run
@@ -47,7 +46,6 @@ from tui.app.together import Together
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets.filter import Filter
-from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 from tui.common.settings import Choices
@@ -90,7 +88,6 @@ class HtflApp(SteeringApp):
         self.sessions_dir = options.sessions
         self.glyphs = glyphs
         self.animation_level = "none"
-        self._xterm = XtermFilter()
         self.has_mouse = True
         self.ended_by: int | None = None
         """The signal that ended the app, if one did."""
@@ -228,11 +225,6 @@ class HtflApp(SteeringApp):
         if self.is_running:
             self.main.set_focus(self.panel.first())  # under a dialog, which keeps its own focus
 
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """With that for xterm's colours, where the terminal has no others."""
-        filters = super().get_line_filters()
-        return [*filters, self._xterm] if self.console.color_system == "256" else filters
-
     def watch_theme(self) -> None:
         if self.is_running and self.screen_stack:
             self._drawn = None
@@ -345,9 +337,5 @@ class HtflApp(SteeringApp):
             (STOP, "stop", "between two clients, with a checkpoint; `htfl-sim resume` goes on"),
             ("cancel", "stay", "in the app"),
         ]
-
-        def chosen(which: str) -> None:
-            if which in (KEEP, STOP):
-                self.exit(which)
-
-        self.ask(Choose("Leave", f"{self.runs.name} runs in this process.{others}", choices), chosen)
+        question = Choose("Leave", f"{self.runs.name} runs in this process.{others}", choices)
+        self.ask(question, lambda which: self.exit(which) if which in (KEEP, STOP) else None)

@@ -9,10 +9,12 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from textual.app import App, ScreenStackError
+from textual.app import ScreenStackError
 from textual.events import Event, Key
 from textual.message import Message
 from textual.widget import Widget
+
+from tui.app.xterm import XtermApp
 
 PATIENCE = 2.0
 """Seconds after which the next key no longer waits for one before it."""
@@ -26,7 +28,7 @@ class Passed(Message):
         self.arrived = asyncio.Event()
 
 
-class KeysInOrder(App[str]):
+class KeysInOrder(XtermApp):
     """An app in which a key waits until the one before it has had its effects."""
 
     def __init__(self) -> None:
