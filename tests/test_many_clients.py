@@ -63,7 +63,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_round_names_those_of_whom_there_is_news(told: dict[str, Path]) -> None:
-    for record in records(told["news"]):
+    for record in SessionReader(told["news"]).records():
         participants = list(map(str, record["participants"]))
         assert record["clients"] == 8
         for values in (
@@ -72,6 +72,7 @@ def test_a_round_names_those_of_whom_there_is_news(told: dict[str, Path]) -> Non
             record["bytes"]["per_client_up"],
             record["bytes"]["per_client_down"],
             record["evaluation"]["test"]["f1"]["per_client"],
+            record["timing"]["per_client"],
         ):
             assert list(values) == participants
 
@@ -124,9 +125,22 @@ def test_above_a_thousand_clients_it_is_so_unless_the_settings_say_otherwise(
 
 def test_curves_put_the_news_together(told: dict[str, Path]) -> None:
     news, every = (feed.read(told[name]).curves for name in ("news", "all"))
-    for name in Curves.__dataclass_fields__:
-        if name != "seconds":
-            np.testing.assert_array_equal(getattr(news, name), getattr(every, name), err_msg=name)
+    clock = {
+        "seconds",
+        "train",
+        "server",
+        "evaluate",
+        "checkpoint",
+        "waited",
+        "cpu",
+        "memory",
+        "client_seconds",
+    }
+    for name in Curves.__dataclass_fields__.keys() - clock:
+        np.testing.assert_array_equal(getattr(news, name), getattr(every, name), err_msg=name)
+    for name in clock:  # of the clock, whether there is a figure
+        there = [np.isfinite(getattr(curves, name)) for curves in (news, every)]
+        np.testing.assert_array_equal(*there, err_msg=name)
 
 
 def test_tables_have_a_row_for_each_client_of_whom_there_is_news(told: dict[str, Path]) -> None:
