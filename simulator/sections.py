@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 MANY = 1000
 """Above so many clients, what grows with their number is not done of everybody unless a setting says so."""
+SAMPLED = 100
+"""Clients whose models are looked at then: all pairs of 10,000 would be 100 million numbers a layer."""
 
 
 class Section(BaseModel):

@@ -149,6 +149,21 @@ def test_of_what_a_checkpoint_holds_nothing_is_in_memory_but_what_the_cache_has_
         assert session._state.clients.cache._kept == {}
 
 
+def test_a_state_that_a_round_left_as_it_was_is_not_held_in_memory_either(tmp_path: Path) -> None:
+    """A step too small for float32 moves nothing, and the client's object is the one it had."""
+    settings = config(
+        "standalone",
+        federation={"clients": 2, "group": "tiny"},
+        training={"lr": 1e-38},
+        runtime={"cache": 0},
+    )
+    with Session.create(settings, tmp_path / "s", tmp_path) as session:
+        session.run()
+        manifests = [SessionReader(tmp_path / "s").manifest(round) for round in (2, 3)]
+        assert manifests[0].states["client/0"] == manifests[1].states["client/0"]
+        assert session._state.clients.changed == {}
+
+
 def test_inspection_knows_clients_that_never_took_part(made: Path) -> None:
     state = restored(made)
     for model in models.of_clients(made, made.parent, None).clients:

@@ -19,13 +19,15 @@ class Measured:
 
     @classmethod
     def of(cls, record: Record) -> "Measured | None":
-        """A record's measurement; None where it has none. Raises what foreign JSON raises when it is read."""
+        """A record's measurement; None where it has none, or no layer that two clients have. Raises what foreign JSON
+        raises when it is read."""
         cka = record.get("cka")
         if not cka:
             return None
         for part in ("layers", "matrix"):
             cka[part].items()
-        return cls(record["round"], tuple(cka.get("order") or cka["layers"]), cka)
+        layers = tuple(cka.get("order") or cka["layers"])
+        return cls(record["round"], layers, cka) if layers else None
 
     def mean(self, layer: str) -> float:
         """Over the pairs of clients that have the layer; NaN where none have."""

@@ -11,7 +11,10 @@ from torch import Tensor
 
 from simulator.errors import ConfigError
 from simulator.inspection.cka import opened
+from simulator.metrics.similarity import drawn
+from simulator.sections import MANY
 from simulator.sessions.reader import SessionReader
+from simulator.sessions.states import trained
 from simulator.training.client import LocalClient
 
 IMAGES = 40
@@ -52,7 +55,8 @@ def of_checkpoint(
 ) -> Representations:
     """What the head of each client's own model reads of its first test images, after a kept round (None: the newest).
 
-    Raises like `cka.of_checkpoint`, and ConfigError where the clients' features differ in width.
+    Of very many clients some are looked at, drawn from those that have been trained (`similarity.drawn`). Raises like
+    `cka.of_checkpoint`, and ConfigError where the clients' features differ in width.
     """
     found = opened(folder, data_dir, round, "local", {})
     federation, data = found.built.federation, found.built.data
@@ -61,8 +65,12 @@ def of_checkpoint(
         raise ConfigError(
             f"{folder.name}: its clients' features differ in width ({said}) and have no common plane."
         )
+    took_part = trained(found.session.records()[: found.round])
+    everybody = range(len(federation.clients))
+    many = len(everybody) > MANY and took_part
     features, labels, clients = [], [], []
-    for info in federation.clients:
+    for client in drawn(took_part if many else everybody, federation, found.config.seed):
+        info = federation.clients[client]
         local = LocalClient(found.context, info, 0, found.tensors(info.id))
         x, y = data.batch(data.clients[info.id].test[:images])
         features.append(_features(local, x))

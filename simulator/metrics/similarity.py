@@ -13,7 +13,7 @@ from simulator.data.federated import FederatedData
 from simulator.errors import ConfigError, DataError, nearest
 from simulator.federation import Federation
 from simulator.metrics.cka import FEWEST_IMAGES, all_pairs, centred_gram
-from simulator.sections import MANY
+from simulator.sections import MANY, SAMPLED
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 
@@ -22,9 +22,6 @@ PROBE = 256
 
 DIGITS = 6
 """Decimals in the ledger."""
-
-SAMPLED = 100
-"""Clients that are compared, of more than MANY: all pairs of 10,000 would be 100 million numbers a layer."""
 
 _BATCH = 128
 
@@ -102,16 +99,19 @@ def among(layers: Layers, clients: Collection[int]) -> Layers:
 
 
 def compared(layers: Layers, federation: Federation, seed: int) -> Layers:
-    """The layers as those clients have them who are compared: of very many, at most SAMPLED, drawn once for a run.
+    """The layers as those clients have them who are compared: of very many, those that are `drawn`."""
+    return among(layers, drawn(set().union(*layers.values()), federation, seed))
 
-    They are the first of one order of all clients that have any of the layers, so that whoever takes part later changes
-    little.
+
+def drawn(clients: Collection[int], federation: Federation, seed: int) -> list[int]:
+    """Those of the clients whose models are looked at, ascending: of very many, at most SAMPLED, drawn once for a run.
+
+    They are the first of one order of all clients, so that whoever takes part later changes little.
     """
     if len(federation.clients) <= MANY:
-        return layers
+        return sorted(clients)
     order = rng.numpy_stream(seed, "cka/clients").permutation(len(federation.clients)).tolist()
-    having = set().union(*layers.values())
-    return among(layers, [client for client in order if client in having][:SAMPLED])
+    return sorted([client for client in order if client in clients][:SAMPLED])
 
 
 def measure(

@@ -43,14 +43,14 @@ class SequentialRunner(Runner):
     ) -> list[LocalUpdate]:
         torch.set_num_threads(self.threads)
         updates: list[LocalUpdate] = []
-        for client, job in jobs.items():
+        for client in jobs:
             while (decision := gate(updates, 0)) == "hold":
                 time.sleep(POLL_SECONDS)
             if decision == "leave":
                 raise RoundInterrupted(updates)
             begun(client)
             with memory.for_training(self, round, client, at_once=1):
-                updates.append(local.update(hooks, self.context, self.info(client), round, job))
+                updates.append(local.update(hooks, self.context, self.info(client), round, jobs[client]))
             done(updates[-1])
         return updates
 

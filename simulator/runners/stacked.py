@@ -77,7 +77,7 @@ class StackedRunner(ParallelRunner):
                 raise RoundInterrupted(_in_order(updates))
             for client in stack:
                 begun(client)
-            trained = self._trained(hooks, round, {client: jobs[client] for client in stack})
+            trained = self._trained(hooks, round, jobs, stack)
             if trained is None:
                 alone += stack
                 continue
@@ -106,24 +106,26 @@ class StackedRunner(ParallelRunner):
             groups[info.architecture, len(batch_sizes(info.samples, batch_size))].append(client)
         return [stack for group in groups.values() for stack in self.together(group)]
 
-    def _trained(self, hooks: Hooks, round: int, jobs: Mapping[int, Job]) -> list[LocalUpdate] | None:
+    def _trained(
+        self, hooks: Hooks, round: int, jobs: Mapping[int, Job], clients: Sequence[int]
+    ) -> list[LocalUpdate] | None:
         """What the clients of a stack bring out of the round; None where they cannot be trained as one."""
 
         def prepared(client: int) -> Prepared:
             return local.prepare(hooks, self.context, self.info(client), round, jobs[client])
 
         began = time.perf_counter()
-        with memory.for_stack(self, round, list(jobs), self._most):
-            stack = dict(zip(jobs, self.each(jobs, prepared), strict=True))
+        with memory.for_stack(self, round, clients, self._most):
+            stack = dict(zip(clients, self.each(clients, prepared), strict=True))
             try:
                 _train(list(stack.values()), self._reached)
             except Exception as error:
                 if is_of_memory(error):
                     raise
-                architecture = self.info(next(iter(jobs))).architecture
+                architecture = self.info(clients[0]).architecture
                 self.say_once(f"Clients of {architecture} train side by side, and not stacked: {why(error)}.")
                 return None  # where it is the method's own fault, it comes up again, and is said to be
-            updates = self.each(jobs, lambda client: local.finish(stack[client]))
+            updates = self.each(clients, lambda client: local.finish(stack[client]))
         share = (time.perf_counter() - began) / len(stack)  # nobody's by itself
         return [replace(update, seconds=share) for update in updates]
 

@@ -73,7 +73,7 @@ class Commits:
         written: dict[int, Loader] = {
             client: Stored(self._store.session, state.round, refs[name_of(client)], state.clients.beginning)
             for client in state.clients.begun()
-            if refs[name_of(client)] != self._refs.get(name_of(client))
+            if client in state.clients.changed or refs[name_of(client)] != self._refs.get(name_of(client))
         }
         self._refs, self.round = refs, state.round
         return replace(state, clients=state.clients.written(written))

@@ -36,6 +36,10 @@ def test_a_pair_without_cka_is_nan_and_a_layer_without_one_is_empty() -> None:
     assert found.matrix("b").size == 0
 
 
+def test_a_client_alone_has_no_measurement() -> None:
+    assert Measured.of({"round": 1, "cka": {"order": [], "layers": {}, "matrix": {}}}) is None
+
+
 def test_of_clients_that_were_drawn_the_rows_are_theirs() -> None:
     cka = {"order": ["a"], "layers": {"a": 0.3}, "matrix": {"a": [[1.0, 0.3], [0.3, 1.0]]}}
     everybody, drawn = (

@@ -12,17 +12,27 @@ from simulator.errors import ConfigError
 from simulator.inspection import representations
 from simulator.inspection.embedding import Embedding
 from simulator.inspection.partition import of_session
+from simulator.metrics import similarity
 from simulator.sessions.reader import SessionReader
 from simulator.tensors import part
 from tui.app.embedding_process import embedding
 
 
-def session(folder: Path, method: str, group: str | list[str] = "tiny", **more: object) -> Path:
+def session(
+    folder: Path,
+    method: str,
+    group: str | list[str] = "tiny",
+    *,
+    participation: float = 1.0,
+    seed: int = 0,
+    **more: object,
+) -> Path:
     raw = {
         "rounds": 2,
         "method": {"name": method, **more},
         "data": {"dataset": "digits", "limit": 200, "partition": "iid"},
-        "federation": {"clients": 4, "group": group},
+        "federation": {"clients": 4, "group": group, "participation": participation},
+        "seed": seed,
         "runtime": {"device": "cpu", "workers": 1},
     }
     with simulator.Session.create(Config.read(raw), folder, folder.parent / "data") as made:
@@ -77,6 +87,20 @@ def test_features_of_different_width_have_no_common_plane(tmp_path: Path) -> Non
     folder = session(tmp_path / "s", "standalone", ["tiny_mlp", "cnn5"])
     with pytest.raises(ConfigError, match="differ in width"):
         representations.of_checkpoint(folder, tmp_path / "data")
+
+
+def test_of_very_many_clients_some_that_took_part_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of four clients have been trained, and two are as many as are drawn."""
+    folder = session(tmp_path / "s", "standalone", participation=0.5)
+    trained = {client for record in SessionReader(folder).records() for client in record["participants"]}
+    assert len(trained) == 3
+    monkeypatch.setattr(representations, "MANY", 3)
+    monkeypatch.setattr(similarity, "MANY", 3)
+    monkeypatch.setattr(similarity, "SAMPLED", 2)
+    found = representations.of_checkpoint(folder, tmp_path / "data", images=3)
+    assert len(set(found.clients.tolist())) == 2 and set(found.clients.tolist()) <= trained
 
 
 def test_class_counts_are_those_of_the_partition(fedproto: Path) -> None:

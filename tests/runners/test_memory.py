@@ -131,6 +131,18 @@ def test_a_stack_that_is_too_large_goes_on_as_smaller_ones(
     assert event["inexact"] == ["clients in stacks of 16 → in stacks of 8"]
 
 
+@pytest.mark.parametrize("runner", ["parallel", "sequential", "stacked"])
+def test_a_payload_that_there_is_no_room_for_is_said_alike(
+    runner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def downlink(*_: object) -> dict[str, Tensor]:
+        raise torch.OutOfMemoryError(WORDS)
+
+    monkeypatch.setattr(Hungry, "downlink", downlink)
+    said = starved(monkeypatch, 1_000, tmp_path / "s", runtime={"runner": runner})
+    assert "(tiny_cnn)" in said and "in round 1, in training on batches of 16 images" in said
+
+
 def test_evaluation_has_a_batch_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Hungry, "in_round", 0)
     said = starved(monkeypatch, 1, tmp_path / "s")

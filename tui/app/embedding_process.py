@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 from simulator.inspection.embedding import Embedding
+from simulator.sections import MANY, SAMPLED
 from tui.common.errors import explain
 
 IMAGES, MOST = 40, 1500
@@ -27,8 +28,13 @@ _BEGIN = (
 
 
 def images_of(clients: int) -> int:
-    """How many images of each of so many clients are drawn."""
-    return max(min(IMAGES, MOST // max(clients, 1)), 2)
+    """How many images of each of so many clients are drawn; of very many clients SAMPLED are looked at."""
+    return max(min(IMAGES, MOST // max(looked_at(clients), 1)), 2)
+
+
+def looked_at(clients: int) -> int:
+    """Of how many clients, at most, images are drawn."""
+    return clients if clients <= MANY else SAMPLED
 
 
 class EmbeddingProcess:

@@ -117,6 +117,16 @@ def test_another_sessions_picture_is_not_shown(view: View) -> None:
     assert instead(replace(view, embeddings=others)).startswith("t draws what the models make")
 
 
+def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
+    thousands = replace(
+        view.run, config={**view.run.config, "federation": {"clients": 5_000, "group": "htm5"}}
+    )
+    crowd = replace(view, run=thousands)
+    assert "up to 15 of each of 100 clients drawn from those that took part" in instead(crowd)
+    _, text = on_stage("learning", drawn(crowd, 20))
+    assert "t-SNE after round 20, by class; 100 clients drawn" in text
+
+
 def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(view: View) -> None:
     chosen, seen = replace(drawn(view, 20), client=3), list[str]()
 

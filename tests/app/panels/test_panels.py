@@ -21,6 +21,9 @@ from tui.app.panels.log_lines import lines, matches, upto
 from tui.app.view import View
 from tui.app.widgets import Table
 
+CKA_OF_THREE = {**sessions.cka(3, 5), "clients": [1, 3, 5]}
+"""As of very many clients, of whom some were drawn."""
+
 
 @pytest.fixture
 def view(at_home: Path) -> View:
@@ -111,6 +114,30 @@ def test_a_cell_of_the_matrix_can_be_clicked(shown: str, view: View) -> None:
     app, text = on_stage(shown, view, click)
     assert "client 3 cnn4 × client 7 cnn3: " in text
     assert app.selected[-1] == 3
+
+
+@pytest.mark.parametrize("shown", ["similarity", "live"])
+def test_the_matrix_of_clients_that_were_drawn_selects_and_follows_those(
+    shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its three rows are clients 1, 3 and 5."""
+    monkeypatch.setattr(sessions, "cka", lambda *_: CKA_OF_THREE)
+    view = View(read(sessions.make(tmp_path / "s", rounds=5, clients=6)), sessions_dir=tmp_path)
+    rows_of_cursor = []
+
+    async def click(pilot: Any, panel: Any) -> None:
+        width, height = panel._map.content_size
+        figure = panel._map._figure()
+        cells = [(x, y) for x in range(width) for y in range(height)]
+        x, y = next(at for at in cells if cell_at(figure, width, height, True, *at) == (1, 0))
+        await pilot.click(panel._map, offset=(x, y))
+        panel.show(replace(view, client=5))
+        await pilot.pause()
+        rows_of_cursor.append(panel._map.cursor[0])
+
+    app, _ = on_stage(shown, view, click)
+    assert 3 in app.selected and 1 not in app.selected
+    assert rows_of_cursor == [2]
 
 
 def test_p_pins_the_client_under_the_cursor(view: View) -> None:

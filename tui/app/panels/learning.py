@@ -7,7 +7,7 @@ from textual.containers import Vertical
 from simulator.analysis.samples import Samples
 from simulator.inspection.embedding import Embedding
 from tui.app.charts.scatter import ScatterFigure, key_of
-from tui.app.embedding_process import images_of
+from tui.app.embedding_process import images_of, looked_at
 from tui.app.embeddings import session_of
 from tui.app.messages import ClientSelected, EmbeddingWanted
 from tui.app.panels.base import Part, SizedPanel
@@ -23,7 +23,7 @@ UNCOUNTED = (
 )
 OFFER = (
     "t draws what the models make of their test images after round {round}, in the plane by t-SNE: up to {images} of "
-    "each client.\n\n"
+    "{whose}.\n\n"
     "It loads the models and the data in a process of its own, which takes some seconds; t again stops it."
 )
 UNDER_WAY = "t-SNE of round {round} is being computed. t stops it."
@@ -117,6 +117,8 @@ class LearningPanel(SizedPanel):
             said += f"; {failed}" if failed else f"; t draws round {target}"
         elif target is None:
             said += f"; the checkpoint of round {view.shown} is gone"
+        if (looked := looked_at(len(view.run.models))) < len(view.run.models):
+            said += f"; {looked} clients drawn"
         self._plane.caption(said)
         self._scatter.show(self._figure(view, found))
 
@@ -203,7 +205,12 @@ def _sentence(view: View, target: int | None, under_way: int | None) -> str:
     failed = view.embeddings.refusal(view.run, target)
     if failed is not None:
         return f"{failed}\n\nt tries again."
-    return OFFER.format(images=images_of(len(view.run.models)), round=target)
+    clients = len(view.run.models)
+    looked = looked_at(clients)
+    whose = (
+        "each client" if looked == clients else f"each of {looked} clients drawn from those that took part"
+    )
+    return OFFER.format(images=images_of(clients), whose=whose, round=target)
 
 
 def beside_key(number: int, name: str) -> str:

@@ -166,8 +166,9 @@ class LivePanel(SizedPanel):
 
     def _draw_similarity(self, view: View, found: Measured | None) -> None:
         client, cursor = view.client, self._map.cursor
-        if cursor is not None and client is not None and cursor[0] != client:
-            self._map.put_cursor(client, cursor[1])
+        compared = () if found is None else found.clients
+        if cursor is not None and client in compared and cursor[0] != (row := compared.index(client)):
+            self._map.put_cursor(row, cursor[1])
         if not self.differs("similarity", found):
             return
         part = self._parts["similarity"]
@@ -198,8 +199,11 @@ class LivePanel(SizedPanel):
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
         # Not where `draw` has moved it, nor if it has moved on since.
-        if message.heatmap.has_focus and message.cell is not None and message.cell == message.heatmap.cursor:
-            self.post_message(ClientSelected(message.cell[0]))
+        if self._view is None or not message.heatmap.has_focus or message.cell != message.heatmap.cursor:
+            return
+        found = last_measured(self._view.run.ledger.measured, self._view.shown)
+        if message.cell is not None and found is not None:
+            self.post_message(ClientSelected(found.clients[message.cell[0]]))
 
     def on_session_list_listed(self) -> None:
         self._parts["sessions"].say(None)
