@@ -160,7 +160,10 @@ def test_a_switched_run_can_be_forked_before_and_after_its_switch(tmp_path: Path
     operator = Operator(switched, (finished(3), "switch", {"method": "fedssa", "set": []}))
     Session.create(settings, switched, tmp_path).run(operator)
     Session.create(settings, plain, tmp_path).run()
-    child = finish(forked(switched, at_round))
+    child = tmp_path / "child"
+    made = simulator.fork(switched, child, tmp_path, at_round)
+    assert made.parent_changed == (3 if at_round <= 3 else None)
+    finish(child)
     assert federations.committed(child) == federations.committed(plain if at_round <= 3 else switched)
 
 

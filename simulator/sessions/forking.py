@@ -14,7 +14,7 @@ from simulator.nested import Raw
 from simulator.progress import Observer, unobserved
 from simulator.sessions import committing, metadata
 from simulator.sessions.goal import reached
-from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry
+from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, next_change
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.replay import Source
 
@@ -30,6 +30,8 @@ class Fork:
     replayed: int
     changes: tuple[str, ...]
     adopted: str | None
+    parent_changed: int | None
+    """The round after which its parent's settings changed, which the fork does not take over; None: they did not."""
 
 
 def fork(
@@ -85,7 +87,8 @@ def fork(
     config = metadata.on_device(config, after)
     with checkpoints.in_private(folder) as private:
         _write(private, source, at_round, config, after, state, changes, adopted)
-    return Fork(config, at_round, replayed, changes, adopted)
+    changed = next_change(source.history, source.session.events(), at_round)
+    return Fork(config, at_round, replayed, changes, adopted, changed)
 
 
 def _write(

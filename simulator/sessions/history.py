@@ -1,6 +1,6 @@
 """Changing a run at a round boundary: which settings may change, and the history that says when they did."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator.config import Config
@@ -107,6 +107,21 @@ def begun_after(history: Sequence[Mapping[str, Any]]) -> int:
         if (name := entry["method"]["name"]) != before:
             begun, before = entry["from_round"] - 1, name
     return begun
+
+
+def entries_to(history: Sequence[Raw], round: int) -> list[Raw]:
+    """The history as it stood when a round was over."""
+    return [entry for entry in history if entry["from_round"] <= max(round, 1)]
+
+
+def next_change(history: Sequence[Raw], events: Iterable[Mapping[str, Any]], round: int) -> int | None:
+    """The round, this one or a later, after which settings first changed; None if they did not.
+
+    The newest change may be among the events alone: the history has it from the checkpoint after it on.
+    """
+    rounds = [entry["from_round"] - 1 for entry in history[1:]]
+    rounds += [event["round"] for event in events if event["event"] == "switched"]
+    return min((each for each in rounds if each >= round), default=None)
 
 
 def differences(before: Config, after: Config) -> list[str]:

@@ -16,7 +16,7 @@ from simulator.nested import Raw
 from simulator.progress import Observer
 from simulator.sessions import metadata, states
 from simulator.sessions.environment import environment, inexact
-from simulator.sessions.history import begun_after, settings_in_force
+from simulator.sessions.history import begun_after, entries_to, settings_in_force
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.records import with_finite_record
 
@@ -96,7 +96,7 @@ class Source:
         return [dict(entry) for entry in self._entries_to(round)]
 
     def _entries_to(self, round: int) -> list[Raw]:
-        entries = [entry for entry in self.history if entry["from_round"] <= max(round, 1)]
+        entries = entries_to(self.history, round)
         return entries if round else entries[:1]
 
     def _switches_at(self, round: int) -> list[Raw]:

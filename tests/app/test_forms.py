@@ -185,6 +185,23 @@ def test_a_fork_says_what_is_computed_again_for_it(round: int, said: str, home: 
     assert ForkDialog(run, round, home, KNOWN).remark(unchanged).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("round", "said"),
+    [
+        (4, "With nothing changed it goes on with fedlora, as its parent did until round 6."),
+        (6, "With nothing changed it goes on with fedlora, as its parent did until round 6."),
+        (7, "With nothing changed it will end as its parent, bit for bit."),
+    ],
+)
+def test_a_fork_from_before_a_switch_is_not_said_to_end_as_its_parent(
+    round: int, said: str, tmp_path: Path
+) -> None:
+    """The parent went on with FedSSA after round 6, which is no part of a fork of an earlier round."""
+    sessions.make(tmp_path / "main", rounds=8, clients=4, switch=(6, "fedssa"), checkpoint_every=1)
+    form = ForkDialog(read(tmp_path / "main"), round, tmp_path, KNOWN)
+    assert form.remark(dict.fromkeys(("method", "seed", "rounds", "set"), "")).endswith(said)
+
+
 def test_going_on_says_which_rounds_are_computed_and_how_long_that_takes(tmp_path: Path) -> None:
     sessions.make(tmp_path / "main", rounds=12, of=20, clients=4, checkpoint_every=10, state="interrupted")
     form = ResumeDialog(read(tmp_path / "main"))

@@ -130,11 +130,17 @@ def _told(
     return [
         ("forked", f"{folder.name}  ({folder}) from {checkpoints.name_of(parent)} at round {made.round}"),
         ("replayed", f"{again} run again, {checked}" if made.replayed else None),
-        ("changed", "; ".join(made.changes) or "nothing: it will end as its parent"),
+        ("changed", "; ".join(made.changes) or f"nothing: {_ends(made)}"),
         ("state", made.adopted),
         ("rounds", str(made.config.rounds)),
         ("go on", go_on),
     ]
+
+
+def _ends(made: "Fork") -> str:
+    if made.parent_changed is None:
+        return "it will end as its parent"
+    return f"it goes on with {made.config.method.name}, as its parent did until round {made.parent_changed}"
 
 
 def _as_json(made: "Fork", parent: Path, folder: Path) -> dict[str, Any]:

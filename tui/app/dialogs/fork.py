@@ -6,6 +6,7 @@ from pathlib import Path
 
 from simulator.analysis import ahead
 from simulator.analysis.run import Run
+from simulator.sessions.history import entries_to, next_change
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.folders import checked_name, free_name
 from tui.common.formatting import duration
@@ -35,11 +36,13 @@ class ForkDialog(Form[ForkWish]):
 
     def __init__(self, run: Run, round: int, sessions: Path, methods: Sequence[Known]) -> None:
         self._run, self._round, self._sessions = run, round, sessions
+        entries = entries_to(run.history, round)
+        self._method = entries[-1]["method"]["name"] if entries else run.method
         super().__init__(
             f"Fork {run.name} after round {round} of {run.round}",
             [
                 Field("name", "name", free_name(sessions, f"{run.name}-at{round}")),
-                Field("method", "method", placeholder=f"as before: {run.method}", known=lambda: methods),
+                Field("method", "method", placeholder=f"as before: {self._method}", known=lambda: methods),
                 Field("seed", "seed", placeholder="as before: then nothing differs by chance", whole=True),
                 Field("rounds", "rounds in all", placeholder=f"as before: {run.rounds}", whole=True),
                 Field("set", "settings", placeholder="key=value …, such as training.lr=0.005"),
@@ -53,7 +56,10 @@ class ForkDialog(Form[ForkWish]):
         count = "1 round" if rounds == 1 else f"{rounds} rounds"
         said = [f"{count} will be recomputed, about {duration(took)}."] if rounds else []
         if not any(values[name] for name in ("method", "seed", "rounds", "set")):
-            said.append("With nothing changed it will end as its parent, bit for bit.")
+            changed = next_change(self._run.history, self._run.events, self._round)
+            until = f"goes on with {self._method}, as its parent did until round {changed}."
+            ends = "will end as its parent, bit for bit." if changed is None else until
+            said.append(f"With nothing changed it {ends}")
         return " ".join(said)
 
     def accept(self, values: dict[str, str]) -> ForkWish:
