@@ -15,7 +15,9 @@ from simulator.figures import style
 from simulator.figures.grouped import By, grouped
 from simulator.figures.style import Width
 
-NOT_MEASURED = "{} has no CKA in its ledger; run with --set cka.every=5, or see `htfl-sim show --similarity`."
+NOT_MEASURED = (
+    "{} has no CKA in its ledger; run with --set cka.every=5, or see `htfl-sim checkpoint SESSION --cka`."
+)
 
 
 def matrices(

@@ -154,7 +154,8 @@ def test_a_legend_above_takes_the_columns_that_fit_and_makes_the_figure_higher()
 
 
 def test_cka_that_was_not_measured_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"a has no CKA in its ledger; run with --set cka\.every"):
+    helps = r"run with --set cka\.every=5, or see `htfl-sim checkpoint SESSION --cka`"
+    with pytest.raises(ConfigError, match=f"a has no CKA in its ledger; {helps}"):
         similarity.matrices(run("a", [0.5]))
     with pytest.raises(ConfigError, match="a has no CKA"):
         similarity.curves([run("a", [0.5])])
