@@ -16,14 +16,14 @@ import checkpoints
 COMMAND = Path(sys.executable).with_name("htfl-sim")
 
 
-def configuration(folder: Path, method: str, rounds: int, *more: str) -> str:
+def configuration(folder: Path, method: str, rounds: int, *more: str, group: str = "tiny") -> str:
     """A tiny federation on real digits, as a file for `--config`; `more` are further lines of it."""
     path = folder / "tiny.toml"
     lines = [
         f"rounds = {rounds}",
         f'method.name = "{method}"',
         "data.limit = 300",
-        'federation = { clients = 4, participation = 0.75, group = "tiny" }',
+        f'federation = {{ clients = 4, participation = 0.75, group = "{group}" }}',
         "training = { batch_size = 16, epochs = 2 }",
         'runtime = { workers = 2, device = "cpu" }',
         *more,

@@ -12,6 +12,7 @@ import pytest
 import checkpoints
 from simulator import methods, rng
 from simulator.config import Config
+from simulator.contract import Subject
 from simulator.nested import read_toml
 from simulator.progress import Event, RoundFinished
 from simulator.sessions.session import Session
@@ -41,7 +42,7 @@ def assert_swept(session: Path) -> None:
 
 def check(folder: Path, method: str, kills: int, machines: Sequence[str] = ()) -> None:
     """Kill and resume; with `machines`, on one after the other, where the next one has to steal the session."""
-    config = configuration(folder, method, kills * ROUNDS_A_KILL)
+    config = configuration(folder, method, kills * ROUNDS_A_KILL, group=Subject(method).group)
     finish(folder, "run", "--config", config, "--session", "alone")
     records = checkpoints.SessionReader(folder / "alone").records()
     seconds = sum(record["timing"]["seconds"] for record in records) / len(records)
