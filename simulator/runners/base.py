@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,14 @@ class RoundInterrupted(Exception):
     def __init__(self, updates: Sequence[LocalUpdate]) -> None:
         super().__init__(f"interrupted after {len(updates)} clients")
         self.updates = updates
+
+
+def let_in(gate: Gate, updates: Sequence[LocalUpdate]) -> None:
+    """Wait, with nobody at work, until the gate lets the next in. Raises RoundInterrupted where it wants no more."""
+    while (decision := gate(updates, 0)) == "hold":
+        time.sleep(POLL_SECONDS)
+    if decision == "leave":
+        raise RoundInterrupted(updates)
 
 
 class Runner(ABC):

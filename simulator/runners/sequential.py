@@ -1,6 +1,5 @@
 """One client after another, on the calling thread: the plainest runner, for a debugger and as the others' measure."""
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import torch
@@ -8,14 +7,13 @@ import torch
 from simulator.methods.hooks import Hooks
 from simulator.runners import local, memory
 from simulator.runners.base import (
-    POLL_SECONDS,
     Gate,
     Job,
     LocalUpdate,
     Result,
-    RoundInterrupted,
     Runner,
     always_go,
+    let_in,
     nobody_told,
     register,
 )
@@ -44,10 +42,7 @@ class SequentialRunner(Runner):
         torch.set_num_threads(self.threads)
         updates: list[LocalUpdate] = []
         for client in jobs:
-            while (decision := gate(updates, 0)) == "hold":
-                time.sleep(POLL_SECONDS)
-            if decision == "leave":
-                raise RoundInterrupted(updates)
+            let_in(gate, updates)
             begun(client)
             with memory.for_training(self, round, client, at_once=1):
                 updates.append(local.update(hooks, self.context, self.info(client), round, jobs[client]))

@@ -16,14 +16,13 @@ from simulator.errors import ConfigError, is_of_memory
 from simulator.methods.hooks import Hooks
 from simulator.runners import local, memory
 from simulator.runners.base import (
-    POLL_SECONDS,
-    Decision,
     Gate,
     Job,
     Jobs,
     LocalUpdate,
     RoundInterrupted,
     always_go,
+    let_in,
     nobody_told,
     register,
 )
@@ -67,31 +66,36 @@ class StackedRunner(ParallelRunner):
         torch.set_num_threads(self.threads)
         updates: list[LocalUpdate] = []
         alone: list[int] = []
-        for stack in self._stacks([*jobs, *finished]):
-            if len(stack) == 1 or not set(stack) <= jobs.keys():
-                alone += [client for client in stack if client in jobs]
-                continue
-            while (decision := gate(_in_order(updates), 0)) == "hold":
-                time.sleep(POLL_SECONDS)
-            if decision == "leave":
-                raise RoundInterrupted(_in_order(updates))
-            for client in stack:
-                begun(client)
-            trained = self._trained(hooks, round, jobs, stack)
-            if trained is None:
-                alone += stack
-                continue
-            updates += trained
-            for update in trained:
-                done(update)
-
-        def asked(others: Sequence[LocalUpdate], running: int) -> Decision:
-            return gate(_in_order([*updates, *others]), running)
-
+        broken: set[int] = set()
         try:
-            rest = super().update(hooks, round, Jobs(sorted(alone), jobs.__getitem__), done, asked, begun)
+            for stack in self._stacks([*jobs, *finished]):
+                if len(stack) == 1 or not set(stack) <= jobs.keys():
+                    alone += [client for client in stack if client in jobs]
+                    continue
+                let_in(gate, _in_order(updates))
+                for client in stack:
+                    begun(client)
+                trained = self._trained(hooks, round, jobs, stack)
+                if trained is None:
+                    alone += stack
+                    continue
+                updates += trained
+                if any(update.diverged for update in trained):
+                    broken.update(stack)
+                for update in trained:
+                    done(update)
+            rest = super().update(
+                hooks,
+                round,
+                Jobs(sorted(alone), jobs.__getitem__),
+                done,
+                lambda others, running: gate(_in_order([*updates, *others]), running),
+                begun,
+            )
         except RoundInterrupted as interrupted:
-            raise RoundInterrupted(_in_order([*updates, *interrupted.updates])) from None
+            # Who diverged is not kept, and those of its stack would then be trained without it: with other bits.
+            kept = {update.client.id: update for update in (*updates, *interrupted.updates)}
+            raise RoundInterrupted(_in_order(kept[k] for k in kept if k not in broken)) from None
         return _in_order([*updates, *rest])
 
     def together(self, clients: Sequence[int]) -> list[list[int]]:

@@ -82,7 +82,7 @@ def test_a_gate_that_closes_ends_the_round_with_what_is_finished(name: str) -> N
 @pytest.mark.parametrize("name", runners.names())
 def test_a_gate_that_holds_is_asked_again_until_it_opens(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decisions = iter(["hold", "hold"])
-    for module in (runners.parallel, runners.sequential):
+    for module in (runners.parallel, base):
         monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
     parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
     updates = run(parts, lambda client: None, lambda finished, running: next(decisions, "go"))

@@ -1,6 +1,7 @@
 """Clients trained as one: the numbers of clients side by side but for the rounding of sums, with bits of its own."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,6 +243,31 @@ def test_a_round_that_was_left_between_stacks_goes_on_with_the_same_stacks() -> 
     assert len(trained_later) == 4
     for client in trained_later:
         assert federations.bits(again.clients[client]) == federations.bits(alone.clients[client])
+
+
+def test_a_stack_in_which_a_client_diverged_is_trained_again_as_a_whole() -> None:
+    """Who diverged is not kept over a stop, and would train by itself then, with other last digits."""
+    settings = federations.config(
+        "standalone",
+        federation={"clients": 8, "participation": 1.0},
+        runtime={"runner": "stacked", "stack": 2},
+    )
+    engine = federations.built(settings).engine
+    start = engine.initial_state()
+    spoilt = {name: torch.full_like(tensor, torch.inf) for name, tensor in start.clients[0].items()}
+    start = replace(start, clients=start.clients.after({0: spoilt}))
+    with pytest.raises(RoundInterrupted) as left:
+        engine.round(
+            start, lambda event: None, lambda finished, running: "leave" if len(finished) > 2 else "go"
+        )
+    finished = {update.client.id: update for update in left.value.updates}
+    assert len(finished) == 2 and 0 not in finished
+    alone = engine.round(start, lambda event: None)
+    again = engine.round(start, lambda event: None, finished=finished)
+    assert alone.record is not None and alone.record["diverged"] == [0]
+    assert [federations.bits(each) for each in again.clients] == [
+        federations.bits(each) for each in alone.clients
+    ]
 
 
 def test_clients_of_whom_no_two_are_alike_are_refused_the_runner() -> None:
