@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,23 @@ def test_a_fork_from_before_a_switch_is_not_said_to_end_as_its_parent(
     sessions.make(tmp_path / "main", rounds=8, clients=4, switch=(6, "fedssa"), checkpoint_every=1)
     form = ForkDialog(read(tmp_path / "main"), round, tmp_path, KNOWN)
     assert form.remark(dict.fromkeys(("method", "seed", "rounds", "set"), "")).endswith(said)
+
+
+def test_a_fork_has_as_many_rounds_as_its_parent_had_then(home: Path) -> None:
+    """The parent was to end with round 12 and has been given 30 since."""
+    run = read(home / "main")
+    more = {"from_round": 13, "method": run.history[0]["method"], "settings": {"rounds": 30}}
+    run = replace(run, history=(*run.history, more), progress={**run.progress, "rounds": 30})
+    assert run.rounds == 30
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.push_screen(ForkDialog(run, 5, home, KNOWN))
+        await until(pilot, lambda: bool(app.screen.query("#field-rounds")))
+        assert app.screen.query_one("#field-rounds", Input).placeholder == "as before: 12"
+
+    drive(app, script)
 
 
 def test_going_on_says_which_rounds_are_computed_and_how_long_that_takes(tmp_path: Path) -> None:

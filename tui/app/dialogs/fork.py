@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simulator.analysis import ahead
 from simulator.analysis.run import Run
-from simulator.sessions.history import entries_to, next_change
+from simulator.sessions.history import entries_to, next_change, settings_in_force
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.folders import checked_name, free_name
 from tui.common.formatting import duration
@@ -36,15 +36,15 @@ class ForkDialog(Form[ForkWish]):
 
     def __init__(self, run: Run, round: int, sessions: Path, methods: Sequence[Known]) -> None:
         self._run, self._round, self._sessions = run, round, sessions
-        entries = entries_to(run.history, round)
-        self._method = entries[-1]["method"]["name"] if entries else run.method
+        before = settings_in_force(run.document, entries_to(run.history, round))
+        self._method = before["method"]["name"]
         super().__init__(
             f"Fork {run.name} after round {round} of {run.round}",
             [
                 Field("name", "name", free_name(sessions, f"{run.name}-at{round}")),
                 Field("method", "method", placeholder=f"as before: {self._method}", known=lambda: methods),
                 Field("seed", "seed", placeholder="as before: then nothing differs by chance", whole=True),
-                Field("rounds", "rounds in all", placeholder=f"as before: {run.rounds}", whole=True),
+                Field("rounds", "rounds in all", placeholder=f"as before: {before['rounds']}", whole=True),
                 Field("set", "settings", placeholder="key=value …, such as training.lr=0.005"),
                 Field("then", "then", "show", known=lambda: THEN),
             ],
