@@ -1,13 +1,10 @@
 """Every key of the table, pressed in the app. A new key fails here until what it does is written down."""
 
-import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
-from textual.events import Resize
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -28,8 +25,8 @@ from tui.app.dialogs.switch import SwitchDialog
 from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.palette import Commands
-from tui.app.panels.base import Part, SizedPanel
-from tui.app.widgets import LineChart, Table
+from tui.app.panels.base import Part
+from tui.app.widgets import LineChart
 
 Press = Callable[[HtflApp, Pilot[str], str], Awaitable[None]]
 ROUNDS = 12
@@ -369,78 +366,3 @@ def test_no_key_is_a_multiplexers_prefix_and_none_is_given_twice() -> None:
     assert not {"ctrl+a", "ctrl+b"} & set(keys)
     assert len(keys) == len(set(keys))
     assert [binding.key for binding in bindings()] == [key.keys for key in KEYS]
-
-
-def test_what_is_there_when_the_app_is_up_is_collected_no_more_until_it_ends(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        assert gc.get_freeze_count() > 10_000
-
-    drive(app, script)
-    assert gc.get_freeze_count() == 0
-
-
-def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
-    laid_out: list[tuple[int, bool]] = []
-
-    def noted(panel: SizedPanel, event: Resize) -> None:
-        laid_out.append((event.size.width, panel.has_class("-wide")))
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        monkeypatch.setattr(SizedPanel, "on_resize", noted)
-        for width in (80, 120):
-            await pilot.resize_terminal(width, 24)
-            await pilot.pause()
-
-    drive(app, script)
-    assert laid_out == [(80, False), (120, True)]
-
-
-def test_the_table_of_clients_has_the_focus_once_a_session_has_been_read(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        await until(pilot, lambda: app.focused is app.panel.first())
-        assert isinstance(app.focused, Table) and app.focused.selected == 3  # the worst of the four
-
-    drive(app, script)
-
-
-def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
-    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        await until(pilot, lambda: isinstance(app.focused, Table))
-        await pilot.press("j", "enter")
-        await until(pilot, lambda: app.panel.id == "clients" and isinstance(app.focused, Table))
-        assert app.view.client == app.focused.selected  # type: ignore[union-attr]
-        await pilot.press("enter")
-        await until(pilot, lambda: app.panel.id == "similarity")
-        for panel in ("clients", "live", "live"):
-            await pilot.press("escape")
-            await until(pilot, lambda panel=panel: app.panel.id == panel)  # type: ignore[misc]
-
-    drive(app, script)
-
-
-def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
-    app = opened(home)
-
-    async def script(pilot: Pilot[str]) -> None:
-        await shown(app, pilot)
-        await pilot.pause()
-        panel = app.panel
-        assert isinstance(panel, Blank)
-        drawn = len(panel.views)
-        await asyncio.sleep(1.5)
-        assert len(panel.views) == drawn
-
-    drive(app, script)

@@ -1,0 +1,109 @@
+"""The main screen: what it keeps in memory, when it is laid out and drawn, and where the focus is."""
+
+import asyncio
+import gc
+from pathlib import Path
+
+import pytest
+from textual.events import Resize
+from textual.pilot import Pilot
+
+from tests import sessions
+from tests.app.driving import Blank, blanks, drive, until
+from tui.app.app import HtflApp
+from tui.app.launch_options import LaunchOptions
+from tui.app.panels.base import SizedPanel
+from tui.app.widgets import Table
+
+ROUNDS = 12
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with a session of twelve rounds."""
+    sessions.make(tmp_path / "main", rounds=ROUNDS, clients=4)
+    return tmp_path
+
+
+def opened(home: Path) -> HtflApp:
+    return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=blanks())
+
+
+async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
+    await until(pilot, lambda: app.view.run.round == ROUNDS)
+    await pilot.pause()
+
+
+def test_what_is_there_when_the_app_is_up_is_collected_no_more_until_it_ends(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        assert gc.get_freeze_count() > 10_000
+
+    drive(app, script)
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+    laid_out: list[tuple[int, bool]] = []
+
+    def noted(panel: SizedPanel, event: Resize) -> None:
+        laid_out.append((event.size.width, panel.has_class("-wide")))
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        monkeypatch.setattr(SizedPanel, "on_resize", noted)
+        for width in (80, 120):
+            await pilot.resize_terminal(width, 24)
+            await pilot.pause()
+
+    drive(app, script)
+    assert laid_out == [(80, False), (120, True)]
+
+
+def test_the_table_of_clients_has_the_focus_once_a_session_has_been_read(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await until(pilot, lambda: app.focused is app.panel.first())
+        assert isinstance(app.focused, Table) and app.focused.selected == 3  # the worst of the four
+
+    drive(app, script)
+
+
+def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await until(pilot, lambda: isinstance(app.focused, Table))
+        await pilot.press("j", "enter")
+        await until(pilot, lambda: app.panel.id == "clients" and isinstance(app.focused, Table))
+        assert app.view.client == app.focused.selected  # type: ignore[union-attr]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.panel.id == "similarity")
+        for panel in ("clients", "live", "live"):
+            await pilot.press("escape")
+            await until(pilot, lambda panel=panel: app.panel.id == panel)  # type: ignore[misc]
+
+    drive(app, script)
+
+
+def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await pilot.pause()
+        panel = app.panel
+        assert isinstance(panel, Blank)
+        drawn = len(panel.views)
+        await asyncio.sleep(1.5)
+        assert len(panel.views) == drawn
+
+    drive(app, script)
