@@ -9,7 +9,7 @@ READY := $(VENV)/.installed
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -66,6 +66,9 @@ bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
 
 bench-scale: $(READY)  ## Measure what 10,000 clients cost of whom ten take part in a round
 	$(BIN)/python -m benchmarks.scale
+
+bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process
+	$(BIN)/python -m benchmarks.ray
 
 results: $(READY)  ## Run the studies of docs/results.md and write its tables: hours on two cores; can be killed and goes on
 	$(BIN)/python -m benchmarks.results

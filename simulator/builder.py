@@ -1,6 +1,5 @@
 """From a configuration to the parts that run it: data on the device, the federation's facts, the method."""
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,8 +7,9 @@ import torch
 
 from simulator import methods, models
 from simulator.config import Config
-from simulator.data import datasets
-from simulator.data.federated import FederatedData
+from simulator.data.federated import FederatedData, Source
+from simulator.data.loading import load
+from simulator.devices import select_device
 from simulator.engine import Engine
 from simulator.errors import ConfigError, HtflError
 from simulator.federation import ClientInfo, Federation
@@ -38,9 +38,8 @@ def build(config: Config, data_dir: Path, begun: int = 0, *, runs: bool = True) 
     """
     device = select_device(config.runtime.device)
     architectures = models.assign(config.federation.group, config.federation.clients)
-    images = datasets.load(config.data.dataset, data_dir)
     seed = config.seed if config.data.seed is None else config.data.seed
-    data = FederatedData.build(config.data, config.federation.clients, seed, images, device)
+    data = load(Source(config.data, config.federation.clients, seed, data_dir), device)
     clients = tuple(
         ClientInfo(number, architecture, client.num_train, client.classes)
         for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
@@ -151,18 +150,3 @@ def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
         raise ConfigError(
             f"{client} would train on a batch of one image, which {whose} cannot normalise; {remedy}."
         )
-
-
-def select_device(wanted: str) -> torch.device:
-    """The device for 'auto', 'cpu' or 'cuda', set up to compute the same bits every time.
-
-    Raises ConfigError when CUDA is asked for and not there.
-    """
-    if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise ConfigError("device 'cuda' is not available here; use --device cpu, or see `htfl-sim doctor`.")
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.benchmark = False
-    return torch.device("cuda", torch.cuda.current_device())

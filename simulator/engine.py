@@ -32,7 +32,17 @@ from simulator.progress import (
     RoundStarted,
     Warned,
 )
-from simulator.runners import Decision, Gate, Job, Jobs, LocalUpdate, RoundInterrupted, always_go, central
+from simulator.runners import (
+    Decision,
+    Gate,
+    Job,
+    Jobs,
+    LocalUpdate,
+    Place,
+    RoundInterrupted,
+    always_go,
+    central,
+)
 from simulator.runners.evaluation import Answers, answering, evaluate
 from simulator.tensors import Tensors
 from simulator.training.context import TrainingContext
@@ -61,6 +71,11 @@ class Engine:
             similarity.common_layers(federation, wanted)  # refused now rather than when it is measured
         context = TrainingContext(federation, data, FlopCache())
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
+
+    def open(self, *, exact: bool = True) -> Sequence[Place]:
+        """Get hold of the machines that clients are computed on, if there are any beside this; raises like
+        `Runner.open`."""
+        return self._runner.open(self._hooks, exact=exact)
 
     def initial_state(self) -> State:
         """The state before round 1, of which clients' parts are drawn when they are asked for."""
@@ -216,7 +231,7 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Let the training threads go."""
+        """Let go of what clients are computed on."""
         self._runner.close()
 
     def _train(
@@ -253,6 +268,7 @@ class Engine:
 
         def timed(updates: Sequence[LocalUpdate], running: int) -> Decision:
             nonlocal held, since
+            self._tell(observe)
             decision = gate([*finished.values(), *updates], running)
             if decision == "hold" and not running:
                 since = since or time.perf_counter()

@@ -7,7 +7,7 @@ import presets
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.nested import flattened, toml_value
-from simulator.sections import DataConfig
+from simulator.sections import DataConfig, RuntimeConfig
 
 
 class _Reader(NamedTuple):
@@ -23,9 +23,12 @@ _READ_UNDER: dict[str, tuple[_Reader, ...]] = {
     "data.classes_per_client": (_Reader("data.partition", ("pathological",)),),
     "data.quantity": (_Reader("data.partition", ("pathological", "iid")),),
     "data.min_samples": (_Reader("data.partition", ("dirichlet",)), _Reader("data.quantity", ("pfllib",))),
+    "runtime.address": (_Reader("runtime.runner", ("ray",)),),
 }
 """Each key is read if one of these holds."""
-_DEFAULTS = flattened({"data": DataConfig().model_dump(mode="json")})
+_DEFAULTS = flattened(
+    {"data": DataConfig().model_dump(mode="json"), "runtime": RuntimeConfig().model_dump(mode="json")}
+)
 
 
 def idle(config: Config) -> list[str]:

@@ -30,10 +30,25 @@ _PATHS: set[str] = set()
 """The files that were run, as tracebacks name them."""
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A file on its way to another process: as it was given here, and the very bytes that were run."""
+
+    kind: Kind
+    path: Path
+    source: bytes
+
+
+_RUN: dict[str, Sent] = {}
+"""The files that were run, by SHA-256."""
+_RECEIVED: dict[Path, bytes] = {}
+"""Files that came from another process, which need not be on this machine's disk."""
+
+
 def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
     """A user's file and its bytes. Raises ConfigError for one that cannot be read."""
     try:
-        source = path.read_bytes()
+        source = _RECEIVED[path] if path in _RECEIVED else path.read_bytes()
     except OSError as unreadable:
         raise ConfigError(f"cannot read the {kind} {path}: {unreadable.strerror}.") from unreadable
     return OwnFile(kind, path.name, hashlib.sha256(source).hexdigest()), source
@@ -73,7 +88,19 @@ def run(file: OwnFile, source: bytes, path: Path) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # where pydantic looks up a configuration's annotations
     exec(compile(source, str(path), "exec"), module.__dict__)
+    _RUN[file.sha256] = Sent(file.kind, path, source)
     return module
+
+
+def to_send(sha256: str) -> Sent | None:
+    """The file of that SHA-256, for another process; None where none was run, as of an installed package's."""
+    return _RUN.get(sha256)
+
+
+def receive(sent: Sent) -> Path:
+    """Take a file that another process has run: the path under which `read` finds it from now on."""
+    _RECEIVED[sent.path] = sent.source
+    return sent.path
 
 
 def mark(path: Path) -> None:

@@ -255,7 +255,11 @@ class RuntimeConfig(Section):
     threads_per_client: int = Field(1, ge=1, description="threads of each worker inside torch")
     runner: str = Field(
         "parallel",
-        description="how clients are computed: parallel, sequential, or stacked, those of one architecture as one",
+        description="how clients are computed: parallel, sequential, stacked, those of one architecture as one, or ray",
+    )
+    address: str = Field(
+        "local",
+        description="ray: local, it starts on this machine by itself; or a cluster that is there, auto or ray://HOST:PORT",
     )
     stack: int = Field(
         16, ge=1, description="stacked: clients trained as one, at most; another number changes last digits"

@@ -11,7 +11,7 @@ FLOORS = [
     "checkpoints", "presets",
     "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.own_files",
     "simulator.rng",
-    "simulator.tensors",
+    "simulator.tensors", "simulator.environment", "simulator.devices",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.reference", "simulator.idle",
     "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",

@@ -49,6 +49,12 @@ def said(event: Mapping[str, Any]) -> str:
             named = [f"client {client} {points(by)}" for client, by in event["clients"][:MOST]]
             more = len(event["clients"]) - MOST
             return "fell: " + ", ".join([*named, f"{more} more"] if more > 0 else named)
+        case "nodes":
+            nodes = event["nodes"]
+            inexact = [f"{each['node']}: {', '.join(each['inexact'])}" for each in nodes if each["inexact"]]
+            return (
+                "clients at a time: " + ", ".join(f"{each['workers']} on {each['node']}" for each in nodes)
+            ) + (f"; not bit-identical: {'; '.join(inexact)}" if inexact else "")
         case "checkpoint":
             return "checkpoint"
         case kind:

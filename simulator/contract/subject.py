@@ -41,7 +41,7 @@ class Subject:
         """
         self.method = methods.get(name)
         self.settings = {"name": name, **(settings or {})}
-        self.runners = runners.names() if runner is None else [runner]
+        self.runners = runners.names_within() if runner is None else [runner]
         self.precisions: list[Precision] = ["float32", "bf16"] if precision is None else [precision]
         refusals = []
         for group in GROUPS:

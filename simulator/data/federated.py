@@ -52,6 +52,18 @@ class ClientData:
         return len(self.test)
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where a federation's data come from: enough to load and divide them again, on this machine or another."""
+
+    config: DataConfig
+    clients: int
+    seed: int
+    """Of the partition."""
+    folder: Path
+    """Of the data sets."""
+
+
 @dataclass(frozen=True, eq=False)
 class FederatedData:
     """All clients' data on one device: images uint8 [n, h, w, c], labels int64 [n], indices per client."""
@@ -70,6 +82,8 @@ class FederatedData:
     domains: tuple[str, ...] = ()
     rgb: bool = False
     """Whether a grey batch gets three equal channels."""
+    source: Source | None = None
+    """None where they were not loaded, but made."""
 
     @classmethod
     def build(

@@ -1,7 +1,8 @@
 """A user's own figure of how a client answers: a file with a function `metric(scores, labels)` → a number."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from simulator import own_files
 from simulator.errors import ConfigError
-from simulator.own_files import OwnFile
+from simulator.own_files import OwnFile, Sent
 from simulator.rng import drawing_from, torch_stream
 from simulator.runners.evaluation import Measure
 
@@ -42,7 +43,7 @@ def measures(names: Sequence[str], num_classes: int) -> dict[str, Measure]:
                 f"evaluation.metrics names '{name}', whose file is not loaded; "
                 f"add --metric {name.removesuffix('.py')}.py."
             )
-        found[name] = _guarded(name, _FUNCTIONS[name])
+        found[name] = _Guarded(name)
         found[name](torch.eye(num_classes), torch.arange(num_classes))
     return found
 
@@ -52,16 +53,27 @@ def origins(names: Sequence[str]) -> list[OwnFile]:
     return [file for name in names if (file := own_files.loaded("metric", f"{name}.py")) is not None]
 
 
-def _guarded(name: str, function: Any) -> Measure:
-    def measure(scores: Tensor, labels: Tensor) -> float | None:
-        with drawing_from(torch_stream(0, f"metric/{name}", device=scores.device)):
+@dataclass(frozen=True)
+class _Guarded:
+    """A figure whose draws are keyed and whose faults are said. It can be sent to another process, with its file."""
+
+    name: str
+
+    def __call__(self, scores: Tensor, labels: Tensor) -> float | None:
+        with drawing_from(torch_stream(0, f"metric/{self.name}", device=scores.device)):
             try:
-                value = float(function(scores, labels))
+                value = float(_FUNCTIONS[self.name](scores, labels))
             except Exception as error:
-                raise own_files.failed(
-                    f"the metric {name}.py, given scores {list(scores.shape)} and labels {list(labels.shape)},",
-                    error,
-                ) from error
+                shapes = f"scores {list(scores.shape)} and labels {list(labels.shape)}"
+                raise own_files.failed(f"the metric {self.name}.py, given {shapes},", error) from error
         return value if math.isfinite(value) else None
 
-    return measure
+    def __reduce__(self) -> tuple[Callable[[Sent], "_Guarded"], tuple[Sent | None]]:
+        [file] = origins([self.name])
+        return _received, (own_files.to_send(file.sha256),)
+
+
+def _received(sent: Sent) -> _Guarded:
+    path = own_files.receive(sent)
+    load(path)
+    return _Guarded(path.stem)

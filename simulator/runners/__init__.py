@@ -1,6 +1,6 @@
 """What carries out the work of clients and server: one small interface, and a file for each way to do it."""
 
-from simulator.runners import parallel, sequential, stacked
+from simulator.runners import parallel, ray, sequential, stacked
 from simulator.runners.base import (
     POLL_SECONDS,
     Decision,
@@ -8,11 +8,13 @@ from simulator.runners.base import (
     Job,
     Jobs,
     LocalUpdate,
+    Place,
     RoundInterrupted,
     Runner,
     always_go,
     get,
     names,
+    names_within,
     register,
 )
 
@@ -23,12 +25,15 @@ __all__ = [
     "Job",
     "Jobs",
     "LocalUpdate",
+    "Place",
     "RoundInterrupted",
     "Runner",
     "always_go",
     "get",
     "names",
+    "names_within",
     "parallel",
+    "ray",
     "register",
     "sequential",
     "stacked",

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor
 
@@ -84,6 +84,21 @@ class Jobs(Mapping[int, Job]):
         return len(self._clients)
 
 
+@dataclass(frozen=True)
+class Place:
+    """A machine beside this one on which clients are computed, and what its bits depend on."""
+
+    node: str
+    workers: int
+    """Clients that are at work there at a time."""
+    environment: Mapping[str, Any]
+    inexact: Sequence[str]
+    """What of it gives other bits than this machine's, as 'torch 2.6 → 2.7'."""
+
+
+Question = Callable[["Runner", Hooks, int, int, Job], Result]
+"""What is asked of a client in round t: a function of a module's, since it may be answered on another machine."""
+
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 """Asked between clients, with the updates finished so far and the number of clients at work."""
 
@@ -122,6 +137,8 @@ class Runner(ABC):
 
     name: ClassVar[str]
     """Set by `register`."""
+    within: ClassVar[bool] = True
+    """Whether clients are computed in this process."""
 
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         self.context = context
@@ -136,6 +153,14 @@ class Runner(ABC):
     def sums(cls, settings: RuntimeConfig) -> str:
         """How it computes, in words: runners that say the same give the same bits."""
         return "each by itself"
+
+    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Place]:
+        """Get hold of what clients are computed on, and say which other machines these are.
+
+        A second time does nothing. Raises ConfigError where it cannot be had, or, if `exact`, has other bits; DataError
+        where it lacks the data. What has not been opened opens itself when it is needed.
+        """
+        return ()
 
     @abstractmethod
     def update(
@@ -159,14 +184,36 @@ class Runner(ABC):
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
         """A piece of `work` for every client, in client order."""
 
+    def ask(
+        self,
+        hooks: Hooks,
+        round: int,
+        jobs: Mapping[int, Job],
+        clients: Sequence[int],
+        question: Question[Result],
+    ) -> list[Result]:
+        """The answers of these clients of `jobs` to a question, in client order."""
+        return self.each(clients, lambda client: question(self, hooks, round, client, jobs[client]))
+
     def together(self, clients: Sequence[int]) -> list[list[int]]:
         """Clients of one architecture and with the same test images, in groups that answer as one: each by itself."""
         return [[client] for client in clients]
 
+    def weight(self, client: int) -> int:
+        """What stands for the client's time where none was measured: samples times parameters."""
+        info = self.info(client)
+        return info.samples * sum(
+            p.numel() for p in self.context.federation.architecture_of(info).parameters()
+        )
+
+    def say(self, sentence: str) -> None:
+        """Something that whoever watches the run should know."""
+        self._said.append(sentence)
+
     def say_once(self, sentence: str) -> None:
-        """Something that whoever watches the run should know, unless it has been said."""
+        """The same, unless it has been said."""
         if sentence not in self._said:
-            self._said.append(sentence)
+            self.say(sentence)
 
     def take_notes(self) -> list[str]:
         """What is new to be said."""
@@ -201,6 +248,11 @@ def register(name: str) -> Callable[[R], R]:
 def names() -> list[str]:
     """All runners' names, in order of registration."""
     return list(_RUNNERS)
+
+
+def names_within() -> list[str]:
+    """Those of the runners that compute in this process."""
+    return [name for name, runner in _RUNNERS.items() if runner.within]
 
 
 def get(name: str) -> type[Runner]:

@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -73,15 +74,6 @@ def evaluate(
     """The answers on these parts of the clients in `jobs`, each after it has received its payload, if they have any."""
     context = runner.context
 
-    def made_of(client: int) -> bytes:
-        return _made_of(hooks, context, runner.info(client), round, jobs[client])
-
-    def count(client: int) -> dict[str, Answers]:
-        with memory.for_evaluation(runner, round, client, batch_size, runner.workers):
-            return _count(
-                hooks, context, runner.info(client), round, jobs[client], batch_size, parts, measures
-            )
-
     def count_as_one(group: list[int]) -> list[dict[str, Answers]]:
         with memory.for_evaluation(runner, round, group[0], batch_size, at_once=1):
             local = [answering(hooks, context, runner.info(k), round, jobs[k]) for k in group]
@@ -92,7 +84,7 @@ def evaluate(
     # Models that clients have trained differ: only what was received may be the same.
     several = Counter(asked.values() if received else ())
     perhaps = [client for client in jobs if several[asked[client]] > 1]
-    answers = dict(zip(perhaps, runner.each(perhaps, made_of), strict=True))
+    answers = dict(zip(perhaps, runner.ask(hooks, round, jobs, perhaps, _made_of), strict=True))
     kinds = {client: (asked[client], answers.get(client, client)) for client in jobs}
     first = {kind: client for client, kind in reversed(kinds.items())}
     counts: dict[int, dict[str, Answers]] = {}
@@ -111,7 +103,8 @@ def evaluate(
             counts |= zip(group, found, strict=True)
         else:
             alone += group
-    counts |= zip(alone, runner.each(alone, count), strict=True)
+    count = partial(_count, batch_size=batch_size, parts=tuple(parts), measures=dict(measures))
+    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, count), strict=True)
     return {client: counts[first[kinds[client]]] for client in jobs}
 
 
@@ -143,20 +136,24 @@ def _groups(
 
 
 def _count(
+    runner: Runner,
     hooks: Hooks,
-    context: TrainingContext,
-    info: ClientInfo,
     round: int,
+    client: int,
     job: Job,
+    *,
     batch_size: int,
     parts: Sequence[str],
     measures: Mapping[str, Measure],
 ) -> dict[str, Answers]:
-    local = answering(hooks, context, info, round, job)
-    [answers] = _count_all(
-        lambda x: hooks.predict(local, x)[None], context, [local], batch_size, parts, measures
-    )
-    return answers
+    """The client's answers on these parts."""
+    context = runner.context
+    with memory.for_evaluation(runner, round, client, batch_size, runner.workers):
+        local = answering(hooks, context, runner.info(client), round, job)
+        [answers] = _count_all(
+            lambda x: hooks.predict(local, x)[None], context, [local], batch_size, parts, measures
+        )
+        return answers
 
 
 @torch.no_grad()
@@ -232,15 +229,16 @@ def _of_figures(values: list[float]) -> Answers:
 
 
 @torch.no_grad()
-def _made_of(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> bytes:
+def _made_of(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> bytes:
     """SHA-256 over how the client answers: the operations, and whatever they read that was there before."""
-    local = answering(hooks, context, info, round, job)
-    x, _ = context.data.batch(context.data.clients[info.id].test[:_GLIMPSE])
+    data = runner.context.data
+    local = answering(hooks, runner.context, runner.info(client), round, job)
+    x, _ = data.batch(data.clients[client].test[:_GLIMPSE])
     read = _reading()
     with read:
         hooks.predict(local, x)
     if read.draws:  # from the client's own stream
-        read.digest.update(f"client {info.id}".encode())
+        read.digest.update(f"client {client}".encode())
     return read.digest.digest()
 
 

@@ -116,10 +116,8 @@ class ParallelRunner(Runner):
         return [results[client] for client in clients if client in results]
 
     def _cost(self, client: int) -> tuple[int, int]:
-        """Sort key, longest first: samples times parameters stands for a client's time."""
-        info = self.info(client)
-        parameters = sum(p.numel() for p in self.context.federation.architecture_of(info).parameters())
-        return -info.samples * parameters, client
+        """Sort key, longest first."""
+        return -self.weight(client), client
 
 
 def device_stream(device: torch.device) -> contextlib.AbstractContextManager[object]:

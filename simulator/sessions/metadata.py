@@ -5,12 +5,12 @@ from checkpoints import Damaged, Retention
 from simulator.builder import Built
 from simulator.config import Config
 from simulator.data.federated import FederatedData
+from simulator.environment import environment
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.models import members
 from simulator.nested import Raw, merged
 from simulator.sessions import brought
-from simulator.sessions.environment import environment
 from simulator.sessions.history import history_entry, settings_in_force
 
 MOST_COUNTS = 50_000

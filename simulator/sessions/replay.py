@@ -11,11 +11,11 @@ from typing import Any
 from simulator.builder import Built, build, rebuild
 from simulator.client_states import State
 from simulator.config import Config
+from simulator.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
 from simulator.nested import Raw
 from simulator.progress import Observer
 from simulator.sessions import metadata, states
-from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import begun_after, entries_to, settings_in_force
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.records import with_finite_record

@@ -151,6 +151,11 @@ _EVENTS: dict[str, Shape] = {
         "command?": str,
     },
     "warning": {"message": str},
+    "nodes": {
+        "nodes": [
+            {"node": printable, "workers": natural, "environment": Keys(_ANY, _SCALAR), "inexact": [str]}
+        ]
+    },
 }
 _UNFINISHED: Shape = {
     "history": [dict],

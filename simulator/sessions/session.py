@@ -1,8 +1,8 @@
 """A run and its session directory: the engine's rounds, committed to the store one after the other, and steered."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,14 +13,14 @@ from checkpoints import Command, Store
 from simulator.builder import Built, build, rebuild
 from simulator.client_states import State
 from simulator.config import Config
+from simulator.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
 from simulator.nested import Raw
 from simulator.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
-from simulator.sessions import brought, goal, metadata, states, unfinished_round
+from simulator.sessions import brought, goal, metadata, places, states, unfinished_round
 from simulator.sessions.committing import Commits
-from simulator.sessions.environment import environment, inexact
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.overrides import other_bits, overrides
 from simulator.sessions.reader import SessionReader
@@ -62,6 +62,8 @@ class Session:
         self._store = store
         self._state = state
         self._history = history
+        self._exact = True
+        """Whether whatever computes clients must have this machine's bits."""
         self._steering = Steering(store, self._checked)
         self._commits = Commits(store, state.round)
         self._begun = state.round
@@ -74,12 +76,20 @@ class Session:
         """What was amiss with the session's files when it was opened, as sentences."""
 
     @classmethod
-    def create(cls, config: Config, folder: Path, data_dir: Path, *, workers: int | None = None) -> "Session":
+    def create(
+        cls,
+        config: Config,
+        folder: Path,
+        data_dir: Path,
+        *,
+        workers: int | None = None,
+        allow_inexact: bool = False,
+    ) -> "Session":
         """Make a session in `folder`, where there must be none yet, and own it.
 
-        `workers` is how many clients train at a time here, whatever the configuration that is recorded says.
-        Raises ConfigError or DataError before anything is written, SessionUnreadable or DiskError when the
-        folder cannot be had.
+        `workers` is how many clients train at a time here, whatever the configuration that is recorded says;
+        `allow_inexact` permits that other machines, whose bits differ, compute clients. Raises ConfigError or DataError
+        before anything is written, SessionUnreadable or DiskError when the folder cannot be had.
         """
         if not checkpoints.is_free(folder):
             checkpoints.refuse_remains(folder)
@@ -87,10 +97,18 @@ class Session:
         here = metadata.with_workers(config, workers)
         built = build(here, data_dir)
         config, here = (metadata.on_device(each.begun(), built) for each in (config, here))
-        store = Store.create(folder, metadata.of_new(config, built, parent=None), metadata.retention(config))
-        with _closed_on_failure(store):
+        with ExitStack() as failing:
+            failing.callback(built.engine.close)
+            found = places.opened(built.engine, allow_inexact)
+            store = Store.create(folder, metadata.of_new(config, built, None), metadata.retention(config))
+            failing.callback(store.close, "stopped")
             store.event("started", method=config.method.name, round=0)
-            return cls(here, folder, built, store, built.engine.initial_state(), [history_entry(config, 1)])
+            found.record(store, 0)
+            state = built.engine.initial_state()
+            session = cls(here, folder, built, store, state, [history_entry(config, 1)])
+            session._exact = not allow_inexact
+            failing.pop_all()
+            return session
 
     @classmethod
     def resume(
@@ -123,15 +141,22 @@ class Session:
                 f"{folder}: resumed here the result would no longer be bit-identical ({'; '.join(changes)}). "
                 "Use --allow-inexact to go on all the same; the session will record it."
             )
-        store = Store.open(
-            folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
-        )
-        with _closed_on_failure(store):
+        with ExitStack() as failing:
+            failing.callback(built.engine.close)
+            found = places.opened(built.engine, allow_inexact)
+            store = Store.open(
+                folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
+            )
+            failing.callback(store.close, "stopped")
             session = cls(config, folder, built, store, built.engine.initial_state(), history)
-            session._restore(exact=not allow_inexact)
+            session._exact = not allow_inexact
+            session._restore()
             session._steering.refuse_stale()
             session.warnings = store.take_warnings()
+            changes += found.differences
             store.event("resumed", method=config.method.name, round=session.round, inexact=changes)
+            found.record(store, session.round)
+            failing.pop_all()
             return session
 
     @property
@@ -207,7 +232,7 @@ class Session:
     ) -> None:
         self.close()
 
-    def _restore(self, exact: bool) -> None:
+    def _restore(self) -> None:
         """Take the newest checkpoint's states in place of the initial ones; none yet means from the beginning."""
         reader = self._store.session
         if not reader.rounds():
@@ -215,7 +240,7 @@ class Session:
         manifest = reader.manifest()
         if manifest.history != self._history:
             raise SessionError(f"{self.folder} was changed by another program just now; resume it again.")
-        self._state = states.restore(reader, manifest, self._built, exact=exact)
+        self._state = states.restore(reader, manifest, self._built, exact=self._exact)
         self._commits.restored(manifest)
         self._begun = manifest.round
 
@@ -324,6 +349,8 @@ class Session:
         before = self.config
         begun = self.round if config.method.name != before.method.name else None
         built = rebuild(self._built, config, begun)
+        # Before what the old one computes on is let go: it may be the same.
+        found = places.opened(built.engine, not self._exact)
         self._state, adopted = built.engine.take_over(self._state, self._built.method)
         self._built.engine.close()
         self._built, self.config = built, config
@@ -338,6 +365,7 @@ class Session:
         self._history.append(history_entry(config, self.round + 1, **files, **about))
         self._applied.append(command)
         self._store.event("switched", round=self.round, method=config.method.name, **about)
+        found.record(self._store, self.round)
         self._watching(
             Switched(self.round + 1, config.method.name, before.method.name, tuple(about["changes"]), adopted)
         )
@@ -368,12 +396,3 @@ class Session:
         self._built.engine.close()
         self._store.close(how)
         return RunOutcome(how, self.round, reason)
-
-
-@contextmanager
-def _closed_on_failure(store: Store) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        store.close("stopped")
-        raise

@@ -80,7 +80,13 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
             allow_inexact=given.allow_inexact,
         )
     else:
-        session = Session.create(_config(point, given), folder, given.data_dir, workers=given.workers)
+        session = Session.create(
+            _config(point, given),
+            folder,
+            given.data_dir,
+            workers=given.workers,
+            allow_inexact=given.allow_inexact,
+        )
     with session:
         for warning in session.warnings:
             print(f"warning: {warning}", file=sys.stderr)

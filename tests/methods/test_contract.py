@@ -22,8 +22,8 @@ def subject(name: str, runner: str, precision: Precision) -> Subject:
 
 KIN = ("inco_prox", "inco_nova", "inco_scaffold", "inco_moon", "fedrolex", "fedl2g_f")
 """Methods that share their code with another one, which is tried each time."""
-WAYS: list[tuple[str, Precision]] = [*itertools.product(runners.names(), ("float32", "bf16"))]
-"""Every runner with every precision that a CPU has."""
+WAYS: list[tuple[str, Precision]] = [*itertools.product(runners.names_within(), ("float32", "bf16"))]
+"""Every runner of this process with every precision that a CPU has; Ray has tests of its own."""
 ALIKE = ("its card", "every phase trains", "losses are pure", "a client's whole update")
 """How promises begin that know nothing of runners."""
 IMPLIED = "the same seed gives"

@@ -11,7 +11,7 @@ import torch
 import checkpoints
 from simulator import rng
 from simulator.data import partition
-from simulator.sessions.environment import COMPARED, environment, inexact
+from simulator.environment import COMPARED, environment, inexact
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND, contents

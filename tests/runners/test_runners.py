@@ -62,7 +62,7 @@ def test_clients_steps_taken_in_turn_give_the_bits_of_clients_side_by_side(
     assert after(name, "interleaved") == after(name, "parallel")
 
 
-@pytest.mark.parametrize("name", runners.names())
+@pytest.mark.parametrize("name", runners.names_within())
 def test_updates_come_in_client_order_and_every_one_is_told(name: str) -> None:
     parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 2}))
     told: list[int] = []
@@ -71,7 +71,7 @@ def test_updates_come_in_client_order_and_every_one_is_told(name: str) -> None:
     assert sorted(told) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("name", runners.names())
+@pytest.mark.parametrize("name", runners.names_within())
 def test_a_gate_that_closes_ends_the_round_with_what_is_finished(name: str) -> None:
     parts = federations.built(federations.config("fedavg", runtime={"runner": name, "workers": 1}))
     with pytest.raises(RoundInterrupted) as interrupted:
@@ -79,7 +79,7 @@ def test_a_gate_that_closes_ends_the_round_with_what_is_finished(name: str) -> N
     assert len(interrupted.value.updates) == 2
 
 
-@pytest.mark.parametrize("name", runners.names())
+@pytest.mark.parametrize("name", runners.names_within())
 def test_a_gate_that_holds_is_asked_again_until_it_opens(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decisions = iter(["hold", "hold"])
     for module in (runners.parallel, base):

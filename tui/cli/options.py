@@ -70,6 +70,8 @@ Progress = Annotated[bool | None, option(PROGRESS, "--progress/--no-progress", p
 
 WORKERS = "Clients trained at a time; never changes a result. Default: the machine's cores."
 Workers = Annotated[int | None, option(WORKERS, "--workers", least=1, metavar="N", panel=HOW)]
+RUNNER = "How clients are computed: parallel, sequential, stacked, or ray, on a cluster (docs/ray.md)."
+RunnerOption = Annotated[str | None, option(RUNNER, "--runner", metavar="R", panel=HOW)]
 DeviceOption = Annotated[Device | None, option("Where to compute.", "--device", panel=HOW)]
 MACHINE_SETTINGS = "A setting of the machine's, runtime.… or training.precision; may be repeated."
 MachineSettings = Annotated[

@@ -28,6 +28,7 @@ def resume(
     data_dir: options.DataDir = None,
     device: options.DeviceOption = None,
     workers: options.Workers = None,
+    runner: options.RunnerOption = None,
     set_: options.MachineSettings = None,
     allow_inexact: options.AllowInexact = False,
     steal: Annotated[
@@ -67,6 +68,7 @@ def resume(
             "--data-dir": data_dir,
             "--device": device,
             "--workers": workers,
+            "--runner": runner,
             "--set": set_,
             "--allow-inexact": allow_inexact or None,
             "--progress": progress,
@@ -89,7 +91,7 @@ def resume(
         data_folder(data_dir),
         workers=workers,
         device=device,
-        settings=set_ or (),
+        settings=[*([f"runtime.runner={runner}"] if runner else []), *(set_ or ())],
         allow_inexact=allow_inexact,
         steal=steal,
     ) as opened:

@@ -36,6 +36,8 @@ def run(
     data_dir: options.DataDir = None,
     device: options.DeviceOption = None,
     workers: options.Workers = None,
+    runner: options.RunnerOption = None,
+    allow_inexact: options.AllowInexact = False,
     progress: options.Progress = None,
     as_json: options.Records = False,
 ) -> None:
@@ -56,6 +58,7 @@ def run(
       htfl-sim run --config mine.toml --json > records.jsonl
       htfl-sim run --preset fedgh_htm5 --dry-run
       htfl-sim run --plugin my_method.py --method median_head
+      htfl-sim run --runner ray --set runtime.address=auto
       htfl-sim run --model cnn1 --model mynets.py:MyNet --metric f1.py
     """
     name = folders.checked_name(session) if session is not None else None
@@ -83,6 +86,7 @@ def run(
         partition=partition,
         models=model or (),
         metrics=metric or (),
+        runner=runner,
     ).read()
     folder = folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
@@ -91,7 +95,7 @@ def run(
         running.rehearse(settings, folder, data, as_json)
         return
     fetch_missing(settings.data.dataset, data)
-    with Session.create(settings, folder, data) as opened:
+    with Session.create(settings, folder, data, allow_inexact=allow_inexact) as opened:
         if tags:
             checkpoints.post(folder, "tag", {"add": tags, "remove": []})
         running.carry_out(

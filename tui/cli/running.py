@@ -113,7 +113,7 @@ def _opening(session: "Session") -> Any:
 
 
 def _facts(config: "Config") -> list[tuple[str, object]]:
-    from simulator.builder import select_device
+    from simulator.devices import select_device
 
     group = config.federation.group
     models = group if isinstance(group, str) else ", ".join(group)

@@ -37,6 +37,7 @@ class Choices:
     partition: Path | None = None
     models: Sequence[str] = ()
     metrics: Sequence[Path] = ()
+    runner: str | None = None
 
     def read(self) -> Config:
         """The configuration: preset or file, then the quick settings, then --set; the last word wins.
@@ -66,6 +67,7 @@ class Choices:
             "seed": self.seed,
             "device": self.device,
             "workers": self.workers,
+            "runner": self.runner,
         }
         many = {"set": self.assignments, "model": self.models, "metric": self.metrics}
         for option, value in one.items():
@@ -98,7 +100,7 @@ class Choices:
             "data": {"dataset": self.dataset, **indices(self.partition)},
             "federation": {"clients": self.clients, "group": list(self.models) or None},
             "evaluation": {"metrics": [str(file) for file in self.metrics] or None},
-            "runtime": {"device": self.device, "workers": self.workers},
+            "runtime": {"device": self.device, "workers": self.workers, "runner": self.runner},
         }
         return said(quick)
 

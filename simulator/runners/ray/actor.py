@@ -1,0 +1,116 @@
+"""What runs on a node: an actor that answers questions about clients, each a function of what comes with it.
+
+Nothing of a client stays with an actor: which actor computes a client, and after which others, changes no bit.
+"""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ray
+import torch
+from torch import Tensor
+
+from simulator.environment import environment
+from simulator.errors import HtflError
+from simulator.methods.hooks import Hooks
+from simulator.runners.base import Job, LocalUpdate, Question, Runner
+from simulator.runners.ray.equipment import Equipment
+from simulator.runners.ray.parcels import Parcel
+from simulator.training.precision import tf32_in_force
+
+MOST_RUNS = 2
+"""An actor is equipped for so many runs at most: for this one, and for the one before a switch."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Who an actor is, and what its bits depend on."""
+
+    node: str
+    host: str
+    pid: int
+    environment: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An error that is a user's to mend, on its way to the user."""
+
+    error: HtflError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a question, and what the runner here has to say."""
+
+    result: Any
+    notes: Sequence[str]
+
+
+class Actor:
+    """Data, networks and a runner for clients, one after another."""
+
+    def __init__(self) -> None:
+        self._equipped: dict[str, tuple[Runner, Hooks]] = {}
+
+    def join(self, run: str, equipment: Sequence[Any]) -> Facts | Refused:
+        """Get ready for a run, known by its equipment's hash, and say what it will be computed with."""
+        host = socket.gethostname()
+        try:
+            runner, _ = self._for(run, equipment)
+        except HtflError as error:
+            return Refused(type(error)(f"node {host}: {error}"))
+        facts = environment(runner.context.federation.device, runner.threads)
+        return Facts(ray.get_runtime_context().get_node_id(), host, os.getpid(), facts)
+
+    def ask(
+        self,
+        run: str,
+        equipment: Sequence[Any],
+        question: Question[Any],
+        round: int,
+        client: int,
+        state: Mapping[str, Tensor],
+        payload: Mapping[str, Tensor] | None,
+    ) -> Answer | Refused:
+        """The answer of a client of a run in round t, which it starts with this state and payload."""
+        try:
+            runner, hooks = self._for(run, equipment)
+            federation = runner.context.federation
+            torch.set_num_threads(runner.threads)
+            job = Job(
+                _on(federation.device, state), None if payload is None else _on(federation.device, payload)
+            )
+            with tf32_in_force(federation.training.precision, federation.device):
+                result = question(runner, hooks, round, client, job)
+        except HtflError as error:
+            return Refused(
+                type(error)(*error.args)
+            )  # without its traceback, which may hold what cannot be sent
+        return Answer(_parcelled(result), runner.take_notes())
+
+    def forget(self, run: str) -> None:
+        """A run is over."""
+        self._equipped.pop(run, None)
+
+    def _for(self, run: str, equipment: Sequence[Any]) -> tuple[Runner, Hooks]:
+        if run not in self._equipped:
+            found: Equipment = ray.get(equipment[0])
+            held = [runner.context.data for runner, _ in self._equipped.values()]
+            self._equipped[run] = found.set_up(held[-1] if held else None)
+            while len(self._equipped) > MOST_RUNS:
+                self._equipped.pop(next(iter(self._equipped)))
+        return self._equipped[run]
+
+
+def _parcelled(result: Any) -> Any:
+    if isinstance(result, LocalUpdate):
+        return replace(result, tensors=Parcel(result.tensors), uplink=Parcel(result.uplink))
+    return result
+
+
+def _on(device: torch.device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.to(device) for name, tensor in tensors.items()}

@@ -1,0 +1,272 @@
+"""The actors that work for a run: started, asked who they are, replaced when they die.
+
+Runs of one process that want the same of Ray share their actors, so that a switch to another method starts none.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import ray
+from ray import exceptions
+
+from simulator.environment import environment, inexact
+from simulator.errors import ConfigError
+from simulator.runners.base import Place
+from simulator.runners.ray import cluster
+from simulator.runners.ray.actor import Actor, Facts, Refused
+from simulator.runners.ray.cluster import Needs
+from simulator.runners.ray.equipment import Equipment
+
+DEATHS = (
+    exceptions.RayActorError,
+    exceptions.ObjectLostError,
+    exceptions.WorkerCrashedError,
+    exceptions.LocalRayletDiedError,
+    exceptions.NodeDiedError,
+    exceptions.OutOfMemoryError,
+)
+"""How Ray says that who should have answered is gone, or the answer with it."""
+START_SECONDS = 120.0
+"""How long the first actor may take to get ready."""
+OTHERS_SECONDS = 15.0
+"""How long it is waited for another one after that: the others come when they have room."""
+FAILED_STARTS = 3
+"""So many actors may die in a row as they start, for each there is to be."""
+
+
+class Wants(NamedTuple):
+    """What a run wants of Ray."""
+
+    address: str
+    needs: Needs
+    workers: int | None
+    """Actors at most; None: as many as there is room for."""
+
+
+@dataclass(eq=False)
+class Member:
+    """An actor, and how many clients it has been given."""
+
+    handle: Any
+    given: int = 0
+
+
+class Pool:
+    """The actors of this process, for all its runs that want the same."""
+
+    _there: ClassVar[dict[Wants, "Pool"]] = {}
+    _guard: ClassVar = threading.Lock()
+    _started_here: ClassVar[bool] = False
+
+    def __init__(self, wants: Wants, here: int, in_transit: int) -> None:
+        self._wants = wants
+        self._users = 0
+        if cluster.connect(wants.address, wants.needs, here, in_transit):
+            Pool._started_here = True
+        has_room = cluster.room(wants.needs)
+        self.size = has_room if wants.workers is None else min(has_room, wants.workers)
+        """How many actors there are to be."""
+        self.members: list[Member] = []
+        if not self.size:
+            self._disconnect()
+            raise ConfigError(
+                f"the Ray cluster at '{wants.address}' is too small: no node has {wants.needs} for a client; use "
+                "a smaller runtime.threads_per_client, or another cluster."
+            )
+        self.fill()
+
+    @classmethod
+    def borrow(cls, wants: Wants, here: int, largest: int) -> "Pool":
+        """The actors for a run whose clients' states have this many bytes at most; `here` of them on a Ray that is
+        started for it. Raises ConfigError."""
+        with cls._guard:
+            if wants not in cls._there:
+                cls._there[wants] = Pool(wants, here, cluster.bytes_in_transit(largest, here))
+            pool = cls._there[wants]
+            pool._users += 1
+            return pool
+
+    def give_back(self) -> None:
+        """A run needs them no longer; when none does, they end, and with the last of them the Ray that was started."""
+        with self._guard:
+            self._users -= 1
+            if self._users:
+                return
+            self._there.pop(self._wants, None)
+            for member in self.members:
+                _end(member)
+            self._disconnect()
+
+    def fill(self) -> None:
+        """Start actors until there are enough; one for which there is no room now waits for it."""
+        needs = self._wants.needs
+        kind = ray.remote(Actor).options(
+            num_cpus=needs.cpus, num_gpus=needs.gpus, max_restarts=0, scheduling_strategy="SPREAD"
+        )
+        while len(self.members) < self.size:
+            self.members.append(Member(kind.remote()))
+
+    def replace(self, member: Member, *, by_another: bool = True) -> None:
+        """Let an actor go, and start another, unless there is to be one fewer."""
+        if member in self.members:
+            self.members.remove(member)
+            _end(member)
+            self.size -= not by_another
+            self.fill()
+
+    @classmethod
+    def _disconnect(cls) -> None:
+        if cls._started_here and not cls._there:
+            cls._started_here = False
+            cluster.disconnect()
+
+
+@dataclass(eq=False)
+class Crew:
+    """The actors of a pool as one run uses them: each is made ready for it, or refused if its bits would be others."""
+
+    pool: Pool
+    equipment: Equipment
+    exact: bool
+    say: Callable[[str], None]
+    _joining: dict[Any, Member] = field(default_factory=dict)
+    _joined: dict[Member, Facts] = field(default_factory=dict)
+    _failed: int = 0
+
+    def __post_init__(self) -> None:
+        device = self.equipment.federation.device
+        self._here = environment(device, self.equipment.runtime.threads_per_client)
+        self._run = self.equipment.sha256
+        self._sent = [ray.put(self.equipment)]  # in a list, so that an actor that has it does not fetch it
+
+    def gather(self) -> None:
+        """Wait until all actors are ready, or one is and others have no room yet. Raises ConfigError or DataError."""
+        deadline = time.monotonic() + START_SECONDS
+        self.call()
+        while self._joining and time.monotonic() < deadline:
+            for ref in self.wait([], 1.0):
+                self.heed(ref, at_once=True)
+                if self._joined:
+                    deadline = time.monotonic() + OTHERS_SECONDS
+            self.call()
+        if not self._joined:
+            raise ConfigError(
+                f"the Ray cluster is too small now: nobody had room for a client ({self.pool._wants.needs}) within "
+                f"{START_SECONDS:.0f} s; others may use it. Wait, or use another."
+            )
+
+    def call(self) -> None:
+        """Ask the actors that are not known yet to get ready."""
+        known = {*self._joined, *self._joining.values()}
+        for member in self.pool.members:
+            if member not in known:
+                self._joining[member.handle.join.remote(self._run, self._sent)] = member
+        for member in [member for member in self._joined if member not in self.pool.members]:
+            del self._joined[member]  # another run has found it dead
+
+    def wait(self, at_work: Iterable[Any], seconds: float) -> list[Any]:
+        """What has come of the work, or of an actor that was to get ready, within so many seconds."""
+        awaited = [*at_work, *self._joining]
+        if not awaited:
+            time.sleep(seconds)
+            return []
+        ready: list[Any] = ray.wait(awaited, num_returns=1, timeout=seconds)[0]
+        return ready
+
+    def heed(self, ref: Any, *, at_once: bool = False) -> bool:
+        """Take in an actor that was to get ready; false where this is something else.
+
+        Raises ConfigError or DataError where it cannot be used: `at_once`, or when no other is left.
+        """
+        if (member := self._joining.pop(ref, None)) is None:
+            return False
+        try:
+            found = ray.get(ref)
+        except DEATHS as death:
+            self._failed += 1
+            if self._failed >= FAILED_STARTS * self.pool.size:
+                raise ConfigError(
+                    f"Ray's actors die as they start ({cluster.said(death)}); htfl-sim must be installed on every "
+                    "node, and a node must have memory for the data."
+                ) from death
+            self.pool.replace(member)
+            return True
+        self._failed = 0
+        refusal = found.error if isinstance(found, Refused) else self._unlike(found)
+        if refusal is None:
+            self._joined[member] = found
+            return True
+        if at_once or self.pool.size == 1:
+            raise refusal
+        self.say(f"A Ray actor is not used: {refusal}")
+        self.pool.replace(member, by_another=False)
+        return True
+
+    def free(self) -> Member | None:
+        """An actor that is ready and has nothing to do: the one that has done so longest, for even use of nodes."""
+        idle = [member for member in self._joined if not member.given]
+        return idle[0] if idle else None
+
+    def send(self, member: Member, question: Any, round: int, client: int, state: Any, payload: Any) -> Any:
+        """Give an actor a client; what comes of it is in the reference returned."""
+        member.given += 1
+        self._joined[member] = self._joined.pop(member)  # behind the others
+        return member.handle.ask.remote(self._run, self._sent, question, round, client, state, payload)
+
+    def lost(self, member: Member) -> str:
+        """An actor has died: start another, and say where it was."""
+        facts = self._joined.pop(member, None)
+        self.pool.replace(member)
+        return facts.host if facts else "an unknown node"
+
+    @property
+    def ready(self) -> int:
+        """How many actors can be given clients."""
+        return len(self._joined)
+
+    def places(self) -> list[Place]:
+        """The nodes on which actors are ready, by name."""
+        by_node: dict[str, list[Facts]] = defaultdict(list)
+        for facts in self._joined.values():
+            by_node[facts.node].append(facts)
+        hosts = Counter(found[0].host for found in by_node.values())
+        return [
+            Place(
+                first.host if hosts[first.host] == 1 else f"{first.host}/{node[:8]}",
+                len(found),
+                first.environment,
+                inexact(self._here, dict(first.environment)),
+            )
+            for node, found in sorted(by_node.items())
+            for first in found[:1]
+        ]
+
+    def close(self) -> None:
+        """The run is over."""
+        for member in self._joined:
+            member.handle.forget.remote(self._run)
+        self.pool.give_back()
+
+    def _unlike(self, facts: Facts) -> ConfigError | None:
+        """The refusal of an actor that would give other bits than this machine, if it is to be refused."""
+        differences = inexact(self._here, dict(facts.environment))
+        if not differences:
+            return None
+        if self.exact:
+            return ConfigError(
+                f"node {facts.host}: results from there would not be bit-identical ({'; '.join(differences)}). Use "
+                "nodes that are alike, or --allow-inexact; the session will record it."
+            )
+        self.say(f"Node {facts.host} computes clients, and gives other bits: {'; '.join(differences)}.")
+        return None
+
+
+def _end(member: Member) -> None:
+    try:
+        ray.kill(member.handle)
+    except Exception:  # Ray itself may be gone
+        return

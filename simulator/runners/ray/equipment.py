@@ -1,0 +1,114 @@
+"""What an actor computes clients from, besides their states and payloads: all of it follows from the configuration."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from simulator import methods, own_files
+from simulator.data import datasets
+from simulator.data.federated import FederatedData, Source
+from simulator.data.loading import load
+from simulator.devices import select_device
+from simulator.errors import ConfigError, DataError
+from simulator.federation import Federation
+from simulator.methods import plugins, registry
+from simulator.methods.hooks import Hooks
+from simulator.models import own as own_models
+from simulator.own_files import Sent
+from simulator.runners.base import Runner
+from simulator.runners.sequential import SequentialRunner
+from simulator.sections import RuntimeConfig
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
+
+LOADERS = {"plugin": plugins.load, "model": own_models.load}
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """A federation, its method and where its data lie, as they travel to an actor."""
+
+    source: Source
+    fingerprint: str
+    """Of the data: what an actor loads must have the same."""
+    federation: Federation
+    method: Mapping[str, Any]
+    runtime: RuntimeConfig
+    files: tuple[Sent, ...]
+    """The user's own that method and models come from."""
+
+    @classmethod
+    def of(cls, context: TrainingContext, hooks: Hooks, runtime: RuntimeConfig) -> "Equipment":
+        """That of a run. Raises ConfigError for data that no other process could load."""
+        source = context.data.source
+        if source is None:
+            raise ConfigError(
+                "runner 'ray' needs data that every machine can load by itself; these were made here."
+            )
+        return cls(
+            source=replace(source, folder=source.folder.absolute()),
+            fingerprint=context.data.fingerprint,
+            federation=replace(context.federation),  # without what it keeps for itself
+            method=hooks.method.config.model_dump(mode="json"),
+            runtime=runtime,
+            files=_files(hooks.name, tuple(context.federation.architectures)),
+        )
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 (hex) of all that a client's results follow from besides its state and its payload."""
+        facts = self.federation
+        said = {
+            "data": self.fingerprint,
+            "clients": [str(client) for client in facts.clients],
+            "federation": [facts.seed, facts.rounds, facts.begun, str(facts.shape), facts.device.type],
+            "pretrained": facts.pretrained,
+            "training": facts.training.model_dump(mode="json"),
+            "method": dict(self.method),
+            "runtime": self.runtime.model_dump(mode="json"),
+            "files": [hashlib.sha256(file.source).hexdigest() for file in self.files],
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    def set_up(self, held: FederatedData | None = None) -> tuple[Runner, Hooks]:
+        """A runner with data and networks, and the method's hooks, here; `held` are taken if they are the same data.
+
+        Raises ConfigError where the device or the method is not there, DataError where the data are not, or are others.
+        """
+        for file in self.files:
+            LOADERS[file.kind](own_files.receive(file))
+        device = select_device(self.federation.device.type)
+        if held is not None and held.fingerprint == self.fingerprint and held.source == self.source:
+            data = held
+        else:
+            data = load(self._source_here(), device)
+        if data.fingerprint != self.fingerprint:
+            raise DataError(
+                f"its data set '{self.source.config.dataset}', or its partition, is not the one this run has; bring "
+                "the same files there."
+            )
+        federation = replace(self.federation, device=device)
+        kind = methods.get(str(self.method["name"]))
+        method = kind(kind.Config.model_validate(self.method), federation)
+        context = TrainingContext(federation, replace(data, source=self.source), FlopCache())
+        return SequentialRunner(context, self.runtime), Hooks(method, federation)
+
+    def _source_here(self) -> Source:
+        """The folder of the data sets that this run has, else the one this machine is set to. Fetches nothing."""
+        name, folders = self.source.config.dataset, [self.source.folder, datasets.data_folder(None)]
+        if name not in datasets.names():
+            return self.source
+        for folder in folders:
+            if datasets.get(name).is_present(folder):
+                return replace(self.source, folder=folder)
+        raise DataError(f"it lacks the data set '{name}'; put it into {folders[0]} there, or set $HTFL_DATA.")
+
+
+def _files(method: str, models: tuple[str, ...]) -> tuple[Sent, ...]:
+    """The user's own files that a method and models come from; what an installed package brings is not sent."""
+    brought = [registry.origin(method), *map(registry.model_origin, models), *own_models.origins(models)]
+    sent = [own_files.to_send(file.sha256) for file in brought if file is not None]
+    return tuple(dict.fromkeys(file for file in sent if file is not None))

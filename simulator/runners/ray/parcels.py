@@ -1,0 +1,42 @@
+"""Tensors on their way between processes: their bytes as they are, of whatever dtype, in private memory at the end."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Packed = list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]
+"""Name, dtype, shape and bytes of each tensor."""
+
+
+class Parcel(dict[str, Tensor]):
+    """Named tensors that arrive in another process as a plain dict, on the CPU, contiguous, shared with nobody.
+
+    Their bytes are NumPy arrays while they travel, which Ray keeps apart from what it pickles, and copies once.
+    """
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[Packed], dict[str, Tensor]], tuple[Packed]]:
+        packed = [
+            (name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), bytes_of(tensor))
+            for name, tensor in self.items()
+        ]
+        return opened, (packed,)
+
+
+def opened(packed: Packed) -> dict[str, Tensor]:
+    """The tensors of a parcel, in memory that torch has allocated: aligned as everywhere, and writable."""
+    tensors = {}
+    for name, dtype, shape, content in packed:
+        tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+        bytes_of(tensor)[...] = content
+        tensors[name] = tensor
+    return tensors
+
+
+def bytes_of(tensor: Tensor) -> NDArray[np.uint8]:
+    """The tensor's values as bytes [n]; of a contiguous one on the CPU, the very memory."""
+    flat: NDArray[np.uint8] = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return flat

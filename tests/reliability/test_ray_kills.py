@@ -1,0 +1,81 @@
+"""kill -9 of actors and of drivers, at drawn moments: a run on Ray ends as one in process that was left alone."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import checkpoints
+from simulator import rng
+from tests import federations
+from tests.reliability.sessions import configuration, events, finish, messages, rounds, start
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+
+ON_RAY = ("--runner", "ray", "--workers", "2")
+
+
+def actors(driver: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The processes in which the driver's clients are computed."""
+    found = []
+    for child in psutil.Process(driver.pid).children(recursive=True):
+        try:
+            if any(part.startswith("ray::Actor") for part in child.cmdline()):
+                found.append(child)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether none of these processes is left."""
+    return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in pids)
+
+
+def wait(true: object, driver: subprocess.Popen[bytes], folder: Path) -> None:
+    """Until `true()` holds, while the driver runs."""
+    deadline = time.monotonic() + 120
+    while not true():  # type: ignore[operator]
+        assert driver.poll() is None, messages(folder)
+        assert time.monotonic() < deadline, messages(folder)
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_run_whose_actors_and_drivers_are_killed_thirty_times_ends_as_one_left_alone(
+    tmp_path: Path,
+) -> None:
+    """Every third kill takes the driver, and with it all that Ray started; the others an actor, which is replaced."""
+    kills, draw = 30, rng.numpy_stream(0, "tests/kill/ray")
+    config = configuration(tmp_path, "fedlora", 12 * kills)
+    finish(tmp_path, "run", "--config", config, "--session", "alone")
+    session = tmp_path / "killed"
+    driver, left = None, []
+    for number in range(kills):
+        if driver is None:
+            begin = ["resume", "killed"] if number else ["run", "--config", config, "--session", "killed"]
+            driver = start(tmp_path, *begin, *ON_RAY)
+        seen, process = events(session), driver
+        wait(lambda seen=seen: events(session) > seen, process, tmp_path)
+        time.sleep(float(draw.uniform(0, 1)))
+        if number % 3 == 2:
+            left = [child.pid for child in psutil.Process(driver.pid).children(recursive=True)]
+            driver.kill()
+            assert driver.wait() == -signal.SIGKILL, messages(tmp_path)
+            driver = None
+            deadline = time.monotonic() + 60
+            while not gone(left):
+                assert time.monotonic() < deadline, "what Ray started outlives its driver"
+                time.sleep(0.1)
+        else:
+            wait(lambda process=process: len(actors(process)) == 2, process, tmp_path)
+            actors(driver)[int(draw.integers(2))].kill()
+    finish(tmp_path, "resume", "killed", *ON_RAY)
+
+    assert federations.committed(session) == federations.committed(tmp_path / "alone")
+    assert checkpoints.verify(session) == []
+    assert rounds(session) == 12 * kills

@@ -1,0 +1,149 @@
+"""What Ray is given and in which order: nothing here needs it, but the sentence that it is not there."""
+
+import pickle
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from simulator.contract import Subject
+from simulator.errors import ConfigError
+from simulator.methods.hooks import Hooks
+from simulator.runners import Job
+from simulator.runners import ray as on_ray
+from simulator.runners.ray.equipment import Equipment
+from simulator.runners.ray.parcels import Parcel
+from simulator.runners.ray.runner import PAYLOADS, RayRunner, _Payloads, trained
+from simulator.sections import RuntimeConfig
+from tests import federations
+
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool)
+
+
+def sent(tensors: Mapping[str, Tensor]) -> Any:
+    """What arrives of them in another process: their bytes apart from the rest, and not to be written to."""
+    apart: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(Parcel(tensors), protocol=5, buffer_callback=apart.append)
+    return pickle.loads(content, buffers=[memoryview(bytes(each.raw())) for each in apart])
+
+
+@given(st.data())
+def test_tensors_arrive_bit_for_bit_whatever_their_dtype_and_shape(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(DTYPES))
+    shape = data.draw(st.lists(st.integers(0, 3), max_size=4))
+    stream = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+    tensor = (100 * torch.randn(shape, generator=stream)).to(dtype)
+    arrived = sent({"a/b": tensor})
+    assert type(arrived) is dict
+    assert federations.bits(arrived) == federations.bits({"a/b": tensor})
+
+
+def test_what_lies_otherwise_in_memory_arrives_contiguous_with_the_same_values() -> None:
+    turned = torch.arange(6.0).reshape(2, 3).T
+    [arrived] = sent({"turned": turned}).values()
+    assert arrived.is_contiguous()
+    assert torch.equal(arrived, turned)
+
+
+def test_what_arrives_can_be_written_to_and_is_the_receivers_own() -> None:
+    tensor = torch.zeros(3)
+    arrived = sent({"x": tensor})["x"]
+    arrived += 1
+    assert tensor.tolist() == [0, 0, 0]
+
+
+def test_equal_payloads_are_put_once_and_no_more_than_so_many_are_kept() -> None:
+    put: list[Parcel] = []
+    payloads = _Payloads(lambda parcel: put.append(parcel) or len(put))
+    first, again, other = (payloads.put({"w": torch.tensor([value])}) for value in (1.0, 1.0, 2.0))
+    assert (first, again, other) == (1, 1, 2)
+    assert payloads.put(None) is None
+    for number in range(PAYLOADS):
+        payloads.put({"w": torch.tensor([100.0 + number])})
+    assert payloads.put({"w": torch.tensor([1.0])}) == PAYLOADS + 3
+
+
+def test_payloads_that_differ_in_name_shape_or_dtype_alone_are_not_equal() -> None:
+    put: list[Parcel] = []
+    payloads = _Payloads(lambda parcel: put.append(parcel) or len(put))
+    zeros = torch.zeros(4, dtype=torch.float32)
+    alike = [{"a": zeros}, {"b": zeros}, {"a": zeros.reshape(2, 2)}, {"a": zeros.view(torch.int32)}]
+    assert [payloads.put(each) for each in alike] == [1, 2, 3, 4]
+
+
+def runner(samples: list[int]) -> RayRunner:
+    """One for clients of equal models that hold so many samples."""
+    federation = federations.federation(["tiny_mlp"] * len(samples), samples)
+    context = replace(federations.context(federations.built(federations.config())), federation=federation)
+    return RayRunner(context, RuntimeConfig(workers=1))
+
+
+def test_clients_are_begun_by_samples_and_parameters_while_none_was_timed() -> None:
+    assert runner([10, 30, 20, 30]).longest_first(range(4)) == [1, 3, 2, 0]
+
+
+def test_clients_are_begun_by_the_time_they_took_and_others_by_the_pace_of_those() -> None:
+    """Clients 0 and 1 took 0.1 s a sample, so that client 3, with 25 samples, is likely to take 2.5 s."""
+    at_work = runner([10, 30, 20, 25])
+    at_work._seconds = {0: 3.0, 1: 1.0, 2: 2.0}
+    assert at_work.longest_first(range(4)) == [0, 2, 3, 1]
+
+
+def equipment(**sections: Any) -> Equipment:
+    parts = Subject("fedlora").built(**sections)
+    hooks = Hooks(parts.method, parts.federation)
+    return Equipment.of(federations.context(parts), hooks, RuntimeConfig())
+
+
+def test_whatever_changes_a_clients_result_changes_the_hash_of_its_run() -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"seed": 8},
+        {"training": {"lr": 0.2}},
+        {"method": {"mu": 0.5}},
+        {"data": {"limit": 150}},
+        {"federation": {"group": "tiny_resnet"}},
+    ]
+    assert len({equipment(**each).sha256 for each in changes}) == len(changes)
+    assert equipment().sha256 == equipment(evaluation={"batch_size": 7}).sha256
+
+
+def test_equipment_gives_the_update_that_the_run_itself_would_compute() -> None:
+    parts = Subject("fedlora").built()
+    state = parts.engine.initial_state()
+    hooks = Hooks(parts.method, parts.federation)
+    packed = pickle.dumps(Equipment.of(federations.context(parts), hooks, RuntimeConfig()))
+    there, hooks_there = pickle.loads(packed).set_up()
+    client = parts.federation.clients[1]
+    payload = hooks.downlink(1, state.server, client)
+    mine = federations.updated(parts, 1, state.clients[1], dict(payload))
+    job = Job(state.clients[1], {name: tensor.clone() for name, tensor in payload.items()})
+    theirs = trained(there, hooks_there, 1, 1, job)
+    assert federations.bits(theirs.tensors) == federations.bits(mine.tensors)
+    assert theirs.losses == mine.losses
+
+
+def test_data_that_only_this_process_has_are_refused() -> None:
+    parts = Subject("fedlora").built()
+    made = replace(parts, data=replace(parts.data, source=None))
+    with pytest.raises(ConfigError, match="needs data that every machine can load by itself"):
+        Equipment.of(federations.context(made), Hooks(parts.method, parts.federation), RuntimeConfig())
+
+
+def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("crew", "actor", "cluster"):
+        monkeypatch.delitem(sys.modules, f"{on_ray.__name__}.{name}", raising=False)
+        monkeypatch.delattr(on_ray, name, raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    engine = Subject("fedlora").built(runtime={"runner": "ray"}).engine
+    with pytest.raises(ConfigError, match=r"pip install 'htfl-sim\[ray\]'; or use --runner parallel"):
+        engine.open()
+    engine.close()
