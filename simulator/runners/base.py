@@ -192,7 +192,7 @@ class Runner(ABC):
         clients: Sequence[int],
         question: Question[Result],
     ) -> list[Result]:
-        """The answers of these clients of `jobs` to a question, in client order."""
+        """The answers of these clients of `jobs` to a question, in their order."""
         return self.each(clients, lambda client: question(self, hooks, round, client, jobs[client]))
 
     def together(self, clients: Sequence[int]) -> list[list[int]]:

@@ -57,10 +57,15 @@ def pids(engine: Engine) -> list[int]:
     return sorted(facts.pid for facts in engine._runner._crew._joined.values())
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in methods.names()]
-)
-def test_a_method_has_the_tensors_and_records_that_it_has_in_process(name: str) -> None:
+def test_methods_have_the_tensors_and_records_that_they_have_in_process() -> None:
+    """Several in one test, the only one that is run each time: where tests run side by side, each would start a Ray."""
+    for subject in map(Subject, FAST):
+        assert run(subject.built(runtime=RAY).engine) == run(subject.built().engine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in methods.names() if name not in FAST])
+def test_so_has_every_other_method(name: str) -> None:
     subject = Subject(name)
     assert run(subject.built(runtime=RAY).engine) == run(subject.built().engine)
 
@@ -89,21 +94,20 @@ def stopped(config: Any, folder: Path) -> None:
     assert (outcome.state, outcome.round) == ("stopped", 1)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name == "fedssa" else pytest.param(name, marks=pytest.mark.slow) for name in methods.names()],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", methods.names())
 @pytest.mark.parametrize(("first", "then"), [("parallel", "ray"), ("ray", "parallel")])
 def test_a_run_that_is_stopped_in_one_and_resumed_in_the_other_has_the_bits_of_one_left_alone(
     name: str, first: str, then: str, tmp_path: Path
 ) -> None:
     subject, folder = Subject(name), tmp_path / "stopped"
     Session.create(subject.config(), tmp_path / "alone", data_folder(None)).run()
-    stopped(subject.config(runtime={**RAY, "runner": first}), folder)
+    stopped(subject.config(runtime={"runner": first, "workers": 1}), folder)
     Session.resume(folder, data_folder(None), settings=[f"runtime.runner={then}"]).run()
     assert federations.committed(folder) == federations.committed(tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> None:
     """The actor that gets the first client of round 2 is halted, and killed when another client is done."""
     subject = Subject("fedlora")
@@ -165,6 +169,7 @@ def test_a_client_that_takes_every_actor_with_it_is_named(own: Callable[[str, st
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_users_own_method_and_figure_come_with_the_run(
     own: Callable[[str, str], None], tmp_path: Path
 ) -> None:
@@ -183,6 +188,7 @@ def test_a_users_own_method_and_figure_come_with_the_run(
     assert there["records"][0]["evaluation"]["test"]["metrics"]["confidence"]["mean"] > 0
 
 
+@pytest.mark.slow
 def test_what_a_users_method_does_wrong_is_said_with_its_line(own: Callable[[str, str], None]) -> None:
     own("wrong", """
         def receive(self, local, payload):
@@ -190,7 +196,7 @@ def test_what_a_users_method_does_wrong_is_said_with_its_line(own: Callable[[str
     """)  # fmt: skip
     engine = Subject("wrong").built(runtime=RAY).engine
     with pytest.raises(
-        MethodError, match=r"wrong\.py, line 7: receive\(\) of method 'wrong' failed .*no such thing"
+        MethodError, match=r"wrong\.py, line 9: receive\(\) of method 'wrong' failed .*no such thing"
     ):
         run(engine)
     engine.close()
@@ -209,6 +215,7 @@ def write_images(path: Path, seed: int) -> None:
     np.savez(path, images=images, labels=labels)
 
 
+@pytest.mark.slow
 def test_a_node_that_lacks_the_data_is_refused_by_name(tmp_path: Path) -> None:
     write_images(path := tmp_path / "mine.npz", 0)
     engine = on_file(path).engine
@@ -217,6 +224,7 @@ def test_a_node_that_lacks_the_data_is_refused_by_name(tmp_path: Path) -> None:
         engine.open()
 
 
+@pytest.mark.slow
 def test_a_node_that_has_other_data_is_refused_by_name(tmp_path: Path) -> None:
     write_images(path := tmp_path / "mine.npz", 0)
     engine = on_file(path).engine
@@ -232,6 +240,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "environment", lambda *here: environment(*here) | {"torch": "0.1"})
 
 
+@pytest.mark.slow
 def test_nodes_with_other_bits_than_this_machine_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +252,7 @@ def test_nodes_with_other_bits_than_this_machine_are_refused(
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_nodes_with_other_bits_that_are_allowed_stand_in_the_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +273,7 @@ def test_nodes_with_other_bits_that_are_allowed_stand_in_the_events(
     )
 
 
+@pytest.mark.slow
 def test_a_switch_starts_no_other_actors_and_changes_no_bits(tmp_path: Path) -> None:
     subject, seen = Subject("fedlora"), set()
 

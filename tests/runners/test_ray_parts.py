@@ -89,10 +89,10 @@ def test_clients_are_begun_by_samples_and_parameters_while_none_was_timed() -> N
 
 
 def test_clients_are_begun_by_the_time_they_took_and_others_by_the_pace_of_those() -> None:
-    """Clients 0 and 1 took 0.1 s a sample, so that client 3, with 25 samples, is likely to take 2.5 s."""
+    """Those three took 0.1 s a sample, so that client 3, with 25 samples, is likely to take 2.5 s."""
     at_work = runner([10, 30, 20, 25])
     at_work._seconds = {0: 3.0, 1: 1.0, 2: 2.0}
-    assert at_work.longest_first(range(4)) == [0, 2, 3, 1]
+    assert at_work.longest_first(range(4)) == [0, 3, 2, 1]
 
 
 def equipment(**sections: Any) -> Equipment:

@@ -39,12 +39,10 @@ FAILED_STARTS = 3
 
 
 class Wants(NamedTuple):
-    """What a run wants of Ray."""
+    """What a run wants of Ray, besides how many actors."""
 
     address: str
     needs: Needs
-    workers: int | None
-    """Actors at most; None: as many as there is room for."""
 
 
 @dataclass(eq=False)
@@ -62,32 +60,33 @@ class Pool:
     _guard: ClassVar = threading.Lock()
     _started_here: ClassVar[bool] = False
 
-    def __init__(self, wants: Wants, here: int, in_transit: int) -> None:
+    def __init__(self, wants: Wants) -> None:
         self._wants = wants
         self._users = 0
-        if cluster.connect(wants.address, wants.needs, here, in_transit):
-            Pool._started_here = True
-        has_room = cluster.room(wants.needs)
-        self.size = has_room if wants.workers is None else min(has_room, wants.workers)
+        self.size = 0
         """How many actors there are to be."""
         self.members: list[Member] = []
-        if not self.size:
-            self._disconnect()
-            raise ConfigError(
-                f"the Ray cluster at '{wants.address}' is too small: no node has {wants.needs} for a client; use "
-                "a smaller runtime.threads_per_client, or another cluster."
-            )
-        self.fill()
 
     @classmethod
-    def borrow(cls, wants: Wants, here: int, largest: int) -> "Pool":
-        """The actors for a run whose clients' states have this many bytes at most; `here` of them on a Ray that is
-        started for it. Raises ConfigError."""
+    def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "Pool":
+        """The actors for a run, `most` of them or as many as there is room for; `here` on a Ray that is started for it.
+
+        `largest` is how many bytes a client's state has at most. Raises ConfigError.
+        """
         with cls._guard:
-            if wants not in cls._there:
-                cls._there[wants] = Pool(wants, here, cluster.bytes_in_transit(largest, here))
-            pool = cls._there[wants]
+            if cluster.connect(wants.address, wants.needs, here, cluster.bytes_in_transit(largest, here)):
+                cls._started_here = True
+            has_room = cluster.room(wants.needs)
+            if not has_room:
+                cls._disconnect()
+                raise ConfigError(
+                    f"the Ray cluster at '{wants.address}' is too small: no node has {wants.needs} for a client; use "
+                    "a smaller runtime.threads_per_client, or another cluster."
+                )
+            pool = cls._there.setdefault(wants, Pool(wants))
             pool._users += 1
+            pool.size = max(pool.size, has_room if most is None else min(most, has_room))
+            pool.fill()
             return pool
 
     def give_back(self) -> None:
@@ -130,6 +129,8 @@ class Crew:
     """The actors of a pool as one run uses them: each is made ready for it, or refused if its bits would be others."""
 
     pool: Pool
+    most: int | None
+    """Actors that the run may use at a time; None: all."""
     equipment: Equipment
     exact: bool
     say: Callable[[str], None]
@@ -160,13 +161,13 @@ class Crew:
             )
 
     def call(self) -> None:
-        """Ask the actors that are not known yet to get ready."""
-        known = {*self._joined, *self._joining.values()}
-        for member in self.pool.members:
-            if member not in known:
-                self._joining[member.handle.join.remote(self._run, self._sent)] = member
+        """Ask actors that are not known yet to get ready, as many as the run may use."""
         for member in [member for member in self._joined if member not in self.pool.members]:
             del self._joined[member]  # another run has found it dead
+        known = {*self._joined, *self._joining.values()}
+        unknown = [member for member in self.pool.members if member not in known]
+        for member in unknown[: None if self.most is None else max(self.most - len(known), 0)]:
+            self._joining[member.handle.join.remote(self._run, self._sent)] = member
 
     def wait(self, at_work: Iterable[Any], seconds: float) -> list[Any]:
         """What has come of the work, or of an actor that was to get ready, within so many seconds."""

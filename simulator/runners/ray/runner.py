@@ -90,9 +90,10 @@ class RayRunner(Runner):
                 uplink={name: tensor.to(device) for name, tensor in update.uplink.items()},
             )
 
-        updates = self._carry_out(
+        found = self._carry_out(
             round, jobs, self.longest_first(jobs), trained, taken, done=done, gate=gate, begun=begun
         )
+        updates = [found[client] for client in jobs if client in found]
         if len(updates) < len(jobs):
             raise RoundInterrupted(updates)
         return updates
@@ -109,7 +110,9 @@ class RayRunner(Runner):
         question: Question[Result],
     ) -> list[Result]:
         self.open(hooks)
-        return self._carry_out(round, jobs, self.longest_first(clients), question, lambda _, result: result)
+        ordered = self.longest_first(clients)
+        found = self._carry_out(round, jobs, ordered, question, lambda _, result: result)
+        return [found[client] for client in clients]
 
     def close(self) -> None:
         self._here.close()
@@ -145,9 +148,10 @@ class RayRunner(Runner):
         equipment = Equipment.of(self.context, hooks, self._settings)
         on_gpu = federation.device.type == "cuda"
         needs = crew.Needs(self.threads, int(on_gpu))
-        wants = crew.Wants(self._settings.address, needs, self._settings.workers)
+        wants, most = crew.Wants(self._settings.address, needs), self._settings.workers
         largest = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
-        gathered = crew.Crew(crew.Pool.borrow(wants, self.workers, largest), equipment, exact, self.say)
+        pool = crew.Pool.borrow(wants, most, self.workers, largest)
+        gathered = crew.Crew(pool, most, equipment, exact, self.say)
         try:
             gathered.gather()
         except BaseException:
@@ -166,8 +170,8 @@ class RayRunner(Runner):
         done: Callable[[Result], None] = lambda _: None,
         gate: Callable[[Sequence[Result], int], Decision] = always_go,
         begun: Callable[[int], None] = nobody_told,
-    ) -> list[Result]:
-        """What came of the clients that the gate let in, by client. A client whose actor died is begun again."""
+    ) -> dict[int, Result]:
+        """What came of the clients that the gate let in. A client whose actor died is begun again."""
         from simulator.runners.ray.actor import Refused
         from simulator.runners.ray.crew import DEATHS, Member, ray
 
@@ -216,7 +220,7 @@ class RayRunner(Runner):
                     self.say_once(note)
                 results[client] = taken(client, answer.result)
                 unheard.append(results[client])
-        return [results[client] for client in sorted(results)]
+        return results
 
     def _told_of_death(self, node: str, round: int, client: int, times: int, death: Exception) -> None:
         from simulator.runners.ray.cluster import said
