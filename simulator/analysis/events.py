@@ -50,11 +50,13 @@ def said(event: Mapping[str, Any]) -> str:
             more = len(event["clients"]) - MOST
             return "fell: " + ", ".join([*named, f"{more} more"] if more > 0 else named)
         case "nodes":
-            nodes = event["nodes"]
-            inexact = [f"{each['node']}: {', '.join(each['inexact'])}" for each in nodes if each["inexact"]]
-            return (
-                "clients at a time: " + ", ".join(f"{each['workers']} on {each['node']}" for each in nodes)
-            ) + (f"; not bit-identical: {'; '.join(inexact)}" if inexact else "")
+            on = ", ".join(f"{each['workers']} on {each['node']}" for each in event["nodes"])
+            differ = [
+                f"{each['node']}: {', '.join(each['inexact'])}" for each in event["nodes"] if each["inexact"]
+            ]
+            return f"clients at a time: {on}" + (
+                f"; not bit-identical: {'; '.join(differ)}" if differ else ""
+            )
         case "checkpoint":
             return "checkpoint"
         case kind:

@@ -36,7 +36,7 @@ def measures(names: Sequence[str], num_classes: int) -> dict[str, Measure]:
 
     Raises ConfigError for one whose file is not loaded, that fails, or that returns no number.
     """
-    found = {}
+    found: dict[str, Measure] = {}
     for name in names:
         if name not in _FUNCTIONS:
             raise ConfigError(

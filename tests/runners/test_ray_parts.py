@@ -131,7 +131,7 @@ def test_equipment_gives_the_update_that_the_run_itself_would_compute() -> None:
 
 def test_data_that_only_this_process_has_are_refused() -> None:
     parts = Subject("fedlora").built()
-    made = replace(parts, data=replace(parts.data, source=None))
+    made = parts._replace(data=replace(parts.data, source=None))
     with pytest.raises(ConfigError, match="needs data that every machine can load by itself"):
         Equipment.of(federations.context(made), Hooks(parts.method, parts.federation), RuntimeConfig())
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without a GPU see what this process sees
 }
+ANSWER_SECONDS = 10.0
+"""How long a cluster may take to answer."""
 STORE = 2**28
 """Bytes of the object store of a Ray that is started here, at least."""
 
@@ -53,6 +56,7 @@ def connect(address: str, needs: Needs, actors: int, in_transit: int) -> bool:
             "include_dashboard": False,
         }
     try:
+        _refuse_where_nobody_answers(address)
         _on_a_thread_that_stays(lambda: ray.init(**given))
     except Exception as error:
         raise ConfigError(
@@ -87,6 +91,13 @@ def _nodes() -> Iterator[dict[str, float]]:
     for node in ray.nodes():
         if node["Alive"]:
             yield node["Resources"]
+
+
+def _refuse_where_nobody_answers(address: str) -> None:
+    """Raise OSError for a host and port to which there is no way: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
 
 
 def _on_a_thread_that_stays(start: Callable[[], object]) -> None:

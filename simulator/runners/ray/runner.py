@@ -136,7 +136,7 @@ class RayRunner(Runner):
 
     def _gathered(self, hooks: Hooks, exact: bool) -> "Crew":
         try:
-            from simulator.runners.ray import crew
+            from simulator.runners.ray import cluster, crew
         except ImportError as missing:
             raise ConfigError(
                 f"runner 'ray' needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or use "
@@ -147,7 +147,7 @@ class RayRunner(Runner):
         federation = self.context.federation
         equipment = Equipment.of(self.context, hooks, self._settings)
         on_gpu = federation.device.type == "cuda"
-        needs = crew.Needs(self.threads, int(on_gpu))
+        needs = cluster.Needs(self.threads, int(on_gpu))
         wants, most = crew.Wants(self._settings.address, needs), self._settings.workers
         largest = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
         pool = crew.Pool.borrow(wants, most, self.workers, largest)
@@ -172,8 +172,10 @@ class RayRunner(Runner):
         begun: Callable[[int], None] = nobody_told,
     ) -> dict[int, Result]:
         """What came of the clients that the gate let in. A client whose actor died is begun again."""
+        import ray
+
         from simulator.runners.ray.actor import Refused
-        from simulator.runners.ray.crew import DEATHS, Member, ray
+        from simulator.runners.ray.crew import DEATHS, Member
 
         crew = self._crew
         assert crew is not None

@@ -1,0 +1,89 @@
+"""A Ray that is not there, or is too small: one sentence with what to do, before anything is written."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.contract import Subject
+from simulator.data.datasets import data_folder
+from simulator.errors import ConfigError
+from simulator.sessions.session import Session
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+
+from simulator.runners.ray import cluster
+
+
+@pytest.fixture(autouse=True)
+def _as_if_this_process_had_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
+    for name in cluster.QUIET:
+        monkeypatch.setenv(name, "0")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """With what Ray would be started; nothing is."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(cluster.ray, "init", lambda **each: given.update(each))
+    monkeypatch.setattr(cluster.ray, "shutdown", given.clear)
+    yield given
+
+
+def refusal(folder: Path, **runtime: Any) -> str:
+    """Why a session on Ray is not made."""
+    config = Subject("fedavg").config(runtime={"runner": "ray", "workers": 2, **runtime})
+    with pytest.raises(ConfigError) as refused:
+        Session.create(config, folder / "s", data_folder(None))
+    assert not (folder / "s").exists()
+    assert refused.value.exit_code == 2
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nobody_answers_is_refused_at_once(scheme: str, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
+        said = refusal(tmp_path, address=address)
+    assert said.startswith(f"cannot use Ray at '{address}' (")
+    assert said.endswith("or leave that out: Ray then starts on this machine by itself.")
+
+
+def test_whatever_ray_says_against_a_cluster_is_said_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**given: Any) -> None:
+        raise RuntimeError("Version mismatch:\n\n  the cluster has Ray 1.0.\nmore\nand more")
+
+    monkeypatch.setattr(cluster.ray, "init", refuse)
+    said = refusal(tmp_path, address="auto")
+    assert "cannot use Ray at 'auto' (Version mismatch: the cluster has Ray 1.0); start a cluster" in said
+
+
+def test_a_cluster_without_a_node_for_one_client_is_too_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: dict[str, Any]
+) -> None:
+    """Nodes of 1, 3 and, no longer there, 8 cores."""
+    nodes = [(1, True), (3, True), (8, False)]
+    has = [{"Alive": alive, "Resources": {"CPU": float(cores)}} for cores, alive in nodes]
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: has)
+    said = refusal(tmp_path, address="auto", threads_per_client=4)
+    assert said.startswith("the Ray cluster at 'auto' is too small: no node has 4 CPU cores for a client; ")
+    assert [cluster.room(cluster.Needs(cores, 0)) for cores in (1, 2, 3, 4)] == [4, 1, 1, 0]
+    assert cluster.room(cluster.Needs(1, 1)) == 0
+
+
+def test_a_ray_that_is_started_here_is_as_large_as_the_run_needs(started: dict[str, Any]) -> None:
+    assert cluster.connect(cluster.LOCAL, cluster.Needs(3, 0), actors=2, in_transit=2**28 + 1)
+    assert (started["address"], started["num_cpus"], started["num_gpus"]) == ("local", 6, 0)
+    assert started["object_store_memory"] == 2**28 + 1
+    assert started["include_dashboard"] is started["log_to_driver"] is False
+
+
+def test_a_cluster_that_is_there_is_taken_as_it_is(started: dict[str, Any]) -> None:
+    assert not cluster.connect("auto", cluster.Needs(3, 0), actors=2, in_transit=1)
+    assert started.keys() == {"address", "logging_level", "log_to_driver"}
