@@ -139,6 +139,71 @@ def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> No
     assert halted[0] not in after
 
 
+@pytest.mark.slow
+def test_a_run_that_has_no_actor_left_waits_says_so_and_goes_on_when_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both are killed in round 2, and no other is started until the run says that it waits."""
+    monkeypatch.setattr("simulator.runners.ray.runner.PATIENCE", 0.2)
+    subject = Subject("fedlora")
+    engine = subject.built(runtime=RAY).engine
+    pool, processes, warnings = engine_pool(engine), pids(engine), []
+    fill = pool.fill
+
+    def kill(event: Event) -> None:
+        match event:
+            case ClientStarted(2, _) if processes:
+                monkeypatch.setattr(pool, "fill", lambda: None)
+                while processes:
+                    os.kill(processes.pop(), signal.SIGKILL)
+            case Warned(message):
+                warnings.append(message)
+                if "the run waits" in message:
+                    fill()
+
+    assert run(engine, observe=kill) == run(subject.built().engine)
+    assert [message for message in warnings if "died" not in message] == [
+        "The Ray cluster has no room left for a single client: the run waits until it has. A stop keeps the clients "
+        "that are done.",
+        f"The Ray cluster has room again: {warnings[-1].split()[6]} actors are ready, and the run goes on.",
+    ]
+
+
+def engine_pool(engine: Engine) -> Any:
+    """The actors that it shares with other runs of this process."""
+    engine.open()
+    return engine._runner._crew.pool
+
+
+@pytest.mark.slow
+def test_a_run_that_waits_for_an_actor_can_be_stopped_and_keeps_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("simulator.runners.ray.runner.PATIENCE", 0.2)
+    subject, folder = Subject("fedlora"), tmp_path / "s"
+    config = subject.config(runtime={**RAY, "workers": 1})
+    Session.create(subject.config(), tmp_path / "alone", data_folder(None)).run()
+    session, waits = Session.create(config, folder, data_folder(None)), []
+    pool = engine_pool(session._built.engine)
+    fill = pool.fill
+
+    def kill(event: Event) -> None:
+        match event:
+            case ClientTrained(2, _, 1):
+                monkeypatch.setattr(pool, "fill", lambda: None)
+                for member in list(pool.members):
+                    ray.kill(member.handle)
+            case Warned(message) if "the run waits" in message:
+                waits.append(message)
+
+    outcome = session.run(kill, stop=lambda: "enough" if waits else None)
+    assert (outcome.state, outcome.round) == ("stopped", 1)
+    fill()
+    assert len(checkpoints.SessionReader(folder).unfinished_round().note["clients"]) >= 1
+    Session.resume(folder, data_folder(None), settings=["runtime.runner=parallel"]).run()
+    assert federations.committed(folder) == federations.committed(tmp_path / "alone")
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     """Registers a method of that name, FedAvg but for this body, from a plugin file."""

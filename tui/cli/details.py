@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from checkpoints import Command, SessionUnreadable, UnfinishedRound
 from simulator.analysis.clients import ClientResult, results
+from simulator.analysis.events import said
 from simulator.analysis.feed import read
 from simulator.analysis.lineage import forks_of
 from simulator.analysis.milestones import Switch, switches
@@ -240,7 +241,10 @@ def _curve(means: list[float | None]) -> str | None:
 
 def _event(event: dict[str, Any]) -> list[object]:
     rest = {key: value for key, value in event.items() if key not in ("at", "event")}
-    return [_time(event["at"]), event["event"], _settings(rest)]
+    told = (
+        said(event) if event["event"] == "nodes" else _settings(rest)
+    )  # whole environments, which --json has
+    return [_time(event["at"]), event["event"], told]
 
 
 def _time(at: object) -> str:
