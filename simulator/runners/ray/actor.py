@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from simulator.environment import environment
-from simulator.errors import HtflError
+from simulator.errors import HtflError, NotEnoughMemory
 from simulator.methods.hooks import Hooks
 from simulator.runners.base import Job, LocalUpdate, Question, Runner
 from simulator.runners.ray.equipment import Equipment
@@ -81,15 +81,14 @@ class Actor:
             runner, hooks = self._for(run, equipment)
             federation = runner.context.federation
             torch.set_num_threads(runner.threads)
-            job = Job(
-                _on(federation.device, state), None if payload is None else _on(federation.device, payload)
-            )
+            received = None if payload is None else _on(federation.device, payload)
+            job = Job(_on(federation.device, state), received)
             with tf32_in_force(federation.training.precision, federation.device):
                 result = question(runner, hooks, round, client, job)
+        except NotEnoughMemory as error:
+            return Refused(NotEnoughMemory(f"node {socket.gethostname()}: {error}"))
         except HtflError as error:
-            return Refused(
-                type(error)(*error.args)
-            )  # without its traceback, which may hold what cannot be sent
+            return Refused(error)
         return Answer(_parcelled(result), runner.take_notes())
 
     def forget(self, run: str) -> None:

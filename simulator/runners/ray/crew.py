@@ -6,7 +6,8 @@ Runs of one process that want the same of Ray share their actors, so that a swit
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +18,7 @@ from simulator.environment import environment, inexact
 from simulator.errors import ConfigError
 from simulator.runners.base import Place
 from simulator.runners.ray import cluster
-from simulator.runners.ray.actor import Actor, Facts, Refused
+from simulator.runners.ray.actor import Actor, Answer, Facts, Refused
 from simulator.runners.ray.cluster import Needs
 from simulator.runners.ray.equipment import Equipment
 
@@ -51,6 +52,13 @@ class Member:
 
     handle: Any
     given: int = 0
+
+
+class Died(NamedTuple):
+    """In place of an answer: the actor that owed it is gone."""
+
+    node: str
+    reason: str
 
 
 class Pool:
@@ -196,6 +204,11 @@ class Crew:
                 ) from death
             self.pool.replace(member)
             return True
+        except exceptions.RayTaskError as fault:
+            raise ConfigError(
+                f"a Ray actor cannot get ready ({cluster.said(fault.cause)}); htfl-sim, and the packages that methods "
+                "come with, must be installed on every node, in the same versions."
+            ) from fault
         self._failed = 0
         refusal = found.error if isinstance(found, Refused) else self._unlike(found)
         if refusal is None:
@@ -218,11 +231,22 @@ class Crew:
         self._joined[member] = self._joined.pop(member)  # behind the others
         return member.handle.ask.remote(self._run, self._sent, question, round, client, state, payload)
 
-    def lost(self, member: Member) -> str:
-        """An actor has died: start another, and say where it was."""
-        facts = self._joined.pop(member, None)
-        self.pool.replace(member)
-        return facts.host if facts else "an unknown node"
+    def put(self, parcel: Any) -> Any:
+        """Put something where every actor finds it."""
+        return ray.put(parcel)
+
+    def answer(self, ref: Any, member: Member) -> Answer | Died:
+        """What an actor has made of a client. Raises what was a user's fault; for one that died another is started."""
+        member.given -= 1
+        try:
+            found: Answer | Refused = ray.get(ref)
+        except DEATHS as death:
+            facts = self._joined.pop(member, None)
+            self.pool.replace(member)
+            return Died(facts.host if facts else "an unknown node", cluster.said(death))
+        if isinstance(found, Refused):
+            raise found.error
+        return found
 
     @property
     def ready(self) -> int:
@@ -264,6 +288,20 @@ class Crew:
             )
         self.say(f"Node {facts.host} computes clients, and gives other bits: {'; '.join(differences)}.")
         return None
+
+
+@contextmanager
+def reaching(round: int) -> Iterator[None]:
+    """Around work in round t: raises ConfigError where not an actor, but Ray itself is gone."""
+    try:
+        yield
+    except exceptions.RayTaskError:
+        raise  # a fault of ours, with the traceback from there
+    except (exceptions.RayError, ConnectionError) as lost:
+        raise ConfigError(
+            f"the Ray cluster cannot be reached any more in round {round} ({cluster.said(lost)}); the session is at "
+            "its last checkpoint: resume it when there is a cluster, or with --runner parallel."
+        ) from lost
 
 
 def _end(member: Member) -> None:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from simulator import methods, own_files
@@ -49,7 +50,7 @@ class Equipment:
                 "runner 'ray' needs data that every machine can load by itself; these were made here."
             )
         return cls(
-            source=replace(source, folder=source.folder.absolute()),
+            source=_from_anywhere(source),
             fingerprint=context.data.fingerprint,
             federation=replace(context.federation),  # without what it keeps for itself
             method=hooks.method.config.model_dump(mode="json"),
@@ -105,6 +106,15 @@ class Equipment:
             if datasets.get(name).is_present(folder):
                 return replace(self.source, folder=folder)
         raise DataError(f"it lacks the data set '{name}'; put it into {folders[0]} there, or set $HTFL_DATA.")
+
+
+def _from_anywhere(source: Source) -> Source:
+    """The same with absolute paths: an actor may begin in another folder."""
+    config = source.config
+    paths = {"dataset": datasets.absolute(config.dataset)}
+    if config.indices is not None:
+        paths["indices"] = str(Path(config.indices).absolute())
+    return replace(source, config=config.model_copy(update=paths), folder=source.folder.absolute())
 
 
 def _files(method: str, models: tuple[str, ...]) -> tuple[Sent, ...]:

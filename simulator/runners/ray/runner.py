@@ -36,7 +36,7 @@ from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
 if TYPE_CHECKING:
-    from simulator.runners.ray.crew import Crew
+    from simulator.runners.ray.crew import Crew, Died, Member
 
 ATTEMPTS = 3
 """So many actors may die at work on one client of a round."""
@@ -172,67 +172,58 @@ class RayRunner(Runner):
         begun: Callable[[int], None] = nobody_told,
     ) -> dict[int, Result]:
         """What came of the clients that the gate let in. A client whose actor died is begun again."""
-        import ray
-
-        from simulator.runners.ray.actor import Refused
-        from simulator.runners.ray.crew import DEATHS, Member
+        from simulator.runners.ray.crew import Died, reaching
 
         crew = self._crew
         assert crew is not None
-        payloads = _Payloads(ray.put)
-        waiting, results = deque(ordered), dict[int, Result]()
+        self.workers = max(crew.ready, 1)
+        waiting, results, unheard = deque(ordered), dict[int, Result](), list[Result]()
         at_work: dict[Any, tuple[int, Member]] = {}
-        unheard: list[Result] = []
-        deaths: Counter[int] = Counter()
-        lonely = _Lonely(self.say)
-        while waiting or at_work or unheard:
-            decision = gate([results[client] for client in sorted(results)], len(at_work) + len(unheard))
-            if decision == "leave":
-                waiting.clear()
-            crew.call()
-            lonely.look(crew.ready, bool(waiting) and not at_work)
-            while decision == "go" and waiting and (member := crew.free()) is not None:
-                client = waiting.popleft()
-                if not deaths[client]:
-                    begun(client)
-                job = jobs[client]
-                sent = crew.send(
-                    member, question, round, client, Parcel(job.tensors), payloads.put(job.payload)
-                )
-                at_work[sent] = client, member
-            while unheard:  # told while the next clients already train
-                done(unheard.pop(0))
-            if not waiting and not at_work:
-                continue
-            for ref in crew.wait(at_work, base.POLL_SECONDS):
-                if crew.heed(ref):
-                    continue
-                client, member = at_work.pop(ref)
+        payloads, deaths, lonely = _Payloads(crew.put), Counter[int](), _Lonely(self.say)
+        try:
+            with reaching(round):
+                while waiting or at_work or unheard:
+                    so_far = [results[client] for client in sorted(results)]
+                    decision = gate(so_far, len(at_work) + len(unheard))
+                    if decision == "leave":
+                        waiting.clear()
+                    crew.call()
+                    lonely.look(crew.ready, bool(waiting) and not at_work)
+                    while decision == "go" and waiting and (member := crew.free()) is not None:
+                        client = waiting.popleft()
+                        if not deaths[client]:
+                            begun(client)
+                        job = jobs[client]
+                        sent = Parcel(job.tensors), payloads.put(job.payload)
+                        at_work[crew.send(member, question, round, client, *sent)] = client, member
+                    while unheard:  # told while the next clients already train
+                        done(unheard.pop(0))
+                    for ref in crew.wait(at_work, base.POLL_SECONDS) if waiting or at_work else ():
+                        if crew.heed(ref):
+                            continue
+                        client, member = at_work.pop(ref)
+                        answer = crew.answer(ref, member)
+                        if isinstance(answer, Died):
+                            deaths[client] += 1
+                            self._told_of_death(answer, round, client, deaths[client])
+                            waiting.appendleft(client)
+                            continue
+                        for note in answer.notes:
+                            self.say_once(note)
+                        results[client] = taken(client, answer.result)
+                        unheard.append(results[client])
+        finally:
+            for _, member in at_work.values():  # of work that failed: what comes of the rest, nobody hears
                 member.given -= 1
-                try:
-                    answer = ray.get(ref)
-                except DEATHS as death:
-                    deaths[client] += 1
-                    self._told_of_death(crew.lost(member), round, client, deaths[client], death)
-                    waiting.appendleft(client)
-                    continue
-                if isinstance(answer, Refused):
-                    raise answer.error
-                for note in answer.notes:
-                    self.say_once(note)
-                results[client] = taken(client, answer.result)
-                unheard.append(results[client])
         return results
 
-    def _told_of_death(self, node: str, round: int, client: int, times: int, death: Exception) -> None:
-        from simulator.runners.ray.cluster import said
-
-        what = f"the Ray actor on {node} died at work on {self.info(client)} in round {round}"
+    def _told_of_death(self, death: "Died", round: int, client: int, times: int) -> None:
+        what = f"the Ray actor on {death.node} died at work on {self.info(client)} in round {round}"
         if times >= ATTEMPTS:
             raise ConfigError(
-                f"{what}, as {times - 1} before it ({said(death)}); the session is at its last checkpoint. Nodes may "
+                f"{what}, as {times - 1} before it ({death.reason}); the session is at its last checkpoint. Nodes may "
                 "lack memory: use fewer --workers, or larger nodes, and resume it."
-            ) from death
+            )
         self.say(f"{what[0].upper()}{what[1:]}; the client is computed again.")
 
 
