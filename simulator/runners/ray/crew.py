@@ -33,7 +33,7 @@ DEATHS = (
 """How Ray says that who should have answered is gone, or the answer with it."""
 START_SECONDS = 120.0
 """How long the first actor may take to get ready."""
-OTHERS_SECONDS = 15.0
+OTHERS_SECONDS = 30.0
 """How long it is waited for another one after that: the others come when they have room."""
 FAILED_STARTS = 3
 """So many actors may die in a row as they start, for each there is to be."""
