@@ -30,9 +30,9 @@ class Counted:
         self.clients: list[int] = []
         count = evaluation._count
 
-        def counting(*arguments: Any) -> Any:
-            self.clients.append(arguments[2].id)
-            return count(*arguments)
+        def counting(runner: Any, hooks: Any, round: int, client: int, *rest: Any, **asked: Any) -> Any:
+            self.clients.append(client)
+            return count(runner, hooks, round, client, *rest, **asked)
 
         monkeypatch.setattr(evaluation, "_count", counting)
 
@@ -62,7 +62,7 @@ def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: pyt
     once = federations.run(parts.engine, 2).record
     assert len(counted.clients) == 2 * len(parts.federation.architectures)
 
-    monkeypatch.setattr(evaluation, "_made_of", lambda hooks, context, info, *rest: bytes([info.id]))
+    monkeypatch.setattr(evaluation, "_made_of", lambda runner, hooks, round, client, job: bytes([client]))
     each = federations.run(built(name).engine, 2).record
     assert len(counted.clients) == 2 * len(parts.federation.architectures) + 2 * 6
     assert once is not None and each is not None
