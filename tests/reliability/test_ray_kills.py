@@ -1,7 +1,6 @@
 """kill -9 of actors, of drivers and of a node: a run on Ray ends as one in process that was left alone."""
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import checkpoints
 from simulator import rng
 from tests import federations
-from tests.reliability.sessions import configuration, finish, messages, rounds, start
+from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
 
@@ -22,7 +21,7 @@ ROUNDS_A_KILL = 6
 """Rounds enough that every kill finds the run unfinished: one comes within two rounds or so of the one before."""
 
 
-def actors(driver: subprocess.Popen[bytes]) -> list[psutil.Process]:
+def actors(driver: AnyProcess) -> list[psutil.Process]:
     """The processes in which the driver's clients are computed."""
     found = []
     for child in psutil.Process(driver.pid).children(recursive=True):
@@ -39,7 +38,7 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in processes)
 
 
-def wait(true: Callable[[], bool], driver: subprocess.Popen[bytes], folder: Path) -> None:
+def wait(true: Callable[[], bool], driver: AnyProcess, folder: Path) -> None:
     """Until it holds, while the driver runs."""
     deadline = time.monotonic() + 240
     while not true():
@@ -63,8 +62,8 @@ def test_a_run_whose_actors_and_drivers_are_killed_thirty_times_ends_as_one_left
             begin = ["resume", "killed"] if number else ["run", "--config", config, "--session", "killed"]
             driver = start(tmp_path, *begin, *ON_RAY)
         done = rounds(session)
-        wait(lambda done=done: rounds(session) > done, driver, tmp_path)  # type: ignore[misc]
-        wait(lambda driver=driver: bool(actors(driver)), driver, tmp_path)  # type: ignore[misc]
+        wait(lambda done=done: rounds(session) > done, driver, tmp_path)
+        wait(lambda driver=driver: bool(actors(driver)), driver, tmp_path)
         time.sleep(float(draw.uniform(0, 0.5)))
         at_work = actors(driver)
         if number % 3 < 2:
@@ -76,7 +75,7 @@ def test_a_run_whose_actors_and_drivers_are_killed_thirty_times_ends_as_one_left
         while not gone(at_work):
             assert time.monotonic() < deadline, "actors outlive their driver"
             time.sleep(0.1)
-    finish(tmp_path, "resume", "killed", *ON_RAY)
+    finish(tmp_path, "resume", "killed", "--runner", "parallel")
 
     assert federations.committed(session) == federations.committed(tmp_path / "alone")
     assert checkpoints.verify(session) == []
