@@ -49,7 +49,7 @@ def processor(on_ray: bool) -> float:
     """Seconds of processors so far: of this process, and of all that Ray has started."""
     own = psutil.Process()
     counted = [own, *(own.children(recursive=True) if on_ray else ())]
-    return sum(each.cpu_times().user + each.cpu_times().system for each in counted)
+    return float(sum(each.cpu_times().user + each.cpu_times().system for each in counted))
 
 
 def rounds(built: dict[str, Built]) -> dict[str, list[dict[str, float]]]:
