@@ -1,6 +1,7 @@
 """What Ray is given and in which order: nothing here needs it, but the sentence that it is not there."""
 
 import pickle
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -95,8 +96,8 @@ def test_clients_are_begun_by_the_time_they_took_and_others_by_the_pace_of_those
     assert at_work.longest_first(range(4)) == [0, 3, 2, 1]
 
 
-def equipment(**sections: Any) -> Equipment:
-    parts = Subject("fedlora").built(**sections)
+def equipment(subject: Subject, **sections: Any) -> Equipment:
+    parts = subject.built(**sections)
     hooks = Hooks(parts.method, parts.federation)
     return Equipment.of(federations.context(parts), hooks, RuntimeConfig())
 
@@ -110,8 +111,10 @@ def test_whatever_changes_a_clients_result_changes_the_hash_of_its_run() -> None
         {"data": {"limit": 150}},
         {"federation": {"group": "tiny_resnet"}},
     ]
-    assert len({equipment(**each).sha256 for each in changes}) == len(changes)
-    assert equipment().sha256 == equipment(evaluation={"batch_size": 7}).sha256
+    subject = Subject("fedlora")
+    first, *others = (equipment(subject, **each).sha256 for each in changes)
+    assert len({first, *others}) == len(changes)
+    assert equipment(subject, evaluation={"batch_size": 7}).sha256 == first
 
 
 def test_equipment_gives_the_update_that_the_run_itself_would_compute() -> None:
@@ -147,3 +150,11 @@ def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(
     with pytest.raises(ConfigError, match=r"pip install 'htfl-sim\[ray\]'; or use --runner parallel"):
         engine.open()
     engine.close()
+
+
+def test_nothing_loads_ray_unless_a_run_asks_for_it() -> None:
+    probe = (
+        "import sys, tui.cli, simulator.builder; print(sorted(each for each in sys.modules if each == 'ray'))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
