@@ -9,6 +9,8 @@ READY := $(VENV)/.installed
 # Set in many a container; every process that a test begins would then compile all files again.
 unexport PYTHONDONTWRITEBYTECODE
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
+# Each of them has a core: threads beside it would wait for one another, and wait busily.
+test test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray results docs clean
