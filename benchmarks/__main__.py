@@ -97,9 +97,7 @@ class Bench:
         for group, batch in _each(groups, batches):
             for method in names:
                 try:
-                    of_a_step = pieces.of_a_step(
-                        config(group, batch, method, 1, runtime={"runner": "sequential"}), self._rounds
-                    )
+                    of_a_step = pieces.of_a_step(pieces.setting(group, batch, method), self._rounds)
                 except ConfigError as unmet:
                     self._refused.append(f"{method} with {group}: {unmet}")
                     continue

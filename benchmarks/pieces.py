@@ -17,6 +17,7 @@ from unittest import mock
 import torch
 
 import simulator
+from benchmarks.settings import config
 from simulator.builder import build
 from simulator.config import Config
 from simulator.methods.hooks import Hooks
@@ -107,6 +108,11 @@ def stopped() -> Iterator[Stopwatch]:
         for owner, name, timed in doors:
             stack.enter_context(mock.patch.object(owner, name, timed))
         yield watch
+
+
+def setting(group: str, batch_size: int, method: str) -> Config:
+    """A run whose clients take some steps a round, one client after another."""
+    return config(group, batch_size, method, images=8 * batch_size, runtime={"runner": "sequential"})
 
 
 def of_a_step(config: Config, rounds: int) -> dict[str, float]:

@@ -10,16 +10,25 @@ GROUPS = {"htm5": (10, 1_024), "inco_resnet": (5, 256), "htfe8": (8, 64)}
 
 
 def config(
-    group: str, batch_size: int, method: str = "standalone", workers: int | None = None, **more: object
+    group: str,
+    batch_size: int,
+    method: str = "standalone",
+    workers: int | None = None,
+    images: int | None = None,
+    **more: object,
 ) -> Config:
-    """A run on Fashion-MNIST, IID in equal shares, one local epoch, on the CPU; `more` is laid over it."""
-    clients, images = GROUPS[group]
+    """A run on Fashion-MNIST, IID in equal shares, one local epoch, on the CPU; `more` is laid over it.
+
+    Each client trains on so many `images`; the group's number where not said.
+    """
+    clients, usual = GROUPS[group]
+    images = max(images or usual, batch_size)
     setting: dict[str, Any] = {
         "rounds": 1_000,
         "method": {"name": method},
         "data": {
             "dataset": "fashion_mnist",
-            "limit": clients * max(images, batch_size) * 5 // 4,
+            "limit": clients * images * 5 // 4,
             "split": "8:2",
             "partition": "iid",
             "quantity": "equal",
