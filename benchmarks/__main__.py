@@ -9,6 +9,7 @@ ratio is taken in this one run.
 import argparse
 import resource
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -138,7 +139,7 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=title)
     for column in columns:
         words = column in ("group", "method", "figure")
-        table.add_column(column, justify="left" if words else "right", overflow="fold")
+        table.add_column(column, justify="left" if words else "right")
     return table
 
 
@@ -182,7 +183,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Measure and print."""
-    asked, console = arguments(), Console()
+    asked, console = arguments(), Console(width=None if sys.stdout.isatty() else 120)
     before = (
         None if asked.against is None else figures.read(asked.against)
     )  # refused now rather than in minutes

@@ -54,7 +54,7 @@ def session(method: str, rounds: int, folder: Path) -> dict[str, float]:
     Raises ConfigError for a method without such a preset.
     """
     before = rate()
-    records = _rounds(method, rounds, folder)
+    records = trained(method, rounds, folder)
     ceiling = statistics.fmean([before, rate()])
     wall = sum(record["wall"] for record in records)
     reached = sum(r["flops"]["clients"] for r in records) / sum(r["timing"]["train"] for r in records)
@@ -69,7 +69,7 @@ def session(method: str, rounds: int, folder: Path) -> dict[str, float]:
     }
 
 
-def _rounds(method: str, rounds: int, folder: Path) -> list[dict[str, Any]]:
+def trained(method: str, rounds: int, folder: Path) -> list[dict[str, Any]]:
     """The records of a session's rounds, each with the seconds between its end and the end of the one before."""
     try:
         preset = presets.load(f"{method}_htm5")
