@@ -23,7 +23,7 @@ from rich.table import Table
 import checkpoints
 import presets
 import simulator
-from benchmarks.__main__ import rounds
+from benchmarks.matrix import trained
 from checkpoints import Retention, Store
 from simulator import rng
 from simulator.builder import build
@@ -109,7 +109,7 @@ def share_of_a_round() -> Table:
         table.caption = "Fashion-MNIST is not here: htfl-sim data fetch fashion_mnist"
         return table
     with tempfile.TemporaryDirectory() as folder:
-        records = rounds("fedlora", Path(folder) / "s")
+        records = trained("fedlora", 3, Path(folder) / "s")
     wall = sum(record["wall"] for record in records)
     inside = sum(record["timing"]["seconds"] for record in records)
     each = (wall - inside) / len(records)

@@ -60,6 +60,7 @@ _NEVER_KEY = frozenset(
 )  # fmt: skip
 _ATTENTION = {"scaled_dot_product_attention": 4, "multi_head_attention_forward": 10}
 """Where `dropout_p` stands among the arguments."""
+_MAY_DRAW = TAKES_GENERATOR | _DROPOUT_DIMS.keys() | _ATTENTION.keys() | _CANNOT_KEY | _NEVER_KEY
 
 
 class drawing_from(TorchFunctionMode):
@@ -72,6 +73,8 @@ class drawing_from(TorchFunctionMode):
     def __init__(self, stream: torch.Generator) -> None:
         super().__init__()
         self.stream = stream
+        self.needed = False
+        """Whether a function has been called that draws, or would with other arguments."""
         self._elsewhere: dict[torch.device, torch.Generator] = {}
 
     def __torch_function__(
@@ -79,6 +82,9 @@ class drawing_from(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        if name not in _MAY_DRAW:
+            return func(*args, **kwargs)
+        self.needed = True
         if name in TAKES_GENERATOR:
             if kwargs.get("generator") is None:
                 kwargs = {**kwargs, "generator": self._on(_device_drawn_on(args, kwargs))}

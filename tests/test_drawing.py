@@ -197,3 +197,29 @@ def test_library_models_are_initialised_from_the_stream(build: Callable[[], nn.M
     first, same, other = weights(0), weights(0), weights(1)
     assert all(torch.equal(first[name], same[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        nn.Dropout(0.0),
+        nn.Dropout(0.5).eval(),
+        nn.RReLU().eval(),
+        lambda x: F.scaled_dot_product_attention(x, x, x),
+        lambda x: torch.rand(3, generator=stream()),
+    ],
+)
+def test_what_would_draw_with_other_arguments_counts_as_drawing(harmless: Callable[[Tensor], Tensor]) -> None:
+    with drawing_from(stream()) as mode:
+        harmless(torch.ones(2, 3, 3))
+    assert mode.needed
+
+
+def test_a_network_of_layers_that_cannot_draw_needs_no_stream() -> None:
+    with drawing_from(stream()):  # of which the initial weights are
+        network = nn.Sequential(
+            nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)
+        )
+    with drawing_from(stream()) as mode:
+        F.cross_entropy(network(torch.ones(2, 1, 4, 4)), torch.tensor([0, 1]))
+    assert not mode.needed

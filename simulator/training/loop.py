@@ -1,6 +1,7 @@
 """The training loop: one phase, on a client or on the server, a step at a time."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import chain
 from typing import NamedTuple
 
@@ -51,11 +52,14 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
     corrections = list(phase.correction.values())
     stream = trainer.stream(f"draws/{phase.name}", trainer.federation.device)
     layers_draw = drawing_from(stream)
+    # To look at every function that is called takes a twentieth of a small step, so a phase in whose first step nothing
+    # could draw goes on without. On a CPU, where whoever draws later moves a generator that is watched, and is refused.
+    watched = trainer.federation.device.type == "cpu"
     for number, batch in enumerate(trainer.batches(phase), start=1):
         try:
             optimiser.zero_grad()
             with trainer.step(phase.name, len(batch.y)):
-                with layers_draw:
+                with layers_draw if number == 1 or layers_draw.needed or not watched else nullcontext():
                     draws = phase.draws(stream, batch) if phase.draws else {}
                     with trainer.precise():
                         loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))

@@ -1,5 +1,6 @@
 """The training loop: what a loss needs drawn is drawn for it, and what may be kept is kept."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from simulator import rng
+from simulator.errors import MethodError
 from simulator.methods import registry
 from simulator.methods.base import Card, Method
 from simulator.sections import MethodConfig
@@ -74,6 +76,35 @@ def test_a_loss_gets_what_its_phase_draws() -> None:
     after("scripted", 1, Phase("model", loss, draws=noise))
     assert all(each.keys() == {"noise"} for each in seen)
     assert not torch.equal(seen[0]["noise"], seen[1]["noise"])
+
+
+def later(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws, *, steps: list[int]) -> Tensor:
+    """Cross-entropy, from the second step on with dropout that the first one does not know of."""
+    steps.append(len(steps))
+    x = batch.x if len(steps) == 1 else torch.nn.functional.dropout(batch.x)
+    return torch.nn.functional.cross_entropy(nets.model(x), batch.y)
+
+
+def test_what_begins_to_draw_after_the_first_step_is_refused_rather_than_left_to_chance() -> None:
+    with pytest.raises(MethodError, match="drew from torch's global generator, which no run can repeat"):
+        after("scripted", 1, Phase("model", functools.partial(later, steps=[])))
+
+
+def test_layers_that_draw_in_every_step_draw_from_the_phases_stream_in_every_step() -> None:
+    """A stream from which as much is taken by hand ends where the phase's did, and no global generator has moved."""
+    seen: list[Tensor] = []
+
+    def dropping(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
+        seen.append(torch.nn.functional.dropout(torch.ones(50), 0.5))
+        return plain(nets, state, batch, draws)
+
+    before = torch.get_rng_state()
+    after("scripted", 1, Phase("model", dropping, samples=torch.arange(64)), federation={"clients": 1})
+    stream = rng.torch_stream(7, "draws/model", 1, 0)
+    by_hand = [torch.empty(50).bernoulli_(0.5, generator=stream).div(0.5) for _ in seen]
+    assert len(seen) == 4  # 64 images in batches of 16
+    assert all(torch.equal(one, other) for one, other in zip(seen, by_hand, strict=True))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_draws_are_the_same_in_every_run_and_with_any_number_of_workers() -> None:

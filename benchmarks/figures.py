@@ -1,0 +1,141 @@
+"""Figures of a benchmark as a file, and what has become of them since an earlier one.
+
+A file is JSON: which machine measured, and the figures, each a number under a name such as `step/htm5/10/standalone/
+backward`. The last word says what is measured; that decides whether more is faster or slower.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from simulator.errors import ConfigError
+from simulator.sessions.environment import environment
+
+Figures = Mapping[str, float]
+
+FORMAT = "htfl-sim benchmark 1"
+FASTER_IF_MORE = ("share", "times_plain")
+"""Ratios of one run: the share of the matrix rate, and how many times as fast as the plain loop."""
+JUDGED = (*FASTER_IF_MORE, "step")
+"""Seconds of the wall clock and pieces of a step are shown, and not judged: they move with what else runs, and as one
+another."""
+TOLERANCE = 1.1
+"""What changes by less than this factor is taken for scatter."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure then and now."""
+
+    name: str
+    before: float
+    now: float
+
+    @property
+    def ratio(self) -> float:
+        """Now over before."""
+        return self.now / self.before
+
+    @property
+    def slowdown(self) -> float:
+        """How many times as slow it is now: above 1 is slower, whichever way the figure counts."""
+        return 1 / self.ratio if _kind(self.name) in FASTER_IF_MORE else self.ratio
+
+
+def machine() -> dict[str, str | int]:
+    """What figures of two runs must have in common to be compared: the processor, its cores, and torch."""
+    facts = environment(torch.device("cpu"), 1)
+    return {"cpu": facts["cpu"], "cores": os.cpu_count() or 1, "torch": facts["torch"]}
+
+
+def write(path: Path, figures: Figures) -> None:
+    """Write the figures of this machine. Raises ConfigError where that cannot be done."""
+    document = {"format": FORMAT, "machine": machine(), "figures": dict(figures)}
+    try:
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    except OSError as failed:
+        raise ConfigError(f"cannot write {path}: {failed.strerror}.") from failed
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise ConfigError where figures cannot be written to this file later."""
+    if (
+        path.is_dir()
+        or not path.parent.is_dir()
+        or not os.access(path if path.exists() else path.parent, os.W_OK)
+    ):
+        raise ConfigError(
+            f"cannot write {path}; give a file in a folder that is there and may be written to."
+        )
+
+
+def read(path: Path) -> dict[str, float]:
+    """The figures of an earlier run on this machine. Raises ConfigError for anything else."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as failed:
+        raise ConfigError(f"cannot read {path}: {failed.strerror}.") from failed
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as invalid:
+        raise ConfigError(f"{path} is no JSON: {invalid}. Give a file that --json wrote.") from invalid
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ConfigError(f"{path} is not of the format '{FORMAT}'; give a file that --json wrote.")
+    _refuse_another_machine(path, document.get("machine"), machine())
+    figures = document.get("figures")
+    if not isinstance(figures, dict) or not all(map(_is_figure, figures.values())):
+        raise ConfigError(f"{path} has figures that are no positive numbers; give a file that --json wrote.")
+    return {name: float(figure) for name, figure in figures.items()}
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _refuse_another_machine(path: Path, then: Any, now: Mapping[str, str | int]) -> None:
+    known = then if isinstance(then, dict) else {}
+    different = [
+        f"{fact} {known.get(fact, 'unknown')}, here {here}"
+        for fact, here in now.items()
+        if known.get(fact) != here
+    ]
+    if different:
+        raise ConfigError(
+            f"{path} was measured on another machine, or by another torch ({'; '.join(different)}), and so says "
+            "nothing about the code; measure both here."
+        )
+
+
+def changes(before: Figures, now: Figures) -> list[Change]:
+    """The figures that both runs have, in the order of this one."""
+    return [Change(name, before[name], figure) for name, figure in now.items() if name in before]
+
+
+def verdict(found: list[Change]) -> list[str]:
+    """What got slower, a sentence each, the worst first; one sentence where nothing did or nothing compares."""
+    judged = [change for change in found if _kind(change.name) in JUDGED]
+    if not judged:
+        return ["The two runs have no figure in common by which speed is judged."]
+    slower = sorted((each for each in judged if each.slowdown > TOLERANCE), key=lambda each: -each.slowdown)
+    return [_sentence(change) for change in slower] or [
+        f"Nothing got slower by more than {TOLERANCE - 1:.0%}, of {len(judged)} figures that compare."
+    ]
+
+
+def _sentence(change: Change) -> str:
+    *where, kind = change.name.split("/")
+    of = ", ".join(where[1:])
+    then, now = change.before, change.now
+    match kind:
+        case "share":
+            return f"Slower: {of} trains at {now:.2f} of the matrix rate, before at {then:.2f}."
+        case "times_plain":
+            return f"Slower: {of} is {now:.2f} times as fast as the plain loop, before {then:.2f} times."
+    return f"Slower: a step of {of} takes {now:,.0f} µs, {change.ratio:.2f} times the {then:,.0f} µs before."
+
+
+def _kind(name: str) -> str:
+    return name.rpartition("/")[2]

@@ -1,0 +1,41 @@
+"""What is trained when the speed of training is measured: a group of models, a batch size, a method."""
+
+from typing import Any
+
+from simulator.config import Config
+from simulator.nested import merged
+
+GROUPS = {"htm5": (10, 1_024), "inco_resnet": (5, 256), "htfe8": (8, 64)}
+"""Clients, and training images of each; at least one batch is taken. The deeper groups compute for seconds an image."""
+
+
+def config(
+    group: str,
+    batch_size: int,
+    method: str = "standalone",
+    workers: int | None = None,
+    images: int | None = None,
+    **more: object,
+) -> Config:
+    """A run on Fashion-MNIST, IID in equal shares, one local epoch, on the CPU; `more` is laid over it.
+
+    Each client trains on so many `images`; the group's number where not said.
+    """
+    clients, usual = GROUPS[group]
+    images = max(images or usual, batch_size)
+    setting: dict[str, Any] = {
+        "rounds": 1_000,
+        "method": {"name": method},
+        "data": {
+            "dataset": "fashion_mnist",
+            "limit": clients * images * 5 // 4,
+            "split": "8:2",
+            "partition": "iid",
+            "quantity": "equal",
+        },
+        "federation": {"clients": clients, "group": group},
+        "training": {"batch_size": batch_size, "epochs": 1},
+        "evaluation": {"clients": 1},
+        "runtime": {"device": "cpu", "workers": workers},
+    }
+    return Config.read(merged(setting, more))

@@ -1,0 +1,1 @@
+"""The parts of the benchmarks that compute without a clock."""

@@ -1,0 +1,102 @@
+"""A benchmark's figures as a file, and what is said of an earlier one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import figures
+from simulator.errors import ConfigError
+
+STEP, SHARE, TIMES = "step/htm5/10/fedgh/step", "matrix/htm5/64/fedgh/share", "plain/htm5/10/times_plain"
+NAMES = st.text(min_size=1)
+FIGURES = st.floats(min_value=1e-9, max_value=1e12)
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    """What a file of this machine holds, with these entries instead."""
+    return {"format": figures.FORMAT, "machine": figures.machine(), "figures": {STEP: 2.0}} | changed
+
+
+def told(found: Any, tmp_path: Path) -> str:
+    """What a reader of a file with that content is told."""
+    path = tmp_path / "figures.json"
+    path.write_text(found if isinstance(found, str) else json.dumps(found))
+    with pytest.raises(ConfigError) as refused:
+        figures.read(path)
+    assert str(path) in str(refused.value)
+    return str(refused.value)
+
+
+@given(st.dictionaries(NAMES, FIGURES))
+def test_what_is_written_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, measured: dict[str, float]
+) -> None:
+    path = tmp_path_factory.mktemp("figures") / "figures.json"
+    figures.write(path, measured)
+    assert figures.read(path) == measured
+
+
+def test_a_file_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*missing\.json: No such file"):
+        figures.read(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize("text", ["", "speed: fast", "[" * 100_000])
+def test_a_file_that_is_no_json_is_said_to_be_none(tmp_path: Path, text: str) -> None:
+    assert "is no JSON" in told(text, tmp_path)
+
+
+@pytest.mark.parametrize("other", [[1, 2], {"figures": {}}, document(format="htfl-sim benchmark 9")])
+def test_json_that_no_benchmark_wrote_is_refused(tmp_path: Path, other: Any) -> None:
+    assert "give a file that --json wrote" in told(other, tmp_path)
+
+
+@pytest.mark.parametrize("figure", ["fast", True, None, 0, -1.0, float("nan"), float("inf"), [1.0]])
+def test_figures_are_positive_numbers(tmp_path: Path, figure: Any) -> None:
+    assert "no positive numbers" in told(document(figures={STEP: figure}), tmp_path)
+    assert "no positive numbers" in told(document(figures=[figure]), tmp_path)
+
+
+def test_figures_of_another_machine_are_refused_with_what_differs(tmp_path: Path) -> None:
+    here = figures.machine()
+    said = told(document(machine=here | {"cores": 96, "torch": "1.0"}), tmp_path)
+    assert f"cores 96, here {here['cores']}; torch 1.0, here {here['torch']}" in said
+    assert "cpu" not in said
+    assert "cpu unknown" in told(document(machine=None), tmp_path)
+
+
+def test_a_file_that_could_not_be_written_is_refused_beforehand(tmp_path: Path) -> None:
+    figures.refuse_unwritable(tmp_path / "new.json")
+    for path in (tmp_path, tmp_path / "missing" / "new.json"):
+        with pytest.raises(ConfigError, match="cannot write"):
+            figures.refuse_unwritable(path)
+
+
+def test_only_figures_of_both_runs_compare_in_the_order_of_this_one() -> None:
+    found = figures.changes({"a": 1.0, "b": 2.0, "gone": 3.0}, {"b": 3.0, "new": 1.0, "a": 1.0})
+    assert [(change.name, change.ratio) for change in found] == [("b", 1.5), ("a", 1.0)]
+
+
+def test_a_longer_step_and_a_smaller_share_are_both_slower() -> None:
+    found = figures.changes({STEP: 1000.0, SHARE: 0.8, TIMES: 2.0}, {STEP: 1500.0, SHARE: 0.4, TIMES: 1.6})
+    assert [change.slowdown for change in found] == [1.5, 2.0, 1.25]
+    assert figures.verdict(found) == [
+        "Slower: htm5, 64, fedgh trains at 0.40 of the matrix rate, before at 0.80.",
+        "Slower: a step of htm5, 10, fedgh takes 1,500 µs, 1.50 times the 1,000 µs before.",
+        "Slower: htm5, 10 is 1.60 times as fast as the plain loop, before 2.00 times.",
+    ]
+
+
+def test_scatter_is_not_called_slower() -> None:
+    found = figures.changes({STEP: 100.0, SHARE: 0.5}, {STEP: 109.0, SHARE: 0.9})
+    assert figures.verdict(found) == ["Nothing got slower by more than 10%, of 2 figures that compare."]
+
+
+def test_seconds_of_the_wall_clock_are_shown_and_not_judged() -> None:
+    found = figures.changes({"plain/htm5/10/seconds": 1.0}, {"plain/htm5/10/seconds": 9.0})
+    assert found[0].ratio == 9
+    assert figures.verdict(found) == ["The two runs have no figure in common by which speed is judged."]
