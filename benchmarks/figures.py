@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from simulator.environment import environment
 from simulator.errors import ConfigError
-from simulator.sessions.environment import environment
 
 Figures = Mapping[str, float]
 
