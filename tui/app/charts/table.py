@@ -112,7 +112,7 @@ def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs:
 
 
 def _width(cell: str | Cell | Trend, glyphs: GlyphSet) -> int:
-    return cell.width if isinstance(cell, Trend) else len(_text(cell, glyphs))
+    return min(cell.width, len(cell.values)) if isinstance(cell, Trend) else len(_text(cell, glyphs))
 
 
 def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
