@@ -58,7 +58,7 @@ KEYS = {
     "log": ("6", "[", "[", "]", "L"),
     "resources": ("7", "u", "u", "j", "j", "o", "O", LEFT, LEFT, ESCAPE, "["),
     "learning": ("8", "[", "[", "]", "L", "?", ESCAPE),
-    "sessions": ("s", "j", "k", "o", "o", "?", ESCAPE),
+    "sessions": ("s", "k", "j", "o", "o", "?", ESCAPE),
 }
 """By panel. Each changes what is on the screen."""
 PRESSED = 200

@@ -51,7 +51,7 @@ def test_a_table_in_full():
     assert shown(ROWS, 70, cursor=0) == picture(
         """
         |   ▲id model             acc   +/-      up      down trend            |
-        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB               ▁▄▆|
+        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB   ▁▄▆            |
         |    11 resnet1…w-long      –     –       –       0 B                  |
         """
     )
