@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 READY := $(VENV)/.installed
+# Set in many a container; every process that a test begins would then compile all files again.
+unexport PYTHONDONTWRITEBYTECODE
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .DEFAULT_GOAL := help

@@ -119,6 +119,24 @@ class drawing_from(TorchFunctionMode):
         return self._elsewhere[device]
 
 
+class drawing_nothing(TorchFunctionMode):
+    """A context for the meta device: what would fill a tensor with draws leaves it as it is, without values.
+
+    torch would run each through Python stand-ins of its kernels, which takes longer than all else of a network that is
+    built there.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        filled = args[0] if args else kwargs.get("tensor")  # torch.nn.init gives it by name
+        if name in TAKES_GENERATOR and name.endswith("_") and isinstance(filled, Tensor) and filled.is_meta:
+            return filled
+        return func(*args, **kwargs)
+
+
 def _device_drawn_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     """Where a drawing function puts what it draws: where it is told to, else beside the tensor it is given."""
     if (device := kwargs.get("device")) is not None:

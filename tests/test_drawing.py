@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import pytest
 import timm
@@ -10,9 +11,10 @@ import torch
 import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from simulator import rng
-from simulator.rng import drawing_from
+from simulator.rng import drawing_from, drawing_nothing
 
 
 def stream(number: int = 0) -> torch.Generator:
@@ -103,6 +105,26 @@ def test_in_evaluation_nothing_is_dropped_or_drawn() -> None:
     with drawing_from(source):
         assert torch.equal(network(torch.ones(2, 8)), torch.ones(2, 8))
     assert torch.equal(source.get_state(), before)
+
+
+class Called(TorchDispatchMode):
+    """Notes the names of the operations that reach torch's kernels, or their stand-ins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.__name__.partition(".")[0])
+        return func(*args, **(kwargs or {}))
+
+
+def test_where_there_are_no_values_none_are_drawn() -> None:
+    with Called() as called, torch.device("meta"), drawing_nothing():
+        network = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))
+        nn.init.trunc_normal_(network[0].weight)
+    assert network[0].weight.is_meta and network[0].weight.shape == (2, 3)
+    assert not called.names & {"uniform_", "normal_"} and "fill_" in called.names
 
 
 def attention(dropout: float) -> nn.MultiheadAttention:

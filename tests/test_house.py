@@ -1,6 +1,7 @@
 """The house: every import points down, no circle anywhere, no file too long to read."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -45,7 +46,10 @@ def imported(module: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-IMPORTS = {module: {other for other in imported(module) if other in FILES} for module in FILES}
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Of every module, those of the house that it imports; read when a test asks, as it takes a while."""
+    return {module: {other for other in imported(module) if other in FILES} for module in FILES}
 
 
 def floor(module: str) -> int:
@@ -64,7 +68,7 @@ def test_every_module_has_a_floor() -> None:
 def test_no_import_points_up() -> None:
     up = [
         f"{module} imports {other}"
-        for module, others in IMPORTS.items()
+        for module, others in imports().items()
         if module not in FACES
         for other in others
         if other in FACES or floor(other) > floor(module)
@@ -74,7 +78,7 @@ def test_no_import_points_up() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter(imports()).prepare()
     except CycleError as circle:
         raise AssertionError(" → ".join(circle.args[1])) from None
 

@@ -10,7 +10,7 @@ import pytest
 
 import checkpoints
 from tests import federations
-from tests.reliability.sessions import COMMAND, configuration, messages, rounds, start, wait_until
+from tests.reliability.sessions import COMMAND, AnyProcess, configuration, messages, rounds, start, wait_until
 
 ROUNDS = 4000
 """More than the run will get to: it is brought to its end by a smaller number."""
@@ -28,7 +28,7 @@ def command(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str
     return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
 
 
-def begun(folder: Path, *more: str) -> tuple[subprocess.Popen[bytes], Path]:
+def begun(folder: Path, *more: str) -> tuple[AnyProcess, Path]:
     """A run in a process of its own that has finished two rounds; `more` are lines of its configuration."""
     config = configuration(folder, "fedlora", ROUNDS, *more)
     process = start(folder, "run", "--config", config, "--session", "s", "--workers", "1")

@@ -1,5 +1,6 @@
 """Handwritten digits that come with scikit-learn: real images, no download."""
 
+import functools
 import gzip
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,8 +32,7 @@ class Digits(Dataset):
     shape = (1, SIDE, SIDE)
 
     def load(self, folder: Path) -> ImageSet:
-        rows = scanned()
-        images, labels = enlarged(rows[:, :-1].reshape(-1, 8, 8)), rows[:, -1].astype(np.int64)
+        images, labels = _read()
         test = np.zeros(len(labels), dtype=bool)
         for label in range(self.classes):
             members = np.flatnonzero(labels == label)
@@ -42,6 +42,13 @@ class Digits(Dataset):
             test=(images[test], labels[test]),
             classes=tuple(str(digit) for digit in range(self.classes)),
         )
+
+
+@functools.cache
+def _read() -> tuple[Images, NDArray[np.int64]]:
+    """All images and labels; a process with many sessions reads and enlarges them once, and copies what it takes."""
+    rows = scanned()
+    return enlarged(rows[:, :-1].reshape(-1, 8, 8)), rows[:, -1].astype(np.int64)
 
 
 def scanned() -> NDArray[np.float64]:

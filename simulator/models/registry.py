@@ -12,7 +12,7 @@ import torch
 from simulator.errors import ConfigError, nearest
 from simulator.models import pretrained
 from simulator.models.network import Network
-from simulator.rng import drawing_from
+from simulator.rng import drawing_from, drawing_nothing
 
 RATES = {f"w{part}": Fraction(1, part) for part in (2, 4, 8, 16)}
 """HeteroFL's smaller widths, by what follows a model's name: half of resnet18 is resnet18_w2."""
@@ -181,5 +181,5 @@ def _check_by_trying(model: RegisteredModel, network: Network, shape: ImageShape
 
 @contextmanager
 def _on_meta() -> Iterator[None]:
-    with torch.device("meta"):
+    with torch.device("meta"), drawing_nothing():
         yield

@@ -1,6 +1,5 @@
 """Processes are killed and power is cut at any moment: the last commit is there, whole."""
 
-import multiprocessing
 import random
 import time
 from contextlib import suppress
@@ -15,10 +14,9 @@ from hypothesis import strategies as st
 from checkpoints import Retention, SessionReader, SessionUnreadable, Store, answer, files, post, verify
 from tests.checkpoints.disk import PowerCut, Recording
 from tests.checkpoints.helpers import commit, make, record, save_unfinished_round, server_value, weights
+from tests.processes import FORKED
 
 # Children are forked from a process that has imported torch once.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.checkpoints.helpers"])
 
 
 def keep_committing(folder: Path, reports: Connection) -> None:
@@ -31,8 +29,8 @@ def keep_committing(folder: Path, reports: Connection) -> None:
 
 def run_and_kill(folder: Path, seconds: float) -> list[int]:
     """Let a child commit until some time after its first report, kill it, and return what it reported."""
-    mine, its = PROCESSES.Pipe(duplex=False)
-    child = PROCESSES.Process(target=keep_committing, args=(folder, its))
+    mine, its = FORKED.Pipe(duplex=False)
+    child = FORKED.Process(target=keep_committing, args=(folder, its))
     child.start()
     its.close()
     reported = [mine.recv()]

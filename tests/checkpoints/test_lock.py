@@ -1,6 +1,5 @@
 """One owner: others are told who holds the session, and the dead hold nothing."""
 
-import multiprocessing
 import os
 import socket
 import threading
@@ -14,9 +13,7 @@ import pytest
 from checkpoints import Locked, SessionReader, Store, lock, machine
 from checkpoints.seal import seal
 from tests.checkpoints.helpers import make
-
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.checkpoints.helpers"])
+from tests.processes import FORKED
 
 
 def hold(folder: Path, conversation: Connection) -> None:
@@ -42,8 +39,8 @@ def leave_note(folder: Path, **facts: Any) -> None:
 
 def test_a_second_process_is_told_who_holds_the_session_until_it_lets_go(tmp_path: Path) -> None:
     folder = make(tmp_path / "s", rounds=1)
-    mine, its = PROCESSES.Pipe()
-    child = PROCESSES.Process(target=hold, args=(folder, its))
+    mine, its = FORKED.Pipe()
+    child = FORKED.Process(target=hold, args=(folder, its))
     child.start()
     pid = mine.recv()
 

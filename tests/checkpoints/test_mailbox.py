@@ -1,6 +1,5 @@
 """Commands reach the owner once each, from any process, and every one is answered."""
 
-import multiprocessing
 import os
 import socket
 import threading
@@ -21,9 +20,7 @@ from checkpoints import (
 )
 from checkpoints.seal import seal
 from tests.checkpoints.helpers import commit, make, record, weights
-
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.checkpoints.helpers"])
+from tests.processes import FORKED
 
 
 def inbox(folder: Path) -> list[str]:
@@ -70,9 +67,7 @@ def test_commands_posted_by_several_processes_at_once_all_arrive(tmp_path: Path)
     folder = tmp_path / "s"
     received: list[Command] = []
     with Store.create(folder, {}) as store:
-        posters = [
-            PROCESSES.Process(target=post_many, args=(folder, kind, 20)) for kind in ("pause", "resume")
-        ]
+        posters = [FORKED.Process(target=post_many, args=(folder, kind, 20)) for kind in ("pause", "resume")]
         for poster in posters:
             poster.start()
         while any(poster.is_alive() for poster in posters):

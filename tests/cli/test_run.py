@@ -1,7 +1,6 @@
 """`run` and `resume` in full: what they write where, and what a signal leaves behind."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,8 @@ import pytest
 
 from checkpoints import SessionReader
 from tests.cli.conftest import TINY, Cli
+from tests.processes import Process
+from tests.reliability.sessions import wait_until
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -141,13 +142,11 @@ def test_records_that_nobody_reads_any_more_stop_the_run_with_a_checkpoint(cli: 
 
 def stopped(arguments: list[str], *, after: str, by: signal.Signals) -> int:
     """Run a command in a process of its own, signal it once a line begins with `after`; its exit code."""
-    command = [sys.executable, "-c", "import sys, tui.cli; sys.exit(tui.cli.main())", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        for line in process.stderr:
-            if line.startswith(after):
-                os.kill(process.pid, by)
-                break
-        rest = process.stderr.read()
-    assert "Traceback" not in rest and "htfl-sim resume x" in rest
-    return process.returncode
+    log = Path(f"{arguments[0]}.log")
+    process = Process(arguments, log)
+    wait_until(lambda: log.exists() and f"\n{after}" in log.read_text(encoding="utf-8"), process)
+    process.send_signal(by)
+    code = process.wait(timeout=60)
+    said = log.read_text(encoding="utf-8")
+    assert "Traceback" not in said and "htfl-sim resume x" in said
+    return code

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import checkpoints
+from tests.processes import Process
 
 COMMAND = Path(sys.executable).with_name("htfl-sim")
+AnyProcess = Process | subprocess.Popen[bytes]
 
 
 def configuration(folder: Path, method: str, rounds: int, *more: str, group: str = "tiny") -> str:
@@ -32,11 +34,18 @@ def configuration(folder: Path, method: str, rounds: int, *more: str, group: str
     return str(path)
 
 
-def start(folder: Path, *arguments: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
-    """`htfl-sim` at work on sessions in `folder`, its messages in `folder/log`; `before` is what starts it."""
-    command = [*before, COMMAND, *arguments, "--sessions-dir", folder]
+def start(
+    folder: Path, *arguments: str, before: tuple[str, ...] = (), machine: str | None = None
+) -> AnyProcess:
+    """`htfl-sim` at work on sessions in `folder`, its messages in `folder/log`.
+
+    With `before`, what is to start it, it begins at the beginning; else it is forked, as if on another `machine`.
+    """
+    given = [*arguments, "--sessions-dir", str(folder)]
+    if not before:
+        return Process(given, folder / "log", machine)
     with (folder / "log").open("ab") as log:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return subprocess.Popen([*before, COMMAND, *given], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def finish(folder: Path, *arguments: str) -> None:
@@ -50,7 +59,7 @@ def messages(folder: Path) -> str:
     return (folder / "log").read_text(encoding="utf-8")
 
 
-def wait_until(true: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
+def wait_until(true: Callable[[], bool], process: AnyProcess | None = None) -> None:
     """Wait for something to come true while a process, if one is given, is alive; fail after a minute."""
     deadline = time.monotonic() + 60
     while not true():

@@ -1,6 +1,5 @@
 """Many forks into one name, and a run that takes the name meanwhile: one session is made, and nobody's is removed."""
 
-import multiprocessing
 from collections.abc import Iterator
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -14,10 +13,9 @@ from simulator.errors import ConfigError
 from simulator.progress import Event, RoundFinished, RoundStarted
 from simulator.sessions.session import Session
 from tests import federations
+from tests.processes import FORKED
 from tests.reliability.sessions import contents
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["simulator.sessions.forking", "tests.federations"])
 MADE, REFUSED = 0, 4
 
 
@@ -47,9 +45,9 @@ def fork_at_once(parent: Path, folder: Path, at_round: int, barrier: Barrier) ->
 
 
 def of_forks_at_once_one_is_made(parent: Path, base: Path, at_round: int, count: int) -> None:
-    barrier = PROCESSES.Barrier(count)
+    barrier = FORKED.Barrier(count)
     arguments = (parent, base / "x", at_round, barrier)
-    forks = [PROCESSES.Process(target=fork_at_once, args=arguments) for _ in range(count)]
+    forks = [FORKED.Process(target=fork_at_once, args=arguments) for _ in range(count)]
     for each in forks:
         each.start()
     for each in forks:

@@ -1,7 +1,6 @@
 """kill -9 at any instant: a real `htfl-sim run`, killed and resumed again and again, differs by its clock alone."""
 
 import signal
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +16,13 @@ from simulator.nested import read_toml
 from simulator.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
-from tests.reliability.machines import on
-from tests.reliability.sessions import configuration, events, finish, messages, start
+from tests.reliability.sessions import AnyProcess, configuration, events, finish, messages, start
 
 ROUNDS_A_KILL = 8
 """Rounds enough that every kill finds the run unfinished: a kill comes within three commits and two rounds."""
 
 
-def kill(process: subprocess.Popen[bytes], session: Path, seen: int, wait_for: int, delay: float) -> None:
+def kill(process: AnyProcess, session: Path, seen: int, wait_for: int, delay: float) -> None:
     """SIGKILL once `wait_for` more events than `seen` have been written, and `delay` seconds after that."""
     deadline = time.monotonic() + 60
     while events(session) < seen + wait_for and process.poll() is None and time.monotonic() < deadline:
@@ -53,8 +51,8 @@ def check(folder: Path, method: str, kills: int, machines: Sequence[str] = ()) -
         begin = ["resume", "killed"] if number else ["run", "--config", config, "--session", "killed"]
         steal = ["--steal"] if machines and number else []
         seen = events(session)
-        there = on(machines[number % len(machines)]) if machines else ()
-        process = start(folder, *begin, *steal, before=there)
+        machine = machines[number % len(machines)] if machines else None
+        process = start(folder, *begin, *steal, machine=machine)
         kill(process, session, seen, int(draw.integers(1, 4)), float(draw.uniform(0, 2 * seconds)))
     if not machines:
         assert_swept(session)

@@ -12,14 +12,23 @@ import pytest
 
 import checkpoints
 from tests.cli.conftest import TINY, call
-from tests.reliability.sessions import COMMAND, configuration, kinds, messages, rounds, start, wait_until
+from tests.reliability.sessions import (
+    COMMAND,
+    AnyProcess,
+    configuration,
+    kinds,
+    messages,
+    rounds,
+    start,
+    wait_until,
+)
 
 ENDLESS = 100_000
 """More rounds than a test waits for."""
 
 
 @contextmanager
-def running(folder: Path, before: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
+def running(folder: Path, before: tuple[str, ...] = ()) -> Iterator[AnyProcess]:
     """A run of the session 's' without a checkpoint of its own accord; it is killed if the test leaves it."""
     config = configuration(folder, "standalone", ENDLESS, "checkpoint.every = 100_000")
     process = start(folder, "run", "--config", config, "--session", "s", before=before)

@@ -1,6 +1,5 @@
 """Two openers, and two commands at once: one process owns a session; every command is done once and answered."""
 
-import multiprocessing
 import signal
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -9,10 +8,8 @@ from typing import Any
 import pytest
 
 import checkpoints
+from tests.processes import FORKED
 from tests.reliability.sessions import configuration, finish, messages, start, wait_until
-
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["checkpoints"])
 
 
 @pytest.mark.slow
@@ -50,9 +47,9 @@ def test_two_commands_posted_at_the_same_instant_are_each_done_once_and_answered
     try:
         wait_until(lambda: (session / "session.json").exists(), run)
         wait_until(lambda: checkpoints.SessionReader(session).rounds() != [], run)
-        barrier = PROCESSES.Barrier(2)
+        barrier = FORKED.Barrier(2)
         changes = [{"method": "fedssa", "set": []}, {"method": None, "set": ["training.lr=0.002"]}]
-        posters = [PROCESSES.Process(target=post, args=(session, each, barrier)) for each in changes]
+        posters = [FORKED.Process(target=post, args=(session, each, barrier)) for each in changes]
         for poster in posters:
             poster.start()
         for poster in posters:

@@ -1,6 +1,5 @@
 """Two machines on one folder, over which no lock reaches: an owner is stopped, displaced, and wakes up again."""
 
-import multiprocessing
 import os
 import signal
 import time
@@ -21,11 +20,10 @@ from simulator import rng
 from simulator.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
+from tests.processes import FORKED
 from tests.reliability.machines import pretend_to_be
 from tests.reliability.sessions import wait_until
 
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["simulator.sessions.session", "tests.federations"])
 STOPPED, DISPLACED = 0, 4
 RETENTIONS: list[dict[str, Any]] = [
     {"keep_last": 1, "keep_best": False},
@@ -75,8 +73,8 @@ class Owner:
 
     @classmethod
     def start(cls, folder: Path, number: int, config: Any) -> "Owner":
-        mine, its = PROCESSES.Pipe()
-        process = PROCESSES.Process(target=work, args=(folder, number, config, its))
+        mine, its = FORKED.Pipe()
+        process = FORKED.Process(target=work, args=(folder, number, config, its))
         process.start()
         its.close()
         return cls(process, mine)

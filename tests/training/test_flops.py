@@ -31,9 +31,7 @@ def test_a_training_step_counts_what_torchs_own_counter_counts(name: str) -> Non
     shape = ImageShape(3, 32, 32)
     network = models.build(name, shape, 10, rng.torch_stream(0, "tests/model"))
     x, y = torch.zeros(4, 3, 32, 32), torch.zeros(4, dtype=torch.int64)
-    with FlopCounterMode(display=False) as torchs:
-        F.cross_entropy(network(x), y).backward()
-    with counting_flops() as ours:
+    with FlopCounterMode(display=False) as torchs, counting_flops() as ours:
         F.cross_entropy(network(x), y).backward()
     assert ours.total == torchs.get_total_flops() > 0
 
