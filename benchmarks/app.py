@@ -48,7 +48,7 @@ MODES = ("band", "all lines", "heatmap")
 LEFT, RIGHT, DOWN = "\x1b[D", "\x1b[C", "\x1b[B"
 ESCAPE = "\x1b[27u"
 """As terminals send it that tell it from the beginning of another key; after another's it takes 0.1 s to be sure."""
-MARKED = ("s", "x", "j", "x")  # so that there is something to compare
+MARKED = ("s", "g", "x", "j", "x")  # so that there is something to compare
 KEYS = {
     "live": ("1", DOWN, DOWN, LEFT, LEFT, LEFT, ESCAPE, "y", "y", "y", "["),
     "clients": ("2", "j", "j", "G", "g", "o", "O", LEFT, LEFT, ESCAPE, "p"),
@@ -158,10 +158,13 @@ class Terminal:
         except OSError:  # the terminal's other end is gone
             return
 
+    def send(self, key: str) -> None:
+        os.write(self._leader, key.encode())
+
     def press(self, key: str) -> float:
         """Seconds from a key to the last that is written of it, after which there is silence."""
         before, began = self.bytes, time.perf_counter()
-        os.write(self._leader, key.encode())
+        self.send(key)
         while (now := time.perf_counter()) - began < PATIENCE:
             if self.bytes > before and now - self.last > SILENCE:
                 return self.last - began
@@ -201,7 +204,8 @@ def answers(folder: Path) -> list[tuple[str, str, float]]:
     try:
         settle(terminal, None)
         for key in MARKED:
-            terminal.press(key)
+            terminal.send(key)
+            settle(terminal, None)
         took = list[tuple[str, str, float]]()
         while len(took) < PRESSED:
             took += [(panel, key, terminal.press(key) * 1000) for panel, keys in KEYS.items() for key in keys]
