@@ -51,16 +51,16 @@ ESCAPE = "\x1b[27u"
 MARKED = ("s", "g", "x", "j", "x")  # so that there is something to compare
 KEYS = {
     "live": ("1", DOWN, DOWN, LEFT, LEFT, LEFT, ESCAPE, "y", "y", "y", "["),
-    "clients": ("2", "j", "j", "G", "g", "o", "O", LEFT, LEFT, ESCAPE, "p"),
+    "clients": ("2", "j", "j", "G", "k", "o", "O", LEFT, LEFT, ESCAPE, "p"),
     "similarity": ("3", "d", "d", "e", "e", "o", "o", ",", ",", ".", "."),
     "communication": ("4", "u", "u", "u", LEFT, LEFT, RIGHT, ESCAPE, "[", "[", "L"),
     "compare": ("5", "y", "y", "u", "u", LEFT, LEFT, ESCAPE, ".", ".", ","),
     "log": ("6", "[", "[", "]", "L"),
     "resources": ("7", "u", "u", "j", "j", "o", "O", LEFT, LEFT, ESCAPE, "["),
     "learning": ("8", "[", "[", "]", "L", "?", ESCAPE),
-    "sessions": ("s", "k", "j", "o", "o", "?", ESCAPE),
+    "sessions": ("s", "j", "k", "o", "o", "?", ESCAPE),
 }
-"""By panel. Each changes what is on the screen."""
+"""By panel. Each changes what is on the screen, where the cursor stands in the first row."""
 PRESSED = 200
 SILENCE, PATIENCE = (
     0.15,
@@ -208,7 +208,11 @@ def answers(folder: Path) -> list[tuple[str, str, float]]:
             settle(terminal, None)
         took = list[tuple[str, str, float]]()
         while len(took) < PRESSED:
-            took += [(panel, key, terminal.press(key) * 1000) for panel, keys in KEYS.items() for key in keys]
+            for panel, (show, *others) in KEYS.items():
+                took.append((panel, show, terminal.press(show) * 1000))
+                terminal.send("g")
+                time.sleep(1.0)
+                took += [(panel, key, terminal.press(key) * 1000) for key in others]
         return took[:PRESSED]
     finally:
         terminal.close()

@@ -1,6 +1,6 @@
 """All keys, from the one table of them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -14,6 +14,18 @@ from tui.common.formatting import wrapped
 WIDEST = 12
 
 
+class Keys(VerticalScroll):
+    """A text that is made for the width there is."""
+
+    def __init__(self, text: Callable[[int], Content]) -> None:
+        super().__init__(Static())
+        self._text = text
+
+    def on_resize(self) -> None:
+        beside = WIDEST + 3  # the names of keys, and the scrollbar
+        self.query_one(Static).update(self._text(self.outer_size.width - beside))
+
+
 class Help(Dialog[None]):
     """The keys by group; those that do not work in the present panel say where they do."""
 
@@ -24,20 +36,11 @@ class Help(Dialog[None]):
         self._panel = panel
 
     def body(self) -> Iterable[Widget]:
-        yield VerticalScroll(Static())
+        yield Keys(self._text)
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_focus(self.query_one(VerticalScroll))
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._write)  # once it has its new width
-
-    def _write(self) -> None:
-        scroll = self.query_one(VerticalScroll)
-        scroll.query_one(Static).update(
-            self._text(scroll.size.width - WIDEST - 3)
-        )  # and one for the scrollbar
+        self.set_focus(self.query_one(Keys))
 
     def _text(self, width: int) -> Content:
         """The groups of keys; what is said of each in `width` cells."""
