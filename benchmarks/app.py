@@ -56,7 +56,7 @@ KEYS = {
     "communication": ("4", "u", "u", "u", LEFT, LEFT, RIGHT, ESCAPE, "[", "[", "L"),
     "compare": ("5", "y", "y", "u", "u", LEFT, LEFT, ESCAPE, ".", ".", ","),
     "log": ("6", "[", "[", "]", "L"),
-    "resources": ("7", "u", "u", "j", "j", "o", "O", LEFT, LEFT, ESCAPE, "["),
+    "resources": ("7", "u", "u", "u", "u", "o", "O", LEFT, LEFT, ESCAPE, "["),
     "learning": ("8", "[", "[", "]", "L", "?", ESCAPE),
     "sessions": ("s", "j", "k", "o", "o", "?", ESCAPE),
 }
