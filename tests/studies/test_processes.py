@@ -15,7 +15,7 @@ import pytest
 import checkpoints
 from checkpoints import GroupReader, SessionReader
 from tests import federations
-from tests.reliability.sessions import configuration, messages, rounds, start
+from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 LONG = 40
@@ -33,13 +33,8 @@ class Failing(Standalone):
 """
 
 
-def finish(folder: Path, *arguments: str) -> None:
-    """Let a command end, which must go well; a sweep may take minutes."""
-    assert start(folder, *arguments).wait(timeout=3000) == 0, messages(folder)
-
-
 @contextmanager
-def sweeping(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def sweeping(folder: Path, *arguments: str) -> Iterator[AnyProcess]:
     """A sweep at work; it is killed if the test leaves it, and then its points stop by themselves."""
     process = start(folder, "sweep", *arguments)
     try:
@@ -65,7 +60,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Committed]:
     return {method: federations.committed(folder / method) for method in METHODS}
 
 
-def wait_until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+def wait_until(true: Callable[[], bool], process: AnyProcess) -> None:
     """Wait for something to come true while a sweep is alive: it starts processes that start, hence for minutes."""
     deadline = time.monotonic() + 240
     while not true():
@@ -74,7 +69,7 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> No
         time.sleep(0.01)
 
 
-def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+def workers_of(process: AnyProcess) -> list[int]:
     """The processes that a sweep has started."""
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
     return [int(pid) for pid in found.stdout.split()]
