@@ -4,6 +4,9 @@ A refresh: a round has come, the panel is shown anew and its screen composed; me
 1,000 rounds and 100 clients, from disk to a drawn screen. Times are the processor's, as other programs may run. The
 wire: bytes that the app writes to its terminal, a pseudo-terminal of 120×40, when nothing happens and when a round of
 100 clients ends every second.
+
+Keys: seconds of the wall's clock from a key until the last that the app writes of it, for 200 keys in all panels, by
+itself and beside a run with two workers. `python -m benchmarks.app keys` measures them alone.
 """
 
 import asyncio
@@ -18,8 +21,11 @@ import tempfile
 import termios
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from textual.app import App, ComposeResult
@@ -39,6 +45,27 @@ SIZE = (120, 40)
 REFRESHES = 15
 WATCHED = 8.0  # seconds
 MODES = ("band", "all lines", "heatmap")
+LEFT, RIGHT, DOWN = "\x1b[D", "\x1b[C", "\x1b[B"
+ESCAPE = "\x1b[27u"
+"""As terminals send it that tell it from the beginning of another key; after another's it takes 0.1 s to be sure."""
+MARKED = ("s", "g", "x", "j", "x")  # so that there is something to compare
+KEYS = {
+    "live": ("1", DOWN, DOWN, LEFT, LEFT, LEFT, ESCAPE, "y", "y", "y", "["),
+    "clients": ("2", "j", "j", "G", "k", "o", "O", LEFT, LEFT, ESCAPE, "p"),
+    "similarity": ("3", "d", "d", "e", "e", "o", "o", ",", ",", ".", "."),
+    "communication": ("4", "u", "u", "u", LEFT, LEFT, RIGHT, ESCAPE, "[", "[", "L"),
+    "compare": ("5", "y", "y", "u", "u", LEFT, LEFT, ESCAPE, ".", ".", ","),
+    "log": ("6", "[", "[", "]", "L"),
+    "resources": ("7", "u", "u", "u", "u", "o", "O", LEFT, LEFT, ESCAPE, "["),
+    "learning": ("8", "[", "[", "]", "L", "?", ESCAPE),
+    "sessions": ("s", "j", "k", "o", "o", "?", ESCAPE),
+}
+"""By panel. Each changes what is on the screen, where the cursor stands in the first row."""
+PRESSED = 200
+SILENCE, PATIENCE = (
+    0.15,
+    10.0,
+)  # seconds without a byte after which a key has been answered; after which it never is
 
 
 class Stage(App[None]):
@@ -109,52 +136,139 @@ def opening(folder: Path) -> tuple[float, float]:
     return read, asyncio.run(show())
 
 
-def written(folder: Path, live: bool) -> float:
-    """Bytes a second that the app writes to its terminal while it shows a session that rests, or grows."""
-    store = Store.create(folder, document()) if live else None
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
-    command = [sys.executable, "-m", "benchmarks.app", str(folder)]
-    app = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True)
-    os.close(follower)
-    counted = [0]
+class Terminal:
+    """The app on a session, in a terminal of its own that is read as fast as it is written."""
 
-    def drain() -> None:
+    def __init__(self, folder: Path) -> None:
+        self.bytes, self.last = 0, 0.0  # written by the app; when it wrote last
+        self._leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
+        command = [sys.executable, "-m", "benchmarks.app", str(folder)]
+        self._app = subprocess.Popen(
+            command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
+        )
+        os.close(follower)
+        threading.Thread(target=self._drain, daemon=True).start()
+
+    def _drain(self) -> None:
         try:
-            while data := os.read(leader, 1 << 16):
-                counted[0] += len(data)
+            while data := os.read(self._leader, 1 << 16):
+                self.last = time.perf_counter()
+                self.bytes += len(data)
         except OSError:  # the terminal's other end is gone
             return
 
-    threading.Thread(target=drain, daemon=True).start()
+    def send(self, key: str) -> None:
+        os.write(self._leader, key.encode())
+
+    def press(self, key: str) -> float:
+        """Seconds from a key to the last that is written of it, after which there is silence."""
+        before, began = self.bytes, time.perf_counter()
+        self.send(key)
+        while (now := time.perf_counter()) - began < PATIENCE:
+            if self.bytes > before and now - self.last > SILENCE:
+                return self.last - began
+            time.sleep(0.005)
+        raise SystemExit(f"{key!r} was not answered: {self.bytes - before} bytes within {PATIENCE:.0f} s")
+
+    def close(self) -> None:
+        ended = self._app.poll() is not None
+        self._app.terminate()
+        self._app.wait()
+        os.close(self._leader)
+        if ended:
+            raise SystemExit("the app ended: nothing was measured")
+
+
+def written(folder: Path, live: bool) -> float:
+    """Bytes a second that the app writes to its terminal while it shows a session that rests, or grows."""
+    store = Store.create(folder, document()) if live else None
+    terminal = Terminal(folder)
     try:
-        done = settle(counted, store)
-        before = counted[0]
+        done = settle(terminal, store)
+        before = terminal.bytes
         if store is not None:
             train(store, done + 1, int(WATCHED))
         else:
             time.sleep(WATCHED)
-        if app.poll() is not None:
-            raise SystemExit("the app ended: nothing was measured")
-        return (counted[0] - before) / WATCHED
+        return (terminal.bytes - before) / WATCHED
     finally:
-        app.terminate()
-        app.wait()
-        os.close(leader)
+        terminal.close()
         if store is not None:
             store.close()
 
 
-def settle(counted: list[int], store: Store | None) -> int:
+def answers(folder: Path) -> list[tuple[str, str, float]]:
+    """Panel, key and milliseconds for PRESSED keys."""
+    terminal = Terminal(folder)
+    try:
+        settle(terminal, None)
+        for key in MARKED:
+            terminal.send(key)
+            settle(terminal, None)
+        took = list[tuple[str, str, float]]()
+        while len(took) < PRESSED:
+            for panel, (show, *others) in KEYS.items():
+                took.append((panel, show, terminal.press(show) * 1000))
+                terminal.send("g")
+                time.sleep(1.0)
+                took += [(panel, key, terminal.press(key) * 1000) for key in others]
+        return took[:PRESSED]
+    finally:
+        terminal.close()
+
+
+@contextmanager
+def training(folder: Path) -> Iterator[None]:
+    """A run that has both cores: the quickstart, endless, with two workers."""
+    htfl_sim = str(Path(sys.executable).with_name("htfl-sim"))
+    where = ("--sessions-dir", str(folder), "--session", "run")
+    command = [htfl_sim, "run", "--rounds", "100000", "--workers", "2", *where]
+    nowhere = subprocess.DEVNULL
+    run = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+    try:
+        ledger = folder / "run" / "ledger.jsonl"
+        while not (ledger.exists() and ledger.stat().st_size) and run.poll() is None:
+            time.sleep(0.2)
+        yield
+        if run.poll() is not None:
+            raise SystemExit("the run ended: nothing was measured beside it")
+    finally:
+        run.terminate()
+        run.wait()
+
+
+def keys(console: Console) -> None:
+    """Measure how soon keys are answered, and print it."""
+    table = Table(
+        title=f"From a key to its screen: {PRESSED} keys, {len(KEYS)} panels, {SIZE[0]}×{SIZE[1]}; ms"
+    )
+    for column in ("", "median", "95th percentile", "longest"):
+        table.add_column(column, justify="right" if column else "left")
+    with tempfile.TemporaryDirectory() as folder:
+        home, other = Path(folder) / "home", Path(folder) / "other"
+        samples = sessions.samples(CLIENTS)
+        sessions.make(home / "first", clients=CLIENTS, rounds=ROUNDS, cka_every=10, samples=samples)
+        sessions.make(home / "second", clients=CLIENTS, rounds=ROUNDS, method="fedssa", ceiling=0.85)
+        for beside, way in (("by itself", nullcontext()), ("beside a run with both cores", training(other))):
+            with way:
+                took = answers(home / "first")
+            median, high = np.percentile([each[2] for each in took], (50, 95))
+            panel, key, longest = max(took, key=lambda each: each[2])
+            table.add_row(beside, f"{median:.0f}", f"{high:.0f}", f"{longest:.0f} ({key!r}, {panel})")
+    console.print(table)
+
+
+def settle(terminal: Terminal, store: Store | None) -> int:
     """Wait until the app has drawn its first screens; how many rounds were trained meanwhile."""
     for second in range(1, 60):
-        before = counted[0]
+        before = terminal.bytes
         if store is not None:
             train(store, second, 1)
         else:
             time.sleep(2)
         drawn = before > 20_000
-        if drawn and (store is not None or counted[0] == before):
+        if drawn and (store is not None or terminal.bytes == before):
             return second
     raise SystemExit("the app did not come to rest within a minute")
 
@@ -204,10 +318,13 @@ def main() -> None:
         console.print(
             f"to the terminal, a round a second: {written(Path(folder) / 'live', live=True):.0f} B/s"
         )
+    keys(console)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:] == ["keys"]:
+        keys(Console())
+    elif len(sys.argv) > 1:
         session = Path(sys.argv[1])
         HtflApp(LaunchOptions(session.parent, session.parent), session).run()
     else:

@@ -144,12 +144,39 @@ def test_with_ascii_glyphs_a_dialog_is_ascii(name: str, home: Path) -> None:
     check(f"{name}-120x40-ascii", shown)
 
 
+def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
+    many = tuple(Parameter(f"p{number}", "1", "") for number in range(12))
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main", glyphs="ascii", panels=blanks())
+
+    async def script(pilot: Pilot[str]) -> None:
+        await until(pilot, lambda: app.view.run.round == 12)
+        choices = [MethodChoice("fedlora", "FedLoRA", "x", None, many)]
+        app.push_screen(SwitchDialog(app.view.run.config, choices, "x"))
+        await until(pilot, lambda: bool(app.screen.query("#parameters Input")))
+        await pilot.pause()
+        assert "p3" in text(app) and "p11" not in text(app)
+        assert text(app).isascii()
+        await pilot.press("escape", "ctrl+p", "r")
+        await until(pilot, lambda: "resources" in text(app).lower())
+        await pilot.pause()
+        assert text(app).isascii()
+
+    drive(app, script, (80, 24))
+
+
 @pytest.mark.parametrize("name", DIALOGS)
 def test_without_colour_a_dialog_says_the_same_and_can_be_read(
     name: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     check(f"{name}-120x40", pictures(name, home, [MIDDLE], legible=True)[MIDDLE])
+
+
+def test_help_goes_on_under_what_is_said_and_not_under_the_keys(home: Path) -> None:
+    (shown,) = pictures("help", home, [(80, 24)]).values()
+    said = [line.partition("│")[2].rstrip("▁▂▃▄▅▆▇█ │") for line in shown.splitlines() if "│" in line]
+    under = said[said.index(next(line for line in said if "Resources: " in line)) + 1]
+    assert under.strip() == "memory." and under.startswith(" " * 14)
 
 
 def test_a_terminal_under_60_by_16_is_told_so_until_it_grows(home: Path) -> None:

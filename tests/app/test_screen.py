@@ -94,6 +94,27 @@ def test_enter_leads_to_more_of_the_client_and_escape_back(home: Path) -> None:
     drive(app, script)
 
 
+def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await pilot.press("2", "slash", *"cnn2", "enter", "1")
+        assert app.view.filter == "cnn2"  # Live lists clients, too
+        await pilot.press("s")
+        assert app.view.filter == ""
+        await pilot.press("slash", *"main", "enter", "6")
+        assert app.view.filter == ""
+        for panel, words in (("2", "cnn2"), ("s", "main")):
+            await pilot.press(panel)
+            assert app.view.filter == words
+        app.open_session(home / "main")
+        await pilot.press("2")
+        assert app.view.filter == ""
+
+    drive(app, script)
+
+
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
     app = opened(home)
 

@@ -112,6 +112,10 @@ def test_the_quickstart_needs_no_download() -> None:
     assert settings("quickstart")["federation.group"] == "htm5"
 
 
+def test_the_quickstart_shows_how_alike_its_models_become_from_the_second_round_on() -> None:
+    assert settings("quickstart")["cka.every"] == 2
+
+
 @pytest.mark.parametrize("name", [name for name in presets.names() if "htm5" in name or "cnn1" in name])
 def test_ten_clients_take_part_at_every_scale(name: str) -> None:
     federation = presets.load(name).config["federation"]

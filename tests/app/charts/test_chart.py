@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.figures.palette import channels
 from tests.app.charts.pictures import braille_dots, drawn, picture
 from tui.app.charts.canvas import DEFAULT
 from tui.app.charts.chart import draw_chart, lines_of, place_at
 from tui.app.charts.colours import OKABE_ITO, ColourScheme, contrast
 from tui.app.charts.figure import Band, Figure, Mark, Series
 from tui.app.charts.glyphs import ASCII, BLOCK, BRAILLE, GLYPHS
+from tui.app.charts.legend import GUTTER, Entry, legend_rows
 
 NO_COLOUR = ColourScheme(coloured=False)
 rising = Series("up", np.array([0.0, 0.5, 1.0]))
@@ -162,6 +164,22 @@ def test_the_cursor_is_a_line_over_its_round_named_below_the_axis():
     assert [row[column] for row in rows[1:-2]].count("|") == 6  # of seven rows one holds the line itself
 
 
+@pytest.mark.parametrize("width", [34, 60])
+def test_the_cursors_number_takes_no_digit_from_those_beside_it(width):
+    figure = Figure([Series("a", np.arange(24.0))], x_label="round")
+    plain = drawn(draw_chart(figure, width, 10, ColourScheme(), BRAILLE))[-1].split()
+    for cursor in range(1, 25):
+        row = drawn(draw_chart(replace(figure, cursor=cursor), width, 10, ColourScheme(), BRAILLE))[-1]
+        assert str(cursor) in row.split()
+        assert {*row.split()} <= {*plain, str(cursor)}
+
+
+@pytest.mark.parametrize(("height", "rows"), [(6, 0), (7, 1), (11, 1), (12, 2), (17, 2), (18, 3), (60, 3)])
+def test_the_legend_has_the_rows_that_its_entries_need_but_one_in_six_of_the_charts(height, rows):
+    entries = [Entry(str(place), "ten cells.", "", 0) for place in range(6)]  # two fit into a row of 26
+    assert legend_rows(entries, 26 + GUTTER, height) == rows
+
+
 def test_marks_stand_under_their_labels():
     rows = drawn(draw_chart(Figure([rising], marks=[Mark(2, "fedgh")]), 40, 12, ColourScheme(), BRAILLE))
     column = rows[1].index("▼")
@@ -233,6 +251,15 @@ def test_a_band_is_shaded_between_its_edges():
     # a plot of 3 rows: 0 is the lowest, 1 the highest, so that 0.25 and 0.75 both round to the middle
     # three rows for 0, 0.5 and 1: 0.25 is half-way to the middle one and 0.75 half-way to the top, and both round up
     assert [row[2:] for row in drawn(canvas)[:3]] == ["." * 18, "." * 18, " " * 18]
+
+
+def test_where_a_band_can_only_be_grey_the_legend_shows_it_grey():
+    band = Band("most", np.array([0.2, 0.2]), np.array([0.8, 0.8]), colour=0xE69F00)
+    figure = Figure([Series("a", np.array([0.5, 0.5]))], band, y_range=(0, 1))
+    for exact, grey in ((True, False), (False, True)):
+        canvas = draw_chart(figure, 40, 12, ColourScheme(exact=exact), BRAILLE)
+        red, green, blue = channels(int(canvas.fg[0, drawn(canvas)[0].index("▒")]))
+        assert (red == green == blue) is grey
 
 
 def test_series_over_places_of_their_own_share_one_axis():

@@ -14,6 +14,7 @@ from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
 from tui.app.charts.table import (
     Column,
     Row,
+    Trend,
     draw_header,
     draw_row,
     fit,
@@ -50,7 +51,7 @@ def test_a_table_in_full():
     assert shown(ROWS, 70, cursor=0) == picture(
         """
         |   ▲id model             acc   +/-      up      down trend            |
-        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB               ▁▄▆|
+        |▶2   0 cnn1           81.2 %  +1.2 1.2 MiB 300.0 KiB   ▁▄▆            |
         |    11 resnet1…w-long      –     –       –       0 B                  |
         """
     )
@@ -115,6 +116,13 @@ def test_rows_of_equal_values_stay_in_the_order_given(descending):
 )
 def test_a_filter_wants_every_word(query, found):
     assert has_words(ROWS[0].search, query) is found
+
+
+def test_a_column_of_trends_is_as_wide_as_the_longest_so_that_its_title_stands_over_it():
+    (trend,) = (column for column in COLUMNS if column.title == "trend")
+    rows = [Row(place, (Trend((0.5,) * rounds),)) for place, rounds in enumerate((7, 3))]
+    assert widths([trend], rows, None, BRAILLE) == [7]
+    assert widths([trend], [Row(0, (Trend((0.5,) * 99),))], None, BRAILLE) == [40]
 
 
 def test_texts_are_cut_with_an_ellipsis_of_their_own_glyphs():

@@ -136,6 +136,19 @@ def test_lines_have_their_names_at_their_ends_where_there_is_room(at_home: Path)
         assert all(any(line.endswith(name) for line in plot) == there for name in names.values())
 
 
+def test_settings_that_are_cut_can_still_be_told_apart(at_home: Path) -> None:
+    runs = [
+        replace(
+            run, config={"fine": {"every_so_often": place, "every_now_and_then": place, "x": "long" * place}}
+        )
+        for place, run in enumerate(view_of(at_home, "main", "main-fork", "base").compared, 3)
+    ]
+    _, text = on_stage(
+        "compare", View(runs[0], compared=tuple(runs), marked=tuple(each.folder for each in runs))
+    )
+    assert "often" in text and "then" in text
+
+
 def test_keys_move_the_target_by_a_hundredth_and_cycle_the_x_axis(at_home: Path) -> None:
     view = view_of(at_home, "main", "base")
     seen: list[object] = []

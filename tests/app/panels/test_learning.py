@@ -42,7 +42,7 @@ def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
         await pilot.press("right", "right")
 
     app, text = on_stage("learning", view, cell)
-    assert "10 classes × 10 clients: samples to train on" in text
+    assert "samples to train on: 10 classes × 10 clients" in text
     assert "class 0 × client 1 cnn2: 11\n" in text  # 4 + 7 of client 1
     assert app.selected[-1] == 1
 
@@ -107,7 +107,7 @@ def test_the_picture_shown_is_the_last_one_up_to_the_round_and_names_its_own(vie
     several = drawn(view, 10, 20)
     seen = {round: on_stage("learning", replace(several, round=round))[1] for round in (20, 15, 12)}
     assert "t-SNE after round 20, by class─" in seen[20]
-    assert "t-SNE after round 10, by class; t draws round 15" in seen[15]
+    assert "t-SNE after round 10, by class; t draws 15" in seen[15]
     assert "t-SNE after round 10, by class; the checkpoint of round 12 is gone" in seen[12]
     assert instead(replace(several, round=9)).startswith("The checkpoint of round 9 is gone")
 

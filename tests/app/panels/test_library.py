@@ -1,6 +1,7 @@
 """The list of sessions: read off the UI thread, and cheaply."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import patch
@@ -83,6 +84,16 @@ def test_a_fork_stands_under_its_parent(library: Path) -> None:
     found = Library(lambda found: None).read(library / "sessions")
     lines = [(line.last, line.summary.name) for line in arranged(found, "tree")]
     assert lines[lines.index(((), "main")) + 1] == ((True,), "main-fork")
+
+
+def test_beside_live_the_session_shown_is_in_sight_and_words_for_clients_hide_none(tmp_path: Path) -> None:
+    for number in range(30):
+        sessions.make(tmp_path / f"one-{number:02}", rounds=1, clients=2)
+    view = View(read(tmp_path / "one-29"), sessions_dir=tmp_path)
+    _, text = on_stage("live", view, size=(200, 60))
+    assert any("● " in line and "one-29" in line for line in text.splitlines())
+    _, text = on_stage("live", replace(view, filter="cnn2"), size=(200, 60))
+    assert "one-29" in text
 
 
 def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:

@@ -91,6 +91,15 @@ def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
     assert app.selected[-1] == one
 
 
+def test_every_line_is_read_in_the_legend_also_where_it_is_narrow(view: View) -> None:
+    _, text = on_stage("similarity", view, size=(80, 24))
+    measured = view.run.ledger.measured[-1]
+    for key, layer in enumerate(measured.layers, 1):
+        assert f"{key} {layer} {measured.mean(layer):.3f}" in text
+    _, text = on_stage("clients", view, size=(80, 24))
+    assert "6 cnn2 70.6 %  m mean 82.2 %" in text
+
+
 def test_the_scale_can_be_fitted_to_the_pairs_and_says_so(view: View) -> None:
     async def fit(pilot: Any, panel: Any) -> None:
         panel.action_scale()

@@ -47,6 +47,21 @@ def test_the_matrix_has_what_a_few_clients_leave_and_little_before_it_is_measure
     assert unmeasured["similarity"] < unmeasured["clients"] / 5
 
 
+@pytest.mark.parametrize("panel", ["resources", "communication"])
+def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
+    panel: str, at_home: Path, crowd: View
+) -> None:
+    seen: list[int] = []
+
+    async def measure(pilot: Any, shown: Any) -> None:
+        seen.append(shown._parts["clients"].region.height)
+
+    for view in (View(read(at_home / "main"), sessions_dir=at_home), crowd):
+        on_stage(panel, view, measure, size=(200, 60))
+    assert seen[0] == 10 + 2  # a line each, title and header
+    assert seen[1] >= 24
+
+
 def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: Path, crowd: View) -> None:
     varying = View(read(at_home / "main"), sessions_dir=at_home)  # client 3 misses every fourth round
     _, text = on_stage("live", varying)

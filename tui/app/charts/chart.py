@@ -132,8 +132,8 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
     entries = [entry for entry in named if entry.pinned]
     if figure.band is not None:
         swatch = "▒" if tinted(scheme, glyphs) else glyphs.shade
-        edges = reach(figure.band.edges())
-        entries.append(Entry(swatch, figure.band.name, edges, band_colour(figure.band, scheme)))
+        colour = band_colour(figure.band, scheme) if scheme.exact else scheme.muted  # as it is drawn: a grey
+        entries.append(Entry(swatch, figure.band.name, reach(figure.band.edges()), colour))
     entries += [entry for entry in named if not entry.pinned]
     crowd = [line.series for line in lines if not line.key]
     if crowd:
@@ -277,5 +277,16 @@ def draw_cursor(
     if area.bottom + 1 < canvas.height:
         text = f" {label(cursor, 1 if float(cursor).is_integer() else 0)} "
         start = min(max(area.left + column - len(text) // 2, 0), canvas.width - len(text))
+        _clear_words(canvas.chars[area.bottom + 1], start, start + len(text))
         canvas.put(area.bottom, area.left + column, glyphs.up, scheme.highlight, BOLD)
         canvas.put(area.bottom + 1, start, text, scheme.highlight, BOLD)
+
+
+def _clear_words(row: Array, start: int, end: int) -> None:
+    """Take away what is written in the cells start…end of a row, whole: a number that has lost a digit is another."""
+    blank = row == ord(" ")
+    while start > 0 and not blank[start - 1]:
+        start -= 1
+    while end < len(row) and not blank[end]:
+        end += 1
+    row[start:end] = ord(" ")

@@ -51,11 +51,15 @@ def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, 
 
 
 def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
-    """How many rows the legend takes: none on a chart too low for one, one, or two where it is worth it."""
+    """How many rows the legend takes: those that it needs, but one in six of the chart's, and on a low one none."""
     if not entries or height < 7:
         return 0
-    needed = sum(entry.width + 2 for entry in entries) - 2
-    return 2 if needed > width - GUTTER and height >= 16 else 1
+    rows, column = 1, 0
+    for entry in entries:
+        if column and column + entry.width > width - GUTTER:
+            rows, column = rows + 1, 0
+        column += entry.width + 2
+    return min(rows, max(height // 6, 1))
 
 
 def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]], height: int) -> None:

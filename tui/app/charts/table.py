@@ -1,7 +1,7 @@
 """Rows of text in columns on a canvas: which columns fit, how wide each is, in what order the rows stand."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.app.charts.canvas import BOLD, Canvas
@@ -112,7 +112,7 @@ def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs:
 
 
 def _width(cell: str | Cell | Trend, glyphs: GlyphSet) -> int:
-    return cell.width if isinstance(cell, Trend) else len(_text(cell, glyphs))
+    return min(cell.width, len(cell.values)) if isinstance(cell, Trend) else len(_text(cell, glyphs))
 
 
 def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
@@ -188,7 +188,8 @@ def draw_row(
     if under_cursor:
         canvas.put(0, 0, glyphs.pointer, scheme.highlight, BOLD)
         if scheme.coloured:
-            canvas.bg[:] = scheme.tint(scheme.accent, 0.18)
+            scheme = replace(scheme, background=scheme.tint(scheme.accent, 0.18))
+            canvas.bg[:] = scheme.background
     for place in places:
         cell, column = row.cells[place.column], columns[place.column]
         if isinstance(cell, Trend):

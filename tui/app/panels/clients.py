@@ -85,8 +85,8 @@ class ClientsPanel(SizedPanel):
         curves, rounds = view.curves, view.curves.evaluated
         x, own = rounds.astype(float), curves.accuracy[rounds - 1, client] * PERCENT
         series = [
-            Series(f"client {client}", own, x, pinned=True, key="c"),
-            Series("mean of all", curves.mean[rounds - 1] * PERCENT, x, key="m"),
+            Series(view.run.models[client], own, x, pinned=True, key=str(client)),
+            Series("mean", curves.mean[rounds - 1] * PERCENT, x, key="m"),
         ]
         scale, milestones = (0.0, PERCENT), marks(view.run)
         self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, over="rounds"))

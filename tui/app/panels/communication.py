@@ -19,6 +19,7 @@ from tui.common.formatting import amount, duration, percent, size
 BEGINNING = "No round is finished yet. What crosses the wire will be counted here, per tensor and per client."
 CHARTS = ("bytes a round", "bytes in total", *(f"accuracy over {cost}" for cost in COSTS[1:]))
 OVER = 2  # from here on CHARTS are of accuracy
+FACTS = 7  # lines that are said of a round
 
 TENSORS = (
     Column("tensor", stretch=True, names=True, worth=9),
@@ -60,13 +61,14 @@ class CommunicationPanel(SizedPanel):
         self._parts["tensors"] = Part("by tensor", self._tensors)
         self._parts["clients"] = Part("by client", self._clients, classes="clients")
         self._parts["facts"] = Part("this round", self._facts, classes="facts")
+        below = (self._parts[name] for name in ("tensors", "clients", "facts"))
+        self._lower = Horizontal(*below, classes="lower")
 
     def compose(self) -> ComposeResult:
         parts = self._parts
         with Horizontal(classes="upper"):
             yield from (parts[name] for name in ("round", "total", "over"))
-        with Horizontal(classes="lower"):
-            yield from (parts[name] for name in ("tensors", "clients", "facts"))
+        yield self._lower
 
     def draw(self, view: View) -> None:
         wide = self.has_class("-wide")
@@ -87,6 +89,8 @@ class CommunicationPanel(SizedPanel):
         else:
             self._draw_chart(view, "round", self._chart)
         self._draw_tensors(view)
+        rows = max(len(self._tensors.rows), len(self._clients.rows), FACTS)
+        self._lower.styles.max_height = rows + 2  # what is not needed below, the charts have
         self._parts["facts"].caption(f"round {view.shown}")
         self._facts.tell(facts_of(view))
 

@@ -93,7 +93,7 @@ class ComparePanel(SizedPanel):
 
     def _draw_settings(self, runs: Sequence[Run], places: Sequence[int]) -> None:
         rows = [(name, *map(_said, values)) for name, values in differences(runs)]
-        columns = [Column("setting", stretch=True, worth=99)]
+        columns = [Column("setting", stretch=True, names=True, worth=99)]
         columns += [
             Column(key_of(place), stretch=True, worth=90 - column) for column, place in enumerate(places)
         ]

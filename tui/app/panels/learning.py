@@ -89,7 +89,7 @@ class LearningPanel(SizedPanel):
         if max(map(len, rows)) + 2 > self._map.size.width // 3:  # the heatmap would leave them out
             rows = [key_of(label) for label in range(len(names))]
         self._map.show(np.where(held > 0, held, np.nan), rows, titles=(names, clients))
-        self._partition.caption(f"{len(names)} classes × {len(clients)} clients: samples to train on")
+        self._partition.caption(f"samples to train on: {len(names)} classes × {len(clients)} clients")
 
     def _follow(self, view: View) -> None:
         """Keep the cursor in the column of the client selected; where there is none, let it come up there."""
@@ -114,7 +114,7 @@ class LearningPanel(SizedPanel):
             said += f"; round {under_way[1]} is being computed"
         elif target is not None and target != found.round:
             failed = view.embeddings.refusal(view.run, target)
-            said += f"; {failed}" if failed else f"; t draws round {target}"
+            said += f"; {failed}" if failed else f"; t draws {target}"
         elif target is None:
             said += f"; the checkpoint of round {view.shown} is gone"
         if (looked := looked_at(len(view.run.models))) < len(view.run.models):

@@ -70,7 +70,7 @@ class Preview(Horizontal):
             return
         found = differences([Run(Path(session.path), config=sketch.config), other])
         columns = [
-            Column("setting", stretch=True, worth=9),
+            Column("setting", stretch=True, names=True, worth=9),
             Column("this", stretch=True, names=True, worth=8),
             Column("shown", stretch=True, names=True, worth=7),
         ]

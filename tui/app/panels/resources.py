@@ -26,6 +26,7 @@ MACHINE = {
 }
 TITLES = {"time": "seconds of a round", "machine": MACHINE["memory"], "metric": "figures of the method"}
 TREND = 40  # rounds of which a sparkline tells
+FACTS = 9  # lines that are said of a round
 
 CLIENTS = (
     Column("id", numeric=True, worth=11, least=3, sort="rising"),
@@ -62,13 +63,12 @@ class ResourcesPanel(SizedPanel):
         self._parts = {name: Part(TITLES[name], chart, classes=name) for name, chart in self._charts.items()}
         self._parts["clients"] = Part("by client", self._clients)
         self._parts["facts"] = Part("this round", self._facts, classes="facts")
+        self._lower = Horizontal(self._parts["clients"], self._parts["facts"], classes="lower")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="upper"):
             yield from (self._parts[name] for name in self._charts)
-        with Horizontal(classes="lower"):
-            yield self._parts["clients"]
-            yield self._parts["facts"]
+        yield self._lower
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -79,6 +79,7 @@ class ResourcesPanel(SizedPanel):
         doing = at_work(view.run)
         if self.differs("clients", view.curves, view.round, view.run.config, doing):
             self._clients.show(rows(view, doing))
+            self._lower.styles.max_height = max(len(view.run.models), FACTS) + 2  # the rest have the charts
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
         self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(view.run.models)}")

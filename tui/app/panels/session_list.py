@@ -137,7 +137,7 @@ class SessionList(Table):
             shown = _in_brief(one, cells) if self._brief else cells
             rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
         self.show(rows)
-        self.filter(view.filter)
+        self.filter("" if self._brief else view.filter)  # beside clients, whose words those are
 
 
 def present() -> datetime:

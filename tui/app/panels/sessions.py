@@ -46,7 +46,7 @@ class SessionsPanel(SizedPanel):
             sentence = f"Reading the sessions in {view.library}…"
         elif not found:
             sentence = f"No session is in {view.library} yet. n begins a run."
-        elif not shown:
+        elif not self._list.rows:
             sentence = "No session has all these words; / changes them."
         self._sessions.say(sentence)
         if found is not None:

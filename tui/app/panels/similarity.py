@@ -81,7 +81,7 @@ class SimilarityPanel(SizedPanel):
         self._follow(view, found)
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
-            self._parts["layers"].caption(f"layers, shallow to deep, round {found.round}")
+            self._parts["layers"].caption(f"layers, round {found.round}, shallow to deep")
             self._room.styles.max_height = len(found.layers) + 2
         self._layers.put_cursor(layer)
         if self.differs("curves", view.curves, view.round, self._map.cursor, self._map.cursor and layer):

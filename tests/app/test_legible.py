@@ -1,0 +1,64 @@
+"""Every letter and figure can be read: on dark and on light, in all colours and in xterm's 256."""
+
+from pathlib import Path
+
+import pytest
+from rich.color import ColorSystem
+from textual.pilot import Pilot
+
+from simulator.figures.palette import contrast
+from tests import sessions
+from tests.app.driving import drive, until
+from tui.app.app import HtflApp
+from tui.app.launch_options import LaunchOptions
+from tui.app.panels import PANELS
+
+ROUNDS = 6
+LEAST = {ColorSystem.TRUECOLOR: 3.0, ColorSystem.EIGHT_BIT: 2.5}
+"""What WCAG 2.2 (1.4.11) asks of what is needed to understand, and what the nearest of 256 colours leaves of it."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("legible")
+    for name, method in (("main", "fedlora"), ("other", "fedssa")):
+        sessions.make(folder / name, rounds=ROUNDS, clients=6, method=method, samples=sessions.samples(6))
+    return folder
+
+
+def hard_to_read(app: HtflApp, least: float) -> set[tuple[str, float]]:
+    """What is written with less contrast."""
+    found = set()
+    for row in app.screen._compositor.render_strips():
+        for text, style, _ in row:
+            if not any(character.isalnum() for character in text) or style is None:
+                continue
+            fg, bg = style.color, style.bgcolor
+            if fg is None or bg is None or fg.is_default or bg.is_default:
+                continue  # the terminal's own
+            one, other = (int(each.get_truecolor().hex[1:], 16) for each in (fg, bg))
+            if (ratio := contrast(one, other)) < least - 0.005:
+                found.add((text.strip(), round(ratio, 2)))
+    return found
+
+
+@pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
+@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+def test_every_panel_can_be_read(theme: str, system: ColorSystem, home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
+    found: dict[str, set[tuple[str, float]]] = {}
+
+    async def look(pilot: Pilot[str]) -> None:
+        app.console._color_system = system
+        app.theme = theme
+        await until(pilot, lambda: app.view.run.round == ROUNDS)
+        await pilot.press("2", "p", "left", "s", "x", "j", "x")
+        for panel in PANELS:
+            app.show_panel(panel)
+            app.refresh_css()
+            await pilot.pause()
+            if hard := hard_to_read(app, LEAST[system]):
+                found[panel] = hard
+
+    drive(app, look)
+    assert found == {}
