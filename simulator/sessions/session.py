@@ -234,7 +234,7 @@ class Session:
 
     def _restore(self) -> None:
         """Take the newest checkpoint's states in place of the initial ones; none yet means from the beginning."""
-        reader = self._store.session
+        reader = SessionReader(self.folder)
         if not reader.rounds():
             return
         manifest = reader.manifest()

@@ -10,6 +10,7 @@ from checkpoints import SessionReader
 from simulator.analysis.feed import Feed
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused, rewrite
+from tests.reliability.resealed import close, write_ledger
 
 Make = Callable[[Path], object]
 
@@ -105,3 +106,12 @@ def test_settings_that_no_session_has_are_damage_and_no_mistake_of_the_user(
     config = SessionReader(done).document["config"]
     rewrite(done, config=config | {section: config[section] | {key: value}})
     assert_refused(cli("resume", "done"), 4, "done", "settings are not valid")
+
+
+def test_a_ledger_that_is_sealed_and_says_anything_is_damage_to_a_resume(cli: Cli, done: Path) -> None:
+    """What clients were last measured at is read from the records of all rounds, not from the newest alone."""
+    lines = SessionReader(done).records()
+    lines[0]["evaluation"] = {"test": "as good as it gets"}
+    write_ledger(done, lines)
+    close(done)
+    assert_refused(cli("resume", "done", "--rounds=5"), 4, "the record of round 1 is none of its own")
