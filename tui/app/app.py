@@ -54,10 +54,7 @@ KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""
 NOWHERE = Path()
 FRAME_ROWS = 3  # status, tabs and keys
-NOT_OF_CLIENTS = (
-    "log",
-    "sessions",
-)  # panels that are filtered by words of their own; all others list clients
+NOT_OF_CLIENTS = ("log", "sessions")  # panels filtered by words of their own; all others list clients
 SETTLED_SECONDS = 0.05  # after a resize nothing is drawn for so long; the parts have their sizes then
 NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
@@ -114,6 +111,7 @@ class HtflApp(SteeringApp):
         self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
         self._words: dict[str, str] = {}
+        """What is filtered by in panels with words of their own, and by "" in all others."""
 
     def compose(self) -> ComposeResult:
         yield Vertical(Static(id="status"), Static(id="tabs"), id="head")
@@ -223,9 +221,9 @@ class HtflApp(SteeringApp):
         """Show a panel, by its id."""
         self.screen.minimize()
         before, shown = (each if each in NOT_OF_CLIENTS else "" for each in (self.panel.id, panel))
-        self._words[before or ""] = self.view.filter
+        self._words[before] = self.view.filter
         self.query_one("#panels", ContentSwitcher).current = panel
-        self.change(filter=self._words.get(shown or "", ""))
+        self.change(filter=self._words.get(shown, ""))
         self.call_after_refresh(self._focus_panel)
 
     def _focus_panel(self) -> None:
