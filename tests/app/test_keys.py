@@ -72,12 +72,9 @@ async def go_to(app: HtflApp, pilot: Pilot[str], key: Key) -> None:
 
 
 async def show_panel(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
-    panel = app.panel
-    assert panel.id == argument
-    assert isinstance(panel, Blank)
-    await until(
-        pilot, lambda: panel.views[-1] is app.view
-    )  # which a look at the disk may have replaced meanwhile
+    assert app.panel.id == argument
+    assert isinstance(app.panel, Blank)
+    assert app.panel.views[-1] == app.view
 
 
 async def panel(app: HtflApp, pilot: Pilot[str], argument: str) -> None:
