@@ -8,8 +8,10 @@ OLDEST := .venv-oldest
 READY := $(VENV)/.installed
 # Set in many a container; every process that a test begins would then compile all files again.
 unexport PYTHONDONTWRITEBYTECODE
-SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist worksteal
-# Each of them has a core: threads beside it would wait for one another, and wait busily.
+# One more than there are cores: tests also wait, for disks and for processes of their own.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
+# Threads beside theirs would wait for one another, and wait busily.
 test test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help

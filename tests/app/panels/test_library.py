@@ -4,10 +4,12 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from simulator.analysis.summary import Summary
 from tests import sessions
+from tests.app.driving import until
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.table import has_words
 from tui.app.messages import SessionMarked, SessionOpened
@@ -90,10 +92,13 @@ def test_beside_live_the_session_shown_is_in_sight_and_words_for_clients_hide_no
     for number in range(30):
         sessions.make(tmp_path / f"one-{number:02}", rounds=1, clients=2)
     view = View(read(tmp_path / "one-29"), sessions_dir=tmp_path)
-    _, text = on_stage("live", view, size=(200, 60))
+
+    async def in_sight(pilot: Any, panel: Any) -> None:
+        await until(pilot, lambda: "one-29" in pilot.app.text())
+
+    _, text = on_stage("live", view, in_sight, size=(200, 60))
     assert any("● " in line and "one-29" in line for line in text.splitlines())
-    _, text = on_stage("live", replace(view, filter="cnn2"), size=(200, 60))
-    assert "one-29" in text
+    on_stage("live", replace(view, filter="cnn2"), in_sight, size=(200, 60))
 
 
 def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:
