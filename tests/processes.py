@@ -7,6 +7,7 @@ that libraries read then, a closed stream) needs a process that begins at the be
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -62,6 +63,7 @@ def _command_line(
     from tests.reliability.machines import pretend_to_be
     from tui.cli import main
 
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # where the tests themselves run under nohup, it is ignored
     said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, file in enumerate((nothing, said, said)):
