@@ -263,22 +263,45 @@ def test_what_is_read_while_the_app_ends_is_not_drawn(home: Path) -> None:
     app.on_run_read(RunRead(app.view.run))
 
 
-def test_no_dialog_opens_over_another_when_the_methods_have_answered(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answered: list[bool] = []
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The methods answer once something stands in it."""
+    told: list[bool] = []
 
     def slow(config: object) -> Sequence[MethodChoice]:
-        while not answered:
+        while not told:
             time.sleep(0.01)
         return CHOICES
 
     monkeypatch.setattr("tui.app.compatibility.method_choices", slow)
+    return told
+
+
+def test_keys_typed_while_the_methods_are_asked_are_for_the_form_that_lists_them(
+    home: Path, answered: list[bool]
+) -> None:
     app = opened(home)
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
-        await pilot.press("f", "question_mark")
+        typed_at_once(app, "f tab f e d g h tab tab 2 8")
+        await until(pilot, lambda: app.waiting == ["asking the methods…"])
+        await asyncio.sleep(0.1)
+        answered.append(True)
+        await until(pilot, lambda: bool(app.screen.query("#field-rounds")))
+        await until(pilot, lambda: app.screen.query_one("#field-rounds", Input).value == "28")
+        assert app.screen.query_one("#field-method", Input).value == "fedgh"
+
+    drive(app, script)
+
+
+def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered: list[bool]) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        await pilot.press("f", "escape", "question_mark")
+        await until(pilot, lambda: isinstance(app.screen, Help))
         assert app.waiting == ["asking the methods…"]
         answered.append(True)
         await until(pilot, lambda: app.waiting == [])

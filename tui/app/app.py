@@ -102,9 +102,9 @@ class HtflApp(SteeringApp):
         )
         self.files = Watch(self.post_message)
         self._background = Background(self, self.draw, lambda fault: self.say(fault, "error"))
-        choices = MethodChoices(self._background)
-        self.control = RemoteControl(self, self._background, choices)
-        self.runs = LocalRuns(self, options, self._background, choices)
+        self._choices = MethodChoices(self._background)
+        self.control = RemoteControl(self, self._background, self._choices)
+        self.runs = LocalRuns(self, options, self._background, self._choices)
         self.together = Together(self, self._background, self.control, self.runs)
         self._embedder = Embedder(self, self._background, options.data)
         self._start, self._tour = start, tour
@@ -180,6 +180,14 @@ class HtflApp(SteeringApp):
     def waiting(self) -> list[str]:
         """What has been asked for and is not done yet, as the status row says it."""
         return [*self.control.waiting, *self._background.doing]
+
+    @property
+    def form_awaited(self) -> bool:
+        """Whether a form is on its way, which lists methods."""
+        return self._choices.awaited
+
+    def give_up_form(self) -> None:
+        self._choices.forget()
 
     def draw(self) -> None:
         """Bring the rows and the visible panel up to date."""

@@ -24,6 +24,10 @@ class Background:
         """What is under way, oldest first."""
         return list(self._doing.values())
 
+    def is_at(self, topic: str) -> bool:
+        """Whether it is under way."""
+        return topic in self._doing
+
     def begin(self, topic: str, doing: str) -> None:
         """Say from now on what is being done."""
         self._doing.pop(topic, None)
@@ -48,8 +52,8 @@ class Background:
                 ending = partial(then, work())
             except Exception as error:  # whatever it is, it is shown, and the app goes on
                 ending = partial(self._failed, explain(error)[0])
-            self._app.call_from_thread(self.end, topic)
             self._app.call_from_thread(ending)
+            self._app.call_from_thread(self.end, topic)
 
         self.begin(topic, doing)
         self._app.run_worker(carry_out, thread=True)

@@ -36,6 +36,16 @@ class MethodChoices:
     def __init__(self, background: Background) -> None:
         self._background = background
         self._known: dict[str, list[MethodChoice]] = {}
+        self._then: Callable[[list[MethodChoice]], None] | None = None
+
+    @property
+    def awaited(self) -> bool:
+        """Whether something is still to be called with them."""
+        return self._then is not None and self._background.is_at("choices")
+
+    def forget(self) -> None:
+        """Call nothing with them any more."""
+        self._then = None
 
     def give(self, config: Mapping[str, Any], then: Callable[[list[MethodChoice]], None]) -> None:
         """Call `then` with them, once they are known."""
@@ -43,11 +53,14 @@ class MethodChoices:
 
         def known(choices: list[MethodChoice]) -> None:
             self._known[key] = choices
-            then(choices)
+            wanted, self._then = self._then, None
+            if wanted is not None:
+                wanted(choices)
 
         if key in self._known:
             then(self._known[key])
         else:
+            self._then = then
             self._background.run("choices", "asking the methods…", lambda: method_choices(config), known)
 
 

@@ -262,6 +262,20 @@ def test_where_a_band_can_only_be_grey_the_legend_shows_it_grey():
         assert (red == green == blue) is grey
 
 
+@pytest.mark.parametrize(
+    ("scheme", "glyphs"), [(ColourScheme(exact=False), BRAILLE), (ColourScheme(), ASCII)]
+)
+def test_bands_of_lines_have_their_lines_colours_where_no_tint_has_them(scheme, glyphs):
+    colours = {0.8: OKABE_ITO[1], 0.2: OKABE_ITO[0]}
+    lines = [Series("a", np.full(4, level), colour=colour, pinned=True) for level, colour in colours.items()]
+    bands = [Band("a", one.y - 0.15, one.y + 0.15, colour=one.colour) for one in lines]
+    canvas = draw_chart(Figure(lines, bands=bands, y_range=(0, 1)), 40, 24, scheme, glyphs)
+    for top, colour in zip((3, 12), colours.values(), strict=True):
+        half = canvas.window(top, 6, 9, 30)  # without legend and axis, whose numbers have dots
+        shaded = half.chars == ord(glyphs.shade)
+        assert shaded.any() and (half.fg[shaded] == scheme.clear(colour)).all()
+
+
 def test_series_over_places_of_their_own_share_one_axis():
     figure = Figure(
         [

@@ -138,6 +138,8 @@ def test_in_round_1_the_clients_are_there_and_say_where_they_are(at_home: Path) 
         words = ["".join({"waiting", "training", "done"} & set(map(said, row.cells))) for row in table.rows]
         assert sorted(words) == ["", "done", "training", "training", *["waiting"] * 6], panel
         assert "training" in text
+        assert text.count("No round is finished yet.") < 2  # said once, where the first curve will be
+        assert panel != "clients" or "8 ×28" in text  # the data of client 0 are known already
     _, text = on_stage("live", view, size=(80, 24))
     assert "1 cnn2 and 2 cnn3 are training" in " ".join(text.split())
 

@@ -47,7 +47,7 @@ def test_the_matrix_has_what_a_few_clients_leave_and_little_before_it_is_measure
     assert unmeasured["similarity"] < unmeasured["clients"] / 5
 
 
-@pytest.mark.parametrize("panel", ["resources", "communication"])
+@pytest.mark.parametrize("panel", ["clients", "resources", "communication"])
 def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
     panel: str, at_home: Path, crowd: View
 ) -> None:

@@ -60,7 +60,7 @@ def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, gl
 
     draw_axes(canvas, area, figure.x_label, scheme, glyphs)
     for band in figure.all_bands():
-        draw_band(canvas, area, band, scheme, glyphs)
+        draw_band(canvas, area, band, scheme, glyphs, alone=band is figure.band)
     draw_marks(canvas, area, figure.marks, legend if layout.labelled else None, scheme, glyphs)
     draw_cursor(canvas, area, figure.cursor, scheme, glyphs)
     draw_lines(canvas, area, lines, scheme, glyphs)
@@ -241,9 +241,13 @@ def tinted(scheme: ColourScheme, glyphs: GlyphSet) -> bool:
     return scheme.coloured and scheme.background != DEFAULT and glyphs.name != "ascii"
 
 
-def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, glyphs: GlyphSet) -> None:
-    """Shade the area between the band's edges: by colour behind the lines, else by a character."""
-    rows = area.height * (2 if tinted(scheme, glyphs) else 1)
+def draw_band(
+    canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, glyphs: GlyphSet, alone: bool
+) -> None:
+    """Shade the area between the band's edges: by colour behind the lines, else by a character. One that is not alone
+    has its line's colour, which no tint of 256 colours has."""
+    as_tint = tinted(scheme, glyphs) and (alone or scheme.exact)
+    rows = area.height * (2 if as_tint else 1)
     low, high = (
         trace(area.x.fractions(x), area.y.fractions(y[None]), area.width, rows)
         for x, y in (edge.points() for edge in band.edges())
@@ -253,9 +257,10 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, 
     spans = Spans(np.where(there, bottom, NOWHERE), np.where(there, top, NOWHERE))
     halves = counts(spans, rows) > 0
     plot = canvas.window(area.top, area.left, area.height, area.width)
-    if not tinted(scheme, glyphs):
+    if not as_tint:
+        own = scheme.faint if alone else band_colour(band, scheme)
         plot.chars[halves] = ord(glyphs.shade)
-        plot.fg[halves] = scheme.faint if scheme.coloured else scheme.muted
+        plot.fg[halves] = own if scheme.coloured else scheme.muted
         return
     tint = scheme.tint(band_colour(band, scheme), 0.28)
     upper, lower = halves[0::2], halves[1::2]

@@ -25,13 +25,18 @@ class ClientsPanel(SizedPanel):
 
     DEFAULT_CSS = """
     ClientsPanel { layout: horizontal; }
-    ClientsPanel > Vertical { width: 36; margin-left: 1; }
+    ClientsPanel > .one { width: 36; margin-left: 1; }
     ClientsPanel .loss { display: none; }
     ClientsPanel .facts { height: 10; }
-    ClientsPanel.-wide > Vertical { width: 1fr; }
-    ClientsPanel.-wide > .clients { width: 1fr; }
+    ClientsPanel.-wide > .one { width: 1fr; }
     ClientsPanel.-tall .loss { display: block; }
     ClientsPanel.-tall .facts { height: 15; }
+    ClientsPanel.-few { layout: vertical; }
+    ClientsPanel.-few > .one { layout: horizontal; margin-left: 0; }
+    ClientsPanel.-few .facts { width: 40; height: 1fr; }
+    ClientsPanel.-few .loss, ClientsPanel.-few .facts { margin-left: 1; }
+    ClientsPanel.-few.-full .facts { width: 60; }
+    ClientsPanel.-empty .loss { display: none; }
     """
 
     def __init__(self, id: str) -> None:
@@ -39,19 +44,26 @@ class ClientsPanel(SizedPanel):
         self._table = Table(client_rows.COLUMNS, cursor=True, sort="accuracy")
         self._accuracy, self._loss = LineChart(), LineChart()
         self._facts = Facts()
-        self._clients = Part("clients", self._table, classes="clients")
+        self._clients = Part("clients", self._table)
+        self._room = Vertical(self._clients)  # not the part's own height, which z makes the screen's
         self._parts = {
+            "clients": self._clients,
             "accuracy": Part("accuracy", self._accuracy),
             "loss": Part("loss", self._loss, classes="loss"),
             "facts": Part("client", self._facts, classes="facts"),
         }
 
     def compose(self) -> ComposeResult:
-        yield self._clients
-        with Vertical():
-            yield from self._parts.values()
+        yield self._room
+        yield Vertical(*(self._parts[name] for name in ("accuracy", "loss", "facts")), classes="one")
 
     def draw(self, view: View) -> None:
+        count = view.curves.clients or len(view.run.models)
+        few = self.has_class("-wide") and count + 2 < self.size.height // 2
+        if few != self.has_class("-few"):
+            self.set_class(few, "-few")  # then one client's parts stand below the table, with all that it leaves
+            self.call_after_refresh(self.redraw)  # once they have their new sizes
+        self._room.styles.max_height = count + 2 if few else None
         begins = None if view.curves.rounds else view.run.progress
         if self.differs("table", view.curves, view.run.config, view.pinned, view.shown, begins):
             self._table.show(client_rows.rows(view))
@@ -59,7 +71,7 @@ class ClientsPanel(SizedPanel):
             self._table.sort_by(*view.sort)
         self._table.filter(view.filter)
         client_rows.follow(self._table, view)
-        shown, count = len(self._table.rows), view.curves.clients or len(view.run.models)
+        shown = len(self._table.rows)
         column, descending = self._table.sort
         order = f"by {column}, {'falling' if descending else 'rising'}"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
@@ -73,15 +85,21 @@ class ClientsPanel(SizedPanel):
         facts = (view.curves, client, view.round, self._facts.size.width, view.run.config, view.run.error)
         if not self.differs("client", *facts):
             return
-        sentence = None
+        sentence = None if isinstance(client, int) else "No client is under the cursor."
         if not view.curves.rounds:
             sentence = view.run.error or BEGINNING
-        elif not isinstance(client, int):
-            sentence = "No client is under the cursor."
-        for part in self._parts.values():
-            part.say(sentence)
-        if sentence is not None or not isinstance(client, int):
+        self._parts["accuracy"].say(sentence)
+        self.set_class(sentence is not None, "-empty")
+        self._parts["facts"].display = isinstance(client, int)
+        if not isinstance(client, int):
             return
+        after = f" after round {view.shown}" if view.shown else ""
+        self._parts["facts"].caption(f"client {client}{after}")
+        self._facts.tell(facts_of(view, client))
+        if sentence is None:
+            self._draw_curves(view, client)
+
+    def _draw_curves(self, view: View, client: int) -> None:
         curves, rounds = view.curves, view.curves.evaluated
         x, own = rounds.astype(float), curves.accuracy[rounds - 1, client] * PERCENT
         series = [
@@ -93,8 +111,6 @@ class ClientsPanel(SizedPanel):
         trained = np.flatnonzero(np.isfinite(curves.loss[:, client]))
         losses = Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")
         self._loss.show(Figure([losses], x_label="round", over="rounds"))
-        self._parts["facts"].caption(f"client {client} after round {view.shown}")
-        self._facts.tell(facts_of(view, client))
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if self._view is not None:
@@ -155,8 +171,10 @@ def _counts(samples: Samples | None, client: int) -> list[int]:
 
 
 def facts_of(view: View, client: int) -> list[tuple[str, str]]:
-    """What there is to say of a client at the round shown."""
+    """What there is to say of a client at the round shown; before the first, its model and its data."""
     curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
+    if not view.shown:
+        return [("model", view.run.models[client]), *_data(samples, client)]
     top, when = best(curves.accuracy[:, client])
     up, down = curves.client_up[:, client], curves.client_down[:, client]
     rounds = int(curves.participated[:, client].sum())

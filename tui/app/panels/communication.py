@@ -50,6 +50,8 @@ class CommunicationPanel(SizedPanel):
     CommunicationPanel.-wide .clients { display: block; margin-left: 1; }
     CommunicationPanel.-tall .lower { height: 15; }
     CommunicationPanel.-full .lower { height: 24; }
+    CommunicationPanel.-empty .total, CommunicationPanel.-empty .over { display: none; }
+    CommunicationPanel.-empty .lower { display: none; }
     """
 
     def __init__(self, id: str) -> None:
@@ -77,8 +79,8 @@ class CommunicationPanel(SizedPanel):
         about = (view.curves, view.round, self._chart, wide, view.filter, view.run.config, view.run.error)
         if not self.differs("all", *about):
             return
-        for part in self._parts.values():
-            part.say(None if view.record else view.run.error or BEGINNING)
+        self.set_class(view.record is None, "-empty")
+        self._parts["round"].say(None if view.record else view.run.error or BEGINNING)
         if view.record is None:
             return
         if wide:

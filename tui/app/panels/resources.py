@@ -51,6 +51,7 @@ class ResourcesPanel(SizedPanel):
     ResourcesPanel .machine, ResourcesPanel .metric { display: none; }
     ResourcesPanel .facts { width: 36; margin-left: 1; }
     ResourcesPanel.-wide .machine, ResourcesPanel.-wide .metric { display: block; margin-left: 1; }
+    ResourcesPanel.-empty .machine, ResourcesPanel.-empty .metric { display: none; }
     ResourcesPanel.-tall .lower { height: 16; }
     ResourcesPanel.-full .lower { height: 28; }
     """
@@ -83,7 +84,7 @@ class ResourcesPanel(SizedPanel):
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
         self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(view.run.models)}")
-        self._parts["facts"].caption(f"round {view.shown}")
+        self._parts["facts"].caption(f"round {max(view.shown, 1)}")
         self._facts.tell(facts_of(view))
 
     def _draw_charts(self, view: View) -> None:
@@ -91,8 +92,8 @@ class ResourcesPanel(SizedPanel):
         wide = self.has_class("-wide")
         if not self.differs("charts", *about, wide, self._chart, self._metric):
             return
-        for name in self._charts:
-            self._parts[name].say(None if view.curves.rounds else view.run.error or BEGINNING)
+        self.set_class(not view.curves.rounds, "-empty")
+        self._parts["time"].say(None if view.curves.rounds else view.run.error or BEGINNING)
         if not view.curves.rounds:
             return
         if wide:
