@@ -143,6 +143,24 @@ def test_a_switch_for_a_later_round_waits_with_its_round(home: Path) -> None:
     drive(app, script)
 
 
+def test_a_switch_that_has_been_made_is_not_said_to_wait_until_it_is_answered(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        with Store.open(home / "main") as store:
+            store.heartbeat("running", round=12, rounds=40, phase="train", done=1, clients=4)
+            command = checkpoints.post(home / "main", "switch", {"method": "fedssa", "set": []})
+            await until(pilot, lambda: app.waiting == ["switching…"])
+            changes = ["method fedlora → fedssa"]
+            about = {"before": "fedlora", "changes": changes, "adopted": "", "command": command.id}
+            store.event("switched", round=12, method="fedssa", **about)
+            store.heartbeat("paused", round=12, rounds=40, phase="train", done=1, clients=4)
+            await until(pilot, lambda: app.waiting == [])
+            assert [each.id for each in app.view.run.pending] == [command.id]
+
+    drive(app, script)
+
+
 def fill(app: HtflApp, **values: str) -> None:
     for name, value in values.items():
         app.screen.query_one(f"#field-{name}", Input).value = value

@@ -141,11 +141,13 @@ def test_the_map_of_clients_and_rounds_has_it_too(app: HtflApp) -> None:
         await pilot.press("left", "left", "left", "y", "y")
         await pilot.pause()
         accuracies = app.panel.query(Heatmap).first()
-        assert accuracies.cursor == (0, ROUNDS - 3)  # the column of round 10
+        assert accuracies.cursor == (app.view.client or 0, ROUNDS - 3)  # the column of round 10
+        app.change(client=2)
+        assert accuracies.cursor == (2, ROUNDS - 3)
         app.set_focus(accuracies)
         await pilot.press("left", "left", "down")
         await pilot.pause()
-        assert accuracies.cursor == (1, ROUNDS - 5) and app.view.client == 1
+        assert accuracies.cursor == (3, ROUNDS - 5) and app.view.client == 3
         assert [chart.cursor for chart in charts(app)] == [ROUNDS - 4]
         await pilot.press("escape")
         await pilot.pause()

@@ -348,7 +348,7 @@ class HtflApp(SteeringApp):
         others = "".join(f" {name} goes on in a process of its own." for name in self.runs.elsewhere)
         choices = [
             (KEEP, "keep training", "without the app, in this terminal, a line per round"),
-            (STOP, "stop", "between two clients, with a checkpoint; `htfl-sim resume` goes on"),
+            (STOP, "stop", "between two clients, with a checkpoint to resume from"),
             ("cancel", "stay", "in the app"),
         ]
         question = Choose("Leave", f"{self.runs.name} runs in this process.{others}", choices)

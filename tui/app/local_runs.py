@@ -64,7 +64,8 @@ class LocalRuns:
     def begin(self, wish: NewRun) -> None:
         """Begin a new run and show it."""
         self.start(self._options.new(wish))
-        self._host.change(run=Run(wish.folder), round=None, pinned=frozenset(), filter="")
+        fresh = {"round": None, "crosshair": None, "client": None, "pinned": frozenset(), "filter": ""}
+        self._host.change(run=Run(wish.folder), **fresh)
         self._host.show_panel("live")
 
     def resume(self, run: Run) -> None:

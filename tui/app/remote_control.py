@@ -36,7 +36,10 @@ class RemoteControl:
         """What has been asked of the session and is not done yet, as the status row says it."""
         run = self._host.view.run
         asked = (*run.pending, *(command for folder, command in self._asked.values() if folder == run.folder))
-        said = (_waiting(command, run.live) for command in asked if command.kind in WAITING)
+        # A switch that has been made is answered once a round that it rules is committed.
+        made = {event.get("command") for event in run.events if event["event"] == "switched"}
+        still = (command for command in asked if command.kind in WAITING and command.id not in made)
+        said = (_waiting(command, run.live) for command in still)
         return list(dict.fromkeys(filter(None, said)))
 
     def pause(self) -> None:

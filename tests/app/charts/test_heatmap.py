@@ -202,6 +202,16 @@ def test_without_colour_the_cursor_on_a_small_cell_is_reversed():
 
 
 @pytest.mark.parametrize("glyphs", list(GLYPHS))
+def test_the_cursor_takes_no_figure_of_a_value(glyphs):
+    shares = figure(np.full((2, 8), 63.6), value_range=(0, 100), cursor=(0, 3), unit="%")
+    seen = set()
+    for width in range(40, 90):
+        text = "".join(drawn(draw_heatmap(shares, width, 8, ColourScheme(), GLYPHS[glyphs]))[:-1])
+        seen.add((text.count("63.6"), text.count("64")))
+    assert {(0, 16), (16, 0)} <= seen <= {(0, 0), (0, 16), (16, 0)}
+
+
+@pytest.mark.parametrize("glyphs", list(GLYPHS))
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (10, 3), (24, 6), (80, 24), (120, 40), (200, 60)])
 @pytest.mark.parametrize("shape", [(0, 0), (1, 1), (3, 40), (100, 100), (7, 1)])
 def test_a_heatmap_has_the_size_asked_for_whatever_the_matrix(glyphs, size, shape):

@@ -88,7 +88,7 @@ def test_a_fork_stands_under_its_parent(library: Path) -> None:
     assert lines[lines.index(((), "main")) + 1] == ((True,), "main-fork")
 
 
-def test_beside_live_the_session_shown_is_in_sight_and_words_for_clients_hide_none(tmp_path: Path) -> None:
+def test_the_session_shown_is_in_sight_and_beside_live_words_for_clients_hide_none(tmp_path: Path) -> None:
     for number in range(30):
         sessions.make(tmp_path / f"one-{number:02}", rounds=1, clients=2)
     view = View(read(tmp_path / "one-29"), sessions_dir=tmp_path)
@@ -96,9 +96,13 @@ def test_beside_live_the_session_shown_is_in_sight_and_words_for_clients_hide_no
     async def in_sight(pilot: Any, panel: Any) -> None:
         await until(pilot, lambda: "one-29" in pilot.app.text())
 
+    async def lists_it(pilot: Any, panel: Any) -> None:
+        await until(pilot, lambda: "● one-29" in " ".join(pilot.app.text().split()))
+
     _, text = on_stage("live", view, in_sight, size=(200, 60))
     assert any("● " in line and "one-29" in line for line in text.splitlines())
     on_stage("live", replace(view, filter="cnn2"), in_sight, size=(200, 60))
+    on_stage("sessions", view, lists_it, size=(80, 24))
 
 
 def test_sessions_sort_by_their_best_accuracy(library: Path) -> None:

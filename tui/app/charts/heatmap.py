@@ -1,6 +1,7 @@
 """A matrix on a canvas: colours or a ramp of characters, labels, a colour bar, a cursor."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from tui.app.charts.axis import apart, label
 from tui.app.charts.bins import binned, edges
-from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas
+from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas, row_text
 from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
 
@@ -268,7 +269,14 @@ def draw_pointer(
         canvas.put(below, plan.left, " " * plan.width, scheme.muted)
         start = min(max(left + (plan.across - len(name)) // 2 - 1, 0), canvas.width - len(name) - 1)
         canvas.put(below, start, f"{glyphs.up}{name}", scheme.highlight, BOLD)
-    if plan.across >= 3:
+    cells = middle, slice(left, left + plan.across)
+    if re.search(
+        r"^[\d.]\d|\d$", row_text(canvas.chars[cells])
+    ):  # a bracket would take one of the value's figures
+        canvas.flags[cells] = BOLD | REVERSE
+        if scheme.coloured and glyphs.name != "ascii":
+            canvas.fg[cells] = text_on(int(canvas.bg[middle, left]))
+    elif plan.across >= 3:
         canvas.put(middle, left, "[", scheme.text, BOLD)
         canvas.put(middle, left + plan.across - 1, "]", scheme.text, BOLD)
         for edge in (left, left + plan.across - 1):

@@ -88,10 +88,12 @@ class AccuracyChart(Container):
         if not self._map.display:
             return
         row, column = self._map.cursor or (_first_row(view), None)
+        if view.client in self._clients:
+            row = self._clients.index(view.client)
         if self._column is None:
             if self._map.cursor is not None:
                 self._map.action_hide_cursor()
-        elif self._column != column:
+        elif (row, self._column) != self._map.cursor:
             self._map.put_cursor(row, self._column)
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
@@ -108,5 +110,7 @@ class AccuracyChart(Container):
 
 
 def _first_row(view: View) -> int:
-    """The row of the map that a cursor begins in: of the first pinned client."""
-    return shown(view).index(min(view.pinned)) if view.pinned else 0
+    """The row of the map that a cursor begins in: of the client selected, else of the first that is pinned."""
+    clients = shown(view)
+    first = min(view.pinned, default=0) if view.client is None else view.client
+    return clients.index(first) if first in clients else 0

@@ -61,7 +61,9 @@ class ClientsPanel(SizedPanel):
         count = view.curves.clients or len(view.run.models)
         few = self.has_class("-wide") and count + 2 < self.size.height // 2
         if few != self.has_class("-few"):
-            self.set_class(few, "-few")  # then one client's parts stand below the table, with all that it leaves
+            self.set_class(
+                few, "-few"
+            )  # then one client's parts stand below the table, with all that it leaves
             self.call_after_refresh(self.redraw)  # once they have their new sizes
         self._room.styles.max_height = count + 2 if few else None
         begins = None if view.curves.rounds else view.run.progress

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 
 from simulator.analysis.comparison import common_target, differences, standing
 from simulator.analysis.costs import COSTS
@@ -48,14 +48,15 @@ class ComparePanel(SizedPanel):
         self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS), Table(())
         self._curves = Part("compare", self._chart)
-        self._sessions = Part("target", self._table, classes="table")
+        self._sessions = Part("target", self._table)
+        self._room = Vertical(self._sessions, classes="table")  # not the part's own height, for z
         self._differences = Part("settings that differ", self._settings, classes="differences")
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="upper"):
             yield self._curves
             yield self._differences
-        yield self._sessions
+        yield self._room
 
     def draw(self, view: View) -> None:
         runs = view.compared
@@ -66,6 +67,7 @@ class ComparePanel(SizedPanel):
             return
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
+        self._room.styles.max_height = len(lines) + 2  # what it does not need, the chart has
         places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
         clients = tuple(clients_of(view)) if self._shown == SHOWN[-1] else ()

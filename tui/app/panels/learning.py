@@ -76,10 +76,11 @@ class LearningPanel(SizedPanel):
 
     def _draw_partition(self, view: View) -> None:
         samples = Samples.of(view.run)
-        known = view.run.document and samples is None
-        self._partition.say(UNCOUNTED.format(name=view.run.name) if known else None)
         if samples is None:
+            self._partition.caption("who holds which classes")
+            self._partition.say(UNCOUNTED.format(name=view.run.name) if view.run.document else "")
             return
+        self._partition.say(None)
         held = samples.train.T.astype(float)
         across = max((self.size.width - MARGIN) // max(len(samples.train), 1), 1)
         self._room.styles.max_height = across * len(held) + 4 if self.has_class("-crowd") else None

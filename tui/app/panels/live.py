@@ -29,6 +29,7 @@ from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
+NO_SESSION = "No session is shown: n begins a run, s lists those there are."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
 FEW = 4  # clients at work that are named
 CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
@@ -120,6 +121,7 @@ class LivePanel(SizedPanel):
         part = self._parts["accuracy"]
         part.say(None if view.curves.rounds else view.run.error or beginning(view))
         record = view.record
+        part.caption("accuracy")
         if record is not None:
             about = record["accuracy"]
             part.caption(
@@ -152,6 +154,7 @@ class LivePanel(SizedPanel):
         curves, record, part = view.curves, view.record, self._parts["trend"]
         part.say(None if curves.rounds else BEGINNING)
         if record is None:
+            part.caption("bytes a round")
             return
         about = record["bytes"]
         up, down = size(about["up"]), size(about["down"])
@@ -269,6 +272,8 @@ def at_it(view: View) -> str:
 
 def beginning(view: View) -> str:
     """What is said before there is a round to draw."""
+    if not view.run.name:
+        return NO_SESSION
     match view.run.progress:
         case {"round": 1, "phase": "evaluate"} if view.run.live:
             return "Round 1: all have trained and are evaluated now. It will be drawn here."

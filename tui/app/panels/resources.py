@@ -95,6 +95,7 @@ class ResourcesPanel(SizedPanel):
         self.set_class(not view.curves.rounds, "-empty")
         self._parts["time"].say(None if view.curves.rounds else view.run.error or BEGINNING)
         if not view.curves.rounds:
+            self._parts["time"].caption(TITLES["time"])
             return
         if wide:
             self._draw_time(view)

@@ -89,6 +89,7 @@ class SessionsPanel(SizedPanel):
 
     def on_session_list_listed(self) -> None:
         self.update()
+        self.call_after_refresh(self._list.put_cursor, self._list.folder)  # it had no rows to scroll in
         if self.screen.focused is None and in_sight(self._list):
             self._list.focus()  # there was nothing to focus while the sessions were being read
 
