@@ -64,8 +64,8 @@ class KeysInOrder(XtermApp):
         self._following = asyncio.create_task(self._follow(target))
 
     async def _follow(self, target: Widget) -> None:
-        """Wait for the key; for the messages that it made its target send; for a form it has asked for; for what has the
-        focus, or is new, now."""
+        """Wait for the key; for the messages that it made its target send; for a form it has asked for; for what has
+        the focus, or is new, now."""
         for part in (target, target, None):
             passed = Passed()
             with suppress(TimeoutError, ScreenStackError):  # the key may have ended the app

@@ -195,8 +195,8 @@ def test_a_fall_of_more_than_twenty_points_stands_in_the_log(view: View) -> None
 def test_each_client_is_shown_with_its_data_and_few_test_images_are_grey(view: View) -> None:
     _, text = on_stage("clients", view)
     assert "data     111 train, 24 test" in text
-    assert "classes  8 ×29, 7 ×26, 5 ×20," in text
-    assert "2 ×11, 1 more" in text
+    assert "classes  8 ×29, 7 ×26, 5 ×20, 4 ×17, 2" in text
+    assert "×11, 1 more" in text
     assert "▶    6 cnn2  70.6 %  +0.4   24   111  ▂▃ ▅▅ ▇▇  " in text
     tones = {row.key: row.cells[3].tone for row in rows(view)}  # type: ignore[union-attr]
     assert tones == {

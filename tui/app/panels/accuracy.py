@@ -87,7 +87,7 @@ class AccuracyChart(Container):
         self._column = None if at is None else max(int((self._rounds <= at).sum()) - 1, 0)
         if not self._map.display:
             return
-        row, column = self._map.cursor or (_first_row(view), None)
+        row, _ = self._map.cursor or (_first_row(view), None)
         if view.client in self._clients:
             row = self._clients.index(view.client)
         if self._column is None:
