@@ -201,6 +201,13 @@ def test_without_colour_the_cursor_on_a_small_cell_is_reversed():
     assert np.argwhere(canvas.flags & REVERSE).tolist() == [[1, 8]]  # five columns after the labels' three
 
 
+def test_few_columns_of_many_rows_are_as_wide_as_there_is_room():
+    rounds = figure(np.tile(np.arange(24.0), (100, 1)), cursor=(1, 3))
+    canvas = draw_heatmap(rounds, 132, 54, ColourScheme(), BRAILLE)
+    plot = canvas.chars[0, 4:100]  # four cells for each of the 24, after the labels
+    assert "".join(map(chr, plot)) == "▀" * 12 + "++++" + "▀" * 80
+
+
 @pytest.mark.parametrize("glyphs", list(GLYPHS))
 def test_the_cursor_takes_no_figure_of_a_value(glyphs):
     shares = figure(np.full((2, 8), 63.6), value_range=(0, 100), cursor=(0, 3), unit="%")

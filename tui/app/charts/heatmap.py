@@ -118,7 +118,7 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
     per_cell = 2 if halves and rows > room_down else 1
     shown = min(rows, room_down * per_cell), min(columns, room_across)
     down = 1 if per_cell == 2 else room_down // shown[0]
-    across = min(room_across // shown[1], WIDEST * down if per_cell == 1 else 2)
+    across = min(room_across // shown[1], WIDEST * down)
     down = min(down, max(across, 1))
     return Plan(0, left, binned(figure.matrix, *shown), per_cell, down, max(across, 1))
 
@@ -276,7 +276,7 @@ def draw_pointer(
         canvas.flags[cells] = BOLD | REVERSE
         if scheme.coloured and glyphs.name != "ascii":
             canvas.fg[cells] = text_on(int(canvas.bg[middle, left]))
-    elif plan.across >= 3:
+    elif plan.across >= 3 and plan.per_cell == 1:
         canvas.put(middle, left, "[", scheme.text, BOLD)
         canvas.put(middle, left + plan.across - 1, "]", scheme.text, BOLD)
         for edge in (left, left + plan.across - 1):
