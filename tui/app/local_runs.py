@@ -64,8 +64,9 @@ class LocalRuns:
     def begin(self, wish: NewRun) -> None:
         """Begin a new run and show it."""
         self.start(self._options.new(wish))
-        fresh = {"round": None, "crosshair": None, "client": None, "pinned": frozenset(), "filter": ""}
-        self._host.change(run=Run(wish.folder), **fresh)
+        self._host.change(
+            run=Run(wish.folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
+        )
         self._host.show_panel("live")
 
     def resume(self, run: Run) -> None:
