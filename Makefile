@@ -15,7 +15,7 @@ SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 test test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-gpu bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -49,6 +49,9 @@ format: $(READY)  ## Put the code into shape
 
 bench: $(READY)  ## Measure speed and memory on this machine
 	$(BIN)/python -m benchmarks
+
+bench-gpu: $(READY)  ## Measure speed and memory on one CUDA device, and write the figures into docs/performance.md
+	$(BIN)/python -m benchmarks.gpu
 
 bench-methods: $(READY)  ## Measure time and memory of every method against standalone
 	$(BIN)/python -m benchmarks.methods

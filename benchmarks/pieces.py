@@ -17,7 +17,7 @@ from unittest import mock
 import torch
 
 import simulator
-from benchmarks.settings import config
+from benchmarks.settings import GROUPS, config
 from simulator.builder import build
 from simulator.config import Config
 from simulator.methods.hooks import Hooks
@@ -110,9 +110,13 @@ def stopped() -> Iterator[Stopwatch]:
         yield watch
 
 
-def setting(group: str, batch_size: int, method: str) -> Config:
+def setting(group: str, batch_size: int, method: str, device: str = "cpu") -> Config:
     """A run whose clients take some steps a round, one client after another."""
-    return config(group, batch_size, method, images=8 * batch_size, runtime={"runner": "sequential"})
+    one_by_one = {"runner": "sequential"}
+    clients, _ = GROUPS[group]
+    return config(
+        group, batch_size, method, images=8 * batch_size, clients=clients, device=device, runtime=one_by_one
+    )
 
 
 def of_a_step(config: Config, rounds: int) -> dict[str, float]:
