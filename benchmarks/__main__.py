@@ -44,6 +44,9 @@ def arguments() -> argparse.Namespace:
         metavar="METHOD",
         help="(default: four)",
     )
+    parser.add_argument(
+        "--images", type=at_least(2), metavar="N", help="on which each client trains (default: by group)"
+    )
     parser.add_argument("--rounds", type=at_least(1), default=3, help="timed, of each (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with what --json wrote earlier")
@@ -58,7 +61,7 @@ def main() -> None:
     )  # refused now rather than in minutes
     if asked.json is not None:
         figures.refuse_unwritable(asked.json)
-    bench = Bench(console, asked.rounds)
+    bench = Bench(console, asked.rounds, images=asked.images)
     if "matrix" in asked.parts:
         bench.matrix(asked.methods)
     if "plain" in asked.parts:

@@ -39,11 +39,15 @@ class Place:
 class Bench:
     """What is measured, printed as it comes, with the figures of all of it by name."""
 
-    def __init__(self, console: Console, rounds: int, place: Place | None = None) -> None:
+    def __init__(
+        self, console: Console, rounds: int, place: Place | None = None, images: int | None = None
+    ) -> None:
+        """`images`: on which each client trains, where a group's number would take too long; whole batches at least."""
         self.figures: dict[str, float] = {}
         self.place = place or Place()
         self._console = console
         self._rounds = rounds
+        self._images = images
         self._refused: list[str] = []
 
     def matrix(self, names: Iterable[str]) -> Sheet:
@@ -92,7 +96,8 @@ class Bench:
             ),
         )
         for group, batch, way in self.each(groups, batches):
-            run = config(group, batch, device=self.place.device, **self.place.ways[way])
+            ours = self.place.ways[way]
+            run = config(group, batch, images=self._images, device=self.place.device, **ours)
             precision = run.training.precision
             try:
                 before = self.place.ceiling(precision)
@@ -124,7 +129,7 @@ class Bench:
         for group, batch in [(group, batch) for group in groups for batch in batches]:
             for method in names:
                 try:
-                    setting = pieces.setting(group, batch, method, self.place.device)
+                    setting = pieces.setting(group, batch, method, self.place.device, self._images)
                     of_a_step = pieces.of_a_step(setting, self._rounds)
                 except ConfigError as unmet:
                     self.refused(f"{method} with {group}", unmet)

@@ -110,12 +110,14 @@ def stopped() -> Iterator[Stopwatch]:
         yield watch
 
 
-def setting(group: str, batch_size: int, method: str, device: str = "cpu") -> Config:
-    """A run whose clients take some steps a round, one client after another."""
-    one_by_one = {"runner": "sequential"}
-    clients, _ = GROUPS[group]
+def setting(
+    group: str, batch_size: int, method: str, device: str = "cpu", images: int | None = None
+) -> Config:
+    """A run whose clients, one after another, take eight steps a round, or train on so many `images`."""
+    one_by_one, (clients, _) = {"runner": "sequential"}, GROUPS[group]
+    images = images or 8 * batch_size
     return config(
-        group, batch_size, method, images=8 * batch_size, clients=clients, device=device, runtime=one_by_one
+        group, batch_size, method, images=images, clients=clients, device=device, runtime=one_by_one
     )
 
 
