@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -137,6 +137,7 @@ def test_the_next_state_does_not_change_the_one_before(log: list[str]) -> None:
     assert first["a"].tolist() == [1.0, 1.0, 1.0]
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(1, 50))
 def test_portions_have_every_byte_once_in_order_and_fit(sizes: dict[str, int], room: int) -> None:
     found = list(portions(sizes, room))

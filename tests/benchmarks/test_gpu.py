@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -61,6 +61,7 @@ def test_where_kernels_overlap_their_time_counts_once() -> None:
     assert trace.covered([]) == 0
 
 
+@settings(deadline=None)
 @given(INTERVALS)
 def test_covered_time_is_that_of_every_moment_in_some_interval(intervals: list[tuple[int, int]]) -> None:
     """Ends are whole numbers, so the moments are the steps from one to the next."""
