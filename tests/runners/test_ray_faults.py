@@ -98,7 +98,10 @@ def test_of_a_stack_in_which_a_client_diverged_nobody_is_kept_when_the_round_is_
     engine = Subject("standalone").built(**sections).engine
     spoilt, other = engine._runner.longest_first(engine._runner._inner.portions(range(8)))[0]
     start = engine.initial_state()
-    infinite = {name: torch.full_like(tensor, torch.inf) for name, tensor in start.clients[spoilt].items()}
+    weights = start.clients[spoilt].items()
+    infinite = {
+        name: tensor * torch.inf if tensor.is_floating_point() else tensor for name, tensor in weights
+    }
     start = replace(start, clients=start.clients.after({spoilt: infinite}))
     done: set[int] = set()
 
