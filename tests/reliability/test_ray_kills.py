@@ -111,7 +111,7 @@ def test_what_ray_would_print_of_a_killed_actor_is_not_among_the_records(tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_driver_whose_raylet_is_killed_ends_at_once_and_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_a_driver_whose_raylet_is_killed_ends_with_it_and_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     """Three times, at moments drawn within a round; then it is left alone, on Ray."""
     draw = rng.numpy_stream(0, "tests/kill/raylet")
     config = configuration(tmp_path, "fedlora", 12)
