@@ -76,7 +76,7 @@ bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
 bench-scale: $(READY)  ## Measure what 10,000 clients cost of whom ten take part in a round
 	$(BIN)/python -m benchmarks.scale
 
-bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process
+bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process, and how evenly two nodes are used
 	$(BIN)/python -m benchmarks.ray
 
 results: $(READY)  ## Run the studies of docs/results.md and write its tables: hours on two cores; can be killed and goes on

@@ -24,6 +24,8 @@ _READ_UNDER: dict[str, tuple[_Reader, ...]] = {
     "data.quantity": (_Reader("data.partition", ("pathological", "iid")),),
     "data.min_samples": (_Reader("data.partition", ("dirichlet",)), _Reader("data.quantity", ("pfllib",))),
     "runtime.address": (_Reader("runtime.runner", ("ray",)),),
+    "runtime.inner": (_Reader("runtime.runner", ("ray",)),),
+    "runtime.workers_per_actor": (_Reader("runtime.inner", ("parallel",)),),
 }
 """Each key is read if one of these holds."""
 _DEFAULTS = flattened(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import ray
+import torch
 
 from simulator.errors import ConfigError
 
@@ -51,7 +52,7 @@ def connect(address: str, needs: Needs, actors: int, in_transit: int) -> bool:
         room = int(psutil.virtual_memory().available * 0.3)
         given |= {
             "num_cpus": needs.cpus * actors,
-            "num_gpus": needs.gpus * actors,
+            "num_gpus": min(needs.gpus * actors, torch.cuda.device_count()),
             "object_store_memory": min(max(STORE, in_transit), room),
             "include_dashboard": False,
         }

@@ -20,7 +20,7 @@ from simulator.methods.hooks import Hooks
 from simulator.models import own as own_models
 from simulator.own_files import Sent
 from simulator.runners.base import Runner
-from simulator.runners.sequential import SequentialRunner
+from simulator.runners.ray import inner
 from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -95,7 +95,7 @@ class Equipment:
         kind = methods.get(str(self.method["name"]))
         method = kind(kind.Config.model_validate(self.method), federation)
         context = TrainingContext(federation, replace(data, source=self.source), FlopCache())
-        return SequentialRunner(context, self.runtime), Hooks(method, federation)
+        return inner.made(context, self.runtime), Hooks(method, federation)
 
     def _source_here(self) -> Source:
         """The folder of the data sets that this run has, else the one this machine is set to. Fetches nothing."""
