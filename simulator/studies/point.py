@@ -69,10 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def opened(study: Path, point: Point, launch: Launch, *, steal: bool = False) -> "Session":
+def opened(study: Path, point: Point, launch: Launch) -> "Session":
     """The session of a point, begun or at its last checkpoint; the user's own files that it needs must be loaded.
 
-    `steal`: also from another machine, if nothing moves there any more. Raises what making or resuming it raises.
+    It is taken over from another machine where its heartbeat stands still. Raises what making or resuming it raises.
     """
     from simulator.sessions.session import Session
 
@@ -93,7 +93,7 @@ def opened(study: Path, point: Point, launch: Launch, *, steal: bool = False) ->
         workers=launch.workers,
         device=launch.device,
         allow_inexact=launch.allow_inexact,
-        steal=steal,
+        steal=True,
     )
 
 
@@ -118,7 +118,7 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
     while not stop():
         begun = checkpoints.is_session(folder)
         try:
-            session = opened(given.study, point, launch, steal=bool(given.node))
+            session = opened(given.study, point, launch)
             break
         except SessionUnreadable as error:
             made_meanwhile = not begun and checkpoints.is_session(folder)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import Command, Group
+from checkpoints import Command, DiskError, Group, SessionReader, SessionUnreadable
 from simulator.studies.carrier import Carrier, Ended, Launch
 from simulator.studies.children import Here
 from simulator.studies.places import HERE, place
@@ -23,6 +23,8 @@ POLL_SECONDS = 0.1
 """How often signals, commands and ended processes are looked for."""
 LOOK_SECONDS = 1.0
 """How often the files of the points at work are read."""
+STILL_SECONDS = 10.0
+"""After so long without a heartbeat whoever has a session on another machine is taken to be gone."""
 ATTEMPTS = 3
 """So many times a point may lose who carries it out, in one sweep."""
 
@@ -85,6 +87,8 @@ class Sweep:
                 self._change(name, state=WAITING)
         self._lost: Counter[str] = Counter()
         """How often each point has lost who carried it out."""
+        self._beats: dict[str, tuple[object, float]] = {}
+        """Of sessions in others' hands: the last heartbeat from another machine, and when it was new."""
         self._looked = 0.0
         self._reason: str | None = None
         self._paused = False
@@ -200,6 +204,7 @@ class Sweep:
             self._lost[name] += 1
             if (times := self._lost[name]) < ATTEMPTS:
                 self._change(name, state=WAITING, reason=f"{how.words}; it is begun again")
+                self._observe(tuple(self._statuses.values()))  # before it is
             else:
                 self._change(name, state=FAILED, reason=f"{how.words}, as {times - 1} times before it")
         elif how.code == 0 or (self._reason and (how.lost or how.code == -signal.SIGTERM)):
@@ -220,8 +225,19 @@ class Sweep:
                 self._statuses[name] = read if read.state in LIVE else replace(read, state=status.state)
             elif status.state in LIVE:
                 read = status.read(self._folder(name))
-                unowned = read.state not in (*LIVE, FINISHED, FAILED)
+                unowned = read.state not in (*LIVE, FINISHED, FAILED) or self._is_still(name)
                 self._statuses[name] = replace(read, state=WAITING) if unowned else read
+
+    def _is_still(self, name: str) -> bool:
+        """Whether the heartbeat of whoever has a point's session on another machine has stood still for so long."""
+        try:
+            beat = SessionReader(self._folder(name)).heartbeat()
+        except (SessionUnreadable, DiskError):
+            return False
+        now = time.monotonic()
+        if name not in self._beats or self._beats[name][0] != beat:
+            self._beats[name] = beat, now
+        return beat is not None and now - self._beats[name][1] >= STILL_SECONDS
 
     def _change(self, name: str, state: str, reason: str = "") -> None:
         self._statuses[name] = replace(self._statuses[name], state=state, reason=reason)

@@ -20,7 +20,7 @@ from simulator.studies.study import Study
 from tests import federations
 from tests.cli.conftest import TINY, Cli, cli, sessions
 from tests.cli.test_bad_input import assert_refused
-from tests.reliability.sessions import configuration, finish, rounds, wait_until
+from tests.reliability.sessions import configuration, finish, rounds, start, wait_until
 
 __all__ = ["cli", "sessions"]
 POINTS = ("standalone", "fedgh")
@@ -166,6 +166,27 @@ def test_tasks_killed_and_stopped_at_their_limit_end_as_runs_left_alone_when_sub
         finish(tmp_path, "run", "--config", config, "--method", name, "--session", name)
         assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)
         assert checkpoints.verify(tmp_path / "t" / name) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("by", ["a task elsewhere", "a sweep here"])
+def test_the_point_of_a_node_that_died_is_taken_over(tmp_path: Path, by: str) -> None:
+    """Its note says that it runs, on a machine that cannot be seen from here; only its heartbeat stands still."""
+    config = configuration(tmp_path, "standalone", 60)
+    asked = ("sweep", "t", "--config", config, "--over", "method=standalone")
+    finish(tmp_path, *asked, "--on", "slurm")
+    died = start(tmp_path, "sweep", "t", "--point", "0", "--no-progress", machine="b")
+    wait_until(lambda: rounds(tmp_path / "t" / "standalone") >= 2, died)
+    died.kill()
+    died.wait()
+    assert SessionReader(tmp_path / "t" / "standalone").alive(), "as far as can be seen"
+    if by == "a sweep here":
+        finish(tmp_path, "sweep", "t", "--no-progress")
+    else:
+        assert start(tmp_path, "sweep", "t", "--point", "0", machine="c").wait() == 0
+    finish(tmp_path, "run", "--config", config, "--session", "alone")
+    assert federations.committed(tmp_path / "t" / "standalone") == federations.committed(tmp_path / "alone")
 
 
 def messages(folder: Path, number: int) -> str:

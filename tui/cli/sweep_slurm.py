@@ -76,7 +76,7 @@ def run_point(
         return
     from simulator.studies.point import opened
 
-    with opened(planned.folder, point, launch, steal=True) as session:
+    with opened(planned.folder, point, launch) as session:
         for warning in session.warnings:
             output.say(f"warning: {warning}", "yellow")
         running.carry_out(session, mention, drawn, as_json)
