@@ -43,9 +43,11 @@ class Measured:
 
     def between(self, one: int, other: int, layer: str) -> float:
         """CKA of two clients; NaN where they were not compared."""
-        matrix, clients = self.matrix(layer), self.clients
-        there = matrix.size and one in clients and other in clients
-        return float(matrix[clients.index(one), clients.index(other)]) if there else float("nan")
+        rows, clients = self._rows(layer), self.clients
+        if not rows or one not in clients or other not in clients:
+            return float("nan")
+        value = rows[clients.index(one)][clients.index(other)]
+        return float("nan") if value is None else float(value)
 
     @property
     def whom(self) -> str:
@@ -54,9 +56,12 @@ class Measured:
 
     def matrix(self, layer: str) -> Array:
         """[n, n] of `clients`, NaN for a pair that has none; [0, 0] for a layer that was not measured."""
+        rows = self._rows(layer)
+        return np.array(rows, float).reshape(len(rows), -1 if rows else 0)  # None becomes NaN
+
+    def _rows(self, layer: str) -> list[list[float | None]]:
         rows: list[list[float | None]] = self.cka["matrix"].get(layer, [])
-        values = [[np.nan if value is None else value for value in row] for row in rows]
-        return np.array(values, float).reshape(len(rows), -1 if rows else 0)
+        return rows
 
 
 def least_alike(matrix: Array) -> list[tuple[int, int]]:

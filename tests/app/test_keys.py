@@ -278,7 +278,7 @@ def test_z_gives_any_part_of_a_panel_the_whole_screen(home: Path) -> None:
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
-        for name in ("similarity", "learning", "resources", "communication"):
+        for name in ("similarity", "resources"):
             app.show_panel(name)
             await pilot.pause()
             for part in (each for each in app.panel.query(Part) if each.is_on_screen):

@@ -42,8 +42,15 @@ def hard_to_read(app: HtflApp, least: float) -> set[tuple[str, float]]:
     return found
 
 
-@pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light"])
+@pytest.mark.parametrize(
+    ("theme", "system"),
+    [
+        pytest.param("textual-dark", ColorSystem.EIGHT_BIT, id="dark-256"),
+        pytest.param("textual-light", ColorSystem.TRUECOLOR, id="light-true"),
+        pytest.param("textual-dark", ColorSystem.TRUECOLOR, id="dark-true", marks=pytest.mark.slow),
+        pytest.param("textual-light", ColorSystem.EIGHT_BIT, id="light-256", marks=pytest.mark.slow),
+    ],
+)
 def test_every_panel_can_be_read(theme: str, system: ColorSystem, home: Path) -> None:
     app = HtflApp(LaunchOptions(home, home / "data"), home / "main")
     found: dict[str, set[tuple[str, float]]] = {}

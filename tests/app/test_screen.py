@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
+from tui.app import collection
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels.base import SizedPanel
@@ -34,15 +35,41 @@ async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
     await pilot.pause()
 
 
-def test_what_is_there_when_the_app_is_up_is_collected_no_more_until_it_ends(home: Path) -> None:
-    app = opened(home)
+def test_no_full_garbage_collection_comes_by_itself_while_the_app_is_up(home: Path) -> None:
+    app, before = opened(home), gc.get_threshold()
 
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
-        assert gc.get_freeze_count() > 10_000
+        assert gc.get_threshold() == (*before[:2], collection.NEVER)
 
     drive(app, script)
-    assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == before
+
+
+def test_a_full_collection_comes_when_there_is_enough_and_nobody_has_asked_for_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, younger, full = 100.0, 0, 0
+
+    def collect() -> None:
+        nonlocal full
+        full += 1
+
+    monkeypatch.setattr(collection.time, "monotonic", lambda: now)
+    monkeypatch.setattr(collection, "_younger", lambda: younger)
+    monkeypatch.setattr(collection.gc, "collect", collect)
+    collector = collection.Collector()
+    now += collection.QUIET
+    collector.rest()
+    assert full == 0  # nothing to collect
+    younger += collection.ENOUGH
+    collector.asked()
+    collector.rest()
+    assert full == 0  # somebody waits
+    now += collection.QUIET
+    collector.rest()
+    collector.rest()
+    assert full == 1
 
 
 def test_a_panel_knows_a_new_size_before_it_is_laid_out_in_it(

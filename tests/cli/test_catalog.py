@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -61,6 +61,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(TEXT, VALUES))
 def test_any_configuration_survives_toml_but_for_what_is_not_set(config: dict[str, Any]) -> None:
     config = without_null(config)

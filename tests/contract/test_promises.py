@@ -66,7 +66,7 @@ BREAKS = {
             self.seen += 1
             return Aggregated({}, {"seen": self.seen})
         """,
-        "the resumed session has other tensors or records",
+        "the resumed session has other records",
     ),
     "measured traffic is the size of the payloads": (
         "def uplink(self, local): return {'x': torch.tensor(float('nan'))}",

@@ -13,7 +13,7 @@ from tests.checkpoints.disk import PowerCut, Recording
 from tests.reliability.lives import Committed, Told, go_on, live, outcome, quiet
 
 ENDLESS = 10**9
-SAMPLE = 12
+SAMPLE = 8
 """Cuts tried by the fast test, spread over the life; the slow one tries every one of them."""
 
 

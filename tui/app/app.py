@@ -4,7 +4,6 @@ What it shows is `view`; only the visible panel draws, when that changes. What i
 through `control`, what runs in this process through `runs`.
 """
 
-import gc
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,13 +13,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import Vertical
-from textual.events import Resize
+from textual.events import Event, InputEvent, Resize
 from textual.widgets import ContentSwitcher, Static
 
 from simulator.analysis.run import Run
 from tui.app import messages, rows, terminal
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
+from tui.app.collection import Collector
 from tui.app.compatibility import MethodChoices
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.base import Dialog
@@ -107,6 +107,7 @@ class HtflApp(SteeringApp):
         self.runs = LocalRuns(self, options, self._background, choices)
         self.together = Together(self, self._background, self.control, self.runs)
         self._embedder = Embedder(self, self._background, options.data)
+        self._collector = Collector()
         self._start, self._tour = start, tour
         self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
@@ -128,8 +129,8 @@ class HtflApp(SteeringApp):
             terminal.on_signals(self._leave_by)
         self.files.start()
         self.watch(self.screen, "focused", self.draw_rows, init=False)  # a chart has keys of its own
-        # What is there now stays: a full collection would look through all of it, 0.1 s in about every fourth screen.
-        self.call_after_refresh(gc.freeze)
+        self._collector.begin()
+        self.set_interval(1.0, self._collector.rest)
         self.call_after_refresh(self.draw)
         self.call_after_refresh(self._focus_panel)
         match self._start:
@@ -147,8 +148,13 @@ class HtflApp(SteeringApp):
     def on_unmount(self) -> None:
         self.files.end()
         self._embedder.end()
-        gc.unfreeze()
+        self._collector.end()
         self._preferences.keep(self._state, theme=self.theme, chart=self.view.chart, sort=self.view.sort)
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, InputEvent):
+            self._collector.asked()
+        await super().on_event(event)
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size

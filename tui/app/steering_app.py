@@ -1,6 +1,5 @@
 """What steers runs: the one shown, those chosen in the list of sessions, and those that this process begins."""
 
-import gc
 from abc import abstractmethod
 from pathlib import Path
 
@@ -34,7 +33,6 @@ class SteeringApp(ViewApp):
         self.draw_rows()
 
     def on_run_started(self, message: messages.RunStarted) -> None:
-        gc.freeze()  # torch, too
         self.runs.started(message)
 
     def on_run_ended(self, message: messages.RunEnded) -> None:
