@@ -1,5 +1,6 @@
 """Points on Ray: the sessions of points run here, whether their nodes share the study's folder or not."""
 
+import os
 import signal
 import tempfile
 import threading
@@ -25,6 +26,7 @@ from simulator.studies.study import Study
 from simulator.studies.sweep import Outcome, sweep
 from tests import federations
 from tests.own import METRIC, written
+from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
 
@@ -289,22 +291,41 @@ def test_files_of_the_user_s_own_and_the_session_to_branch_off_go_along(
         assert there.parent == at_home.parent
 
 
-@pytest.mark.slow
-def test_a_sweep_that_is_killed_leaves_points_that_stop_and_the_next_goes_on(
-    tmp_path: Path,
-) -> None:
-    from tests.reliability.sessions import configuration, finish, messages, rounds, start
-
-    words = ["t", "--config", configuration(tmp_path, "standalone", 60), "--over", "method=standalone,fedgh"]
-    sweeping = start(tmp_path, "sweep", *words, "--on", "ray", "--no-progress")
+def sweeping(folder: Path, *before: str) -> AnyProcess:
+    """`htfl-sim sweep t --on ray`, of two points that have come to three rounds together."""
+    words = ["t", "--config", configuration(folder, "standalone", 60), "--over", "method=standalone,fedgh"]
+    process = start(folder, "sweep", *words, "--on", "ray", "--no-progress", before=before)
     deadline = time.monotonic() + 240
-    while sum(rounds(tmp_path / "t" / name) for name in OVER["method"]) < 3:
-        assert sweeping.poll() is None and time.monotonic() < deadline, messages(tmp_path)
+    while sum(rounds(folder / "t" / name) for name in OVER["method"]) < 3:
+        assert process.poll() is None and time.monotonic() < deadline, messages(folder)
         time.sleep(0.05)
-    sweeping.kill()
-    assert sweeping.wait() == -signal.SIGKILL
-    finish(tmp_path, "sweep", "t", "--on", "ray", "--jobs", "2")
+    return process
+
+
+def ends_as_runs_left_alone(folder: Path) -> None:
+    finish(folder, "sweep", "t", "--on", "ray", "--jobs", "2")
     for name in OVER["method"]:
-        finish(tmp_path, "run", "--config", words[2], "--method", name, "--session", name)
-        assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)
-        assert checkpoints.verify(tmp_path / "t" / name) == []
+        finish(folder, "run", "--config", f"{folder}/tiny.toml", "--method", name, "--session", name)
+        assert federations.committed(folder / "t" / name) == federations.committed(folder / name)
+        assert checkpoints.verify(folder / "t" / name) == []
+
+
+@pytest.mark.slow
+def test_a_ctrl_c_in_the_terminal_stops_every_point_with_a_checkpoint(tmp_path: Path) -> None:
+    """It reaches every process of the terminal's, also those that Ray started."""
+    process = sweeping(tmp_path, "setsid")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=240) == -signal.SIGINT, messages(tmp_path)
+    assert "stopped by SIGINT, every point with a checkpoint" in messages(tmp_path)
+    assert "htfl-sim sweep t --on ray" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
+    states = {SessionReader(path).state() for path in checkpoints.sessions(tmp_path / "t")}
+    assert states <= {"stopped", "finished"}
+    ends_as_runs_left_alone(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_leaves_points_that_stop_and_the_next_goes_on(tmp_path: Path) -> None:
+    process = sweeping(tmp_path)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    ends_as_runs_left_alone(tmp_path)
