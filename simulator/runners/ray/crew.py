@@ -19,18 +19,9 @@ from simulator.errors import ConfigError
 from simulator.runners.base import Place
 from simulator.runners.ray import cluster, inner
 from simulator.runners.ray.actor import Actor, Answer, Facts, Refused
-from simulator.runners.ray.cluster import Needs
+from simulator.runners.ray.cluster import DEATHS, Needs
 from simulator.runners.ray.equipment import Equipment
 
-DEATHS = (
-    exceptions.RayActorError,
-    exceptions.ObjectLostError,
-    exceptions.WorkerCrashedError,
-    exceptions.LocalRayletDiedError,
-    exceptions.NodeDiedError,
-    exceptions.OutOfMemoryError,
-)
-"""How Ray says that who should have answered is gone, or the answer with it."""
 START_SECONDS = 120.0
 """How long the first actor may take to get ready."""
 OTHERS_SECONDS = 30.0

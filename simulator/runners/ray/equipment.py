@@ -99,13 +99,8 @@ class Equipment:
 
     def _source_here(self) -> Source:
         """The folder of the data sets that this run has, else the one this machine is set to. Fetches nothing."""
-        name, folders = self.source.config.dataset, [self.source.folder, datasets.data_folder(None)]
-        if name not in datasets.names():
-            return self.source
-        for folder in folders:
-            if datasets.get(name).is_present(folder):
-                return replace(self.source, folder=folder)
-        raise DataError(f"it lacks the data set '{name}'; put it into {folders[0]} there, or set $HTFL_DATA.")
+        there = datasets.folder_with(self.source.config.dataset, self.source.folder)
+        return self.source if there == self.source.folder else replace(self.source, folder=there)
 
 
 def _from_anywhere(source: Source) -> Source:
