@@ -63,7 +63,7 @@ def connect(address: str, needs: Needs | None = None, actors: int = 1, in_transi
     if address == LOCAL:
         room = int(psutil.virtual_memory().available * 0.3)
         if needs is not None:
-            gpus = min(needs.gpus * actors, torch.cuda.device_count())
+            gpus = min(math.ceil(needs.gpus * actors), torch.cuda.device_count())
             given |= {"num_cpus": needs.cpus * actors, "num_gpus": gpus}
         given |= {
             "object_store_memory": min(max(STORE, in_transit), room),
