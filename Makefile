@@ -15,7 +15,7 @@ SIDE_BY_SIDE := --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 test test-slow test-oldest: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray results docs clean
+.PHONY: help demo test test-slow test-kills test-oldest lint format bench bench-gpu bench-methods bench-ways bench-storage bench-app bench-sweep bench-compare bench-scale bench-ray results docs clean
 
 help:  ## List these commands
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 15
@@ -50,6 +50,9 @@ format: $(READY)  ## Put the code into shape
 bench: $(READY)  ## Measure speed and memory on this machine
 	$(BIN)/python -m benchmarks
 
+bench-gpu: $(READY)  ## Measure speed and memory on one CUDA device, and write the figures into docs/performance.md
+	$(BIN)/python -m benchmarks.gpu
+
 bench-methods: $(READY)  ## Measure time and memory of every method against standalone
 	$(BIN)/python -m benchmarks.methods
 
@@ -73,7 +76,7 @@ bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
 bench-scale: $(READY)  ## Measure what 10,000 clients cost of whom ten take part in a round
 	$(BIN)/python -m benchmarks.scale
 
-bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process
+bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process, and how evenly two nodes are used
 	$(BIN)/python -m benchmarks.ray
 
 results: $(READY)  ## Run the studies of docs/results.md and write its tables: hours on two cores; can be killed and goes on

@@ -19,8 +19,9 @@ from simulator.errors import ConfigError
 Figures = Mapping[str, float]
 
 FORMAT = "htfl-sim benchmark 1"
-FASTER_IF_MORE = ("share", "times_plain")
-"""Ratios of one run: the share of the matrix rate, and how many times as fast as the plain loop."""
+FASTER_IF_MORE = ("share", "times_plain", "kernel_share")
+"""Ratios of one run: the share of the matrix rate, how many times as fast as the plain loop, the share of a round in
+which kernels run."""
 JUDGED = (*FASTER_IF_MORE, "step")
 """Seconds of the wall clock and pieces of a step are shown, and not judged: they move with what else runs, and as one
 another."""
@@ -47,15 +48,19 @@ class Change:
         return 1 / self.ratio if _kind(self.name) in FASTER_IF_MORE else self.ratio
 
 
-def machine() -> dict[str, str | int]:
-    """What figures of two runs must have in common to be compared: the processor, its cores, and torch."""
-    facts = environment(torch.device("cpu"), 1)
-    return {"cpu": facts["cpu"], "cores": os.cpu_count() or 1, "torch": facts["torch"]}
+CPU = torch.device("cpu")
 
 
-def write(path: Path, figures: Figures) -> None:
+def machine(device: torch.device = CPU) -> dict[str, str | int]:
+    """What figures of two runs must have in common to be compared: the processor, its cores, torch, and a GPU."""
+    facts = environment(device, 1)
+    found = {"cpu": facts["cpu"], "cores": os.cpu_count() or 1, "torch": facts["torch"]}
+    return found if device.type == "cpu" else found | {"device": facts["device"]}
+
+
+def write(path: Path, figures: Figures, device: torch.device = CPU) -> None:
     """Write the figures of this machine. Raises ConfigError where that cannot be done."""
-    document = {"format": FORMAT, "machine": machine(), "figures": dict(figures)}
+    document = {"format": FORMAT, "machine": machine(device), "figures": dict(figures)}
     try:
         path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     except OSError as failed:
@@ -74,8 +79,8 @@ def refuse_unwritable(path: Path) -> None:
         )
 
 
-def read(path: Path) -> dict[str, float]:
-    """The figures of an earlier run on this machine. Raises ConfigError for anything else."""
+def read(path: Path, device: torch.device = CPU) -> dict[str, float]:
+    """The figures of an earlier run on this machine, and device. Raises ConfigError for anything else."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as failed:
@@ -84,7 +89,7 @@ def read(path: Path) -> dict[str, float]:
         raise ConfigError(f"{path} is no JSON: {invalid}. Give a file that --json wrote.") from invalid
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ConfigError(f"{path} is not of the format '{FORMAT}'; give a file that --json wrote.")
-    _refuse_another_machine(path, document.get("machine"), machine())
+    _refuse_another_machine(path, document.get("machine"), machine(device))
     figures = document.get("figures")
     if not isinstance(figures, dict) or not all(map(_is_figure, figures.values())):
         raise ConfigError(f"{path} has figures that are no positive numbers; give a file that --json wrote.")
@@ -134,6 +139,8 @@ def _sentence(change: Change) -> str:
             return f"Slower: {of} trains at {now:.2f} of the matrix rate, before at {then:.2f}."
         case "times_plain":
             return f"Slower: {of} is {now:.2f} times as fast as the plain loop, before {then:.2f} times."
+        case "kernel_share":
+            return f"Slower: in a round of {of} kernels run for {now:.2f} of the time, before for {then:.2f}."
     return f"Slower: a step of {of} takes {now:,.0f} µs, {change.ratio:.2f} times the {then:,.0f} µs before."
 
 

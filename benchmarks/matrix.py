@@ -6,6 +6,7 @@ The matrix rate is measured before and after a method's rounds, with as many thr
 import statistics
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ def rate(workers: int = WORKERS) -> float:
     return workers * repeats * 2 * SIDE**3 / (time.perf_counter() - began)
 
 
-def session(method: str, rounds: int, folder: Path) -> dict[str, float]:
+def session(
+    method: str, rounds: int, folder: Path, device: str = "cpu", ceiling: Callable[[], float] = rate
+) -> dict[str, float]:
     """A session of the method's HtM5 preset on Fashion-MNIST, of so many rounds and one before them.
 
     Seconds a round; operations a second of its training, and of matrix products; the share of the one in the other; the
@@ -53,23 +56,23 @@ def session(method: str, rounds: int, folder: Path) -> dict[str, float]:
 
     Raises ConfigError for a method without such a preset.
     """
-    before = rate()
-    records = trained(method, rounds, folder)
-    ceiling = statistics.fmean([before, rate()])
+    before = ceiling()
+    records = trained(method, rounds, folder, device)
+    matrix_rate = statistics.fmean([before, ceiling()])
     wall = sum(record["wall"] for record in records)
     reached = sum(r["flops"]["clients"] for r in records) / sum(r["timing"]["train"] for r in records)
     inside = sum(r["timing"]["train"] + r["timing"]["evaluate"] for r in records)
     return {
         "seconds": wall / len(records),
         "rate": reached,
-        "matrix_rate": ceiling,
-        "share": reached / ceiling,
+        "matrix_rate": matrix_rate,
+        "share": reached / matrix_rate,
         "checkpoint": 1 - inside / wall,
         "accuracy": records[-1]["accuracy"]["mean"],
     }
 
 
-def trained(method: str, rounds: int, folder: Path) -> list[dict[str, Any]]:
+def trained(method: str, rounds: int, folder: Path, device: str = "cpu") -> list[dict[str, Any]]:
     """The records of a session's rounds, each with the seconds between its end and the end of the one before."""
     try:
         preset = presets.load(f"{method}_htm5")
@@ -81,7 +84,7 @@ def trained(method: str, rounds: int, folder: Path) -> list[dict[str, Any]]:
             "rounds": rounds + 1,
             "data": {"dataset": "fashion_mnist"},
             "training": {"batch_size": 64, "epochs": 1},
-            "runtime": {"device": "cpu", "workers": WORKERS},
+            "runtime": {"device": device, "workers": WORKERS if device == "cpu" else None},
         },
     )
     records: list[dict[str, Any]] = []

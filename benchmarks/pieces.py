@@ -17,7 +17,7 @@ from unittest import mock
 import torch
 
 import simulator
-from benchmarks.settings import config
+from benchmarks.settings import GROUPS, config
 from simulator.builder import build
 from simulator.config import Config
 from simulator.methods.hooks import Hooks
@@ -110,9 +110,15 @@ def stopped() -> Iterator[Stopwatch]:
         yield watch
 
 
-def setting(group: str, batch_size: int, method: str) -> Config:
-    """A run whose clients take some steps a round, one client after another."""
-    return config(group, batch_size, method, images=8 * batch_size, runtime={"runner": "sequential"})
+def setting(
+    group: str, batch_size: int, method: str, device: str = "cpu", images: int | None = None
+) -> Config:
+    """A run whose clients, one after another, take eight steps a round, or train on so many `images`."""
+    one_by_one, (clients, _) = {"runner": "sequential"}, GROUPS[group]
+    images = images or 8 * batch_size
+    return config(
+        group, batch_size, method, images=images, clients=clients, device=device, runtime=one_by_one
+    )
 
 
 def of_a_step(config: Config, rounds: int) -> dict[str, float]:

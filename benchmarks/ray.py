@@ -4,10 +4,17 @@ Setting: FedLoRA with HtM5 on 10,000 images of Fashion-MNIST, N=10, batch 64, on
 each, and two threads in process, round by round in turn. Beside the wall clock stands the processor time of all that
 belongs to a way, Ray's own processes among it: other programs disturb it little. And: how long it takes until actors
 are ready, and how many clients a second could be sent out and back if there were nothing to compute.
+
+Then two nodes of one core each, which Ray's own cluster utilities simulate on this machine, and 40 clients: how evenly
+both are used, by the seconds in which each has clients to compute, and by the processor time of its actor.
 """
 
+import argparse
 import statistics
 import time
+from collections import defaultdict
+from typing import Any, cast
+from unittest import mock
 
 import psutil
 from rich.console import Console
@@ -23,12 +30,13 @@ from simulator.runners import Job, Jobs, Runner
 from simulator.runners.ray.parcels import Parcel
 from simulator.tensors import Tensors, total_bytes
 
+PARTS = ("cost", "nodes")
 ROUNDS = 5
 TASKS = 200
 WAYS = {"two threads in process": "parallel", "two actors on Ray": "ray"}
 
 
-def parts(runner: str) -> Built:
+def parts(runner: str, clients: int = 10, **runtime: Any) -> Built:
     """The setting, computed in that way."""
     return build(
         Config.read(
@@ -36,9 +44,9 @@ def parts(runner: str) -> Built:
                 "rounds": ROUNDS + 1,
                 "method": {"name": "fedlora"},
                 "data": {"dataset": "fashion_mnist", "limit": 10_000},
-                "federation": {"clients": 10, "group": "htm5"},
+                "federation": {"clients": clients, "group": "htm5"},
                 "training": {"batch_size": 64, "epochs": 1},
-                "runtime": {"device": "cpu", "workers": 2, "runner": runner},
+                "runtime": {"device": "cpu", "workers": 2, "runner": runner, **runtime},
             }
         ),
         simulator.data_folder(None),
@@ -81,9 +89,8 @@ def a_second(built: Built, state: Tensors) -> float:
     return TASKS / (time.perf_counter() - began)
 
 
-def main() -> None:
-    """Measure and print."""
-    console = Console()
+def cost(console: Console) -> None:
+    """What Ray costs on one machine."""
     built = {name: parts(runner) for name, runner in WAYS.items()}
     began = time.perf_counter()
     for each in built.values():
@@ -109,6 +116,78 @@ def main() -> None:
     )
     for each in built.values():
         each.engine.close()
+
+
+class Nodes:
+    """Seconds in which each node has had clients to compute, by its name."""
+
+    def __init__(self) -> None:
+        self.busy: dict[str, float] = defaultdict(float)
+        self._since: dict[Any, tuple[str, float]] = {}
+
+    def patched(self, crew: Any) -> Any:
+        """A context in which they are noted, from a client's way out to its answer."""
+        send, answer = crew.send, crew.answer
+
+        def sent(of: Any, member: Any, *work: Any) -> Any:
+            ref = send(of, member, *work)
+            self._since[ref] = of._joined[member].node, time.perf_counter()
+            return ref
+
+        def answered(of: Any, ref: Any, member: Any) -> Any:
+            node, since = self._since.pop(ref)
+            self.busy[node] += time.perf_counter() - since
+            return answer(of, ref, member)
+
+        return mock.patch.multiple(crew, send=sent, answer=answered)
+
+
+def nodes(console: Console) -> None:
+    """How evenly two nodes are used."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from simulator.runners.ray.crew import Crew
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    engine, watched = parts("ray", 40, address=cluster.address).engine, Nodes()
+    table = Table(
+        title="FedLoRA, HtM5, 40 clients, 10,000 images, batch 64, two nodes of a core: seconds, all rounds"
+    )
+    for column in ("node", "busy", "busy ×", "processor", "processor ×"):
+        table.add_column(column, justify="left" if column == "node" else "right")
+    try:
+        engine.open()
+        crew = cast(Any, engine._runner)._crew
+        actors = {facts.node: psutil.Process(facts.pid) for facts in crew._joined.values()}
+        state = engine.round(engine.initial_state(), unobserved)
+        before = {node: sum(actor.cpu_times()[:2]) for node, actor in actors.items()}
+        with watched.patched(Crew):
+            for _ in range(ROUNDS):
+                state = engine.round(state, unobserved)
+        taken = {node: sum(actor.cpu_times()[:2]) - before[node] for node, actor in actors.items()}
+        engine.close()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    for number, node in enumerate(sorted(actors), start=1):
+        ratios = watched.busy[node] / min(watched.busy.values()), taken[node] / min(taken.values())
+        figures = f"{watched.busy[node]:.2f}", f"{ratios[0]:.3f}", f"{taken[node]:.2f}", f"{ratios[1]:.3f}"
+        table.add_row(str(number), *figures)
+    console.print(table)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ray", description=__doc__)
+    parser.add_argument("--only", choices=PARTS, help="one part of it: what Ray costs, or how nodes are used")
+    only = parser.parse_args().only
+    console = Console(width=120)
+    if only != "nodes":
+        cost(console)
+    if only != "cost":
+        nodes(console)
 
 
 if __name__ == "__main__":

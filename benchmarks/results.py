@@ -7,12 +7,12 @@ The studies are kept under `sessions/results/`; finished points are not run agai
 """
 
 import argparse
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import htfl_sim as hs
+from benchmarks.page import placed
 from checkpoints import SessionUnreadable
 from simulator.analysis.comparison import table
 from simulator.analysis.glance import glances
@@ -126,14 +126,6 @@ def text(comparison: Comparison, folder: Path) -> str:
         for rate, methods in chosen(comparison, hs.Study(_grid(comparison, folder))).items()
     )
     return f"{compared(comparison, folder).to_markdown()}\nLearning rates chosen on `eval`: {rates}.\n"
-
-
-def placed(page: str, name: str, tables: str) -> str:
-    """The page with `tables` between the comments <!-- name --> and <!-- /name -->. Raises ValueError without them."""
-    found = re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    if not found.search(page):
-        raise ValueError(f"the page has no place for '{name}': <!-- {name} --> … <!-- /{name} -->")
-    return found.sub(lambda match: f"{match[1]}\n{tables}\n{match[2]}", page)
 
 
 def _grid(comparison: Comparison, folder: Path) -> Path:

@@ -2,8 +2,9 @@
 
 `Store` is the one writer of a session, `SessionReader` any number of readers, `SessionFollower` a reader that looks
 again and again, `verify` the auditor; `Group` is the one owner of sessions that lie together, `GroupReader` looks at
-it. Other rooms use what is named here and nothing behind it: how files are named and written stays inside. Importing
-this package does not import torch; only putting and loading tensors does.
+it; `pack` and `Arrival` take a session to another machine. Other rooms use what is named here and nothing behind it:
+how files are named and written stays inside. Importing this package does not import torch; only putting and loading
+tensors does.
 """
 
 from checkpoints.errors import Damaged, DiskError, Displaced, Locked, SessionUnreadable, UnsupportedVersion
@@ -28,12 +29,14 @@ from checkpoints.store import Store
 from checkpoints.tags import check_tag
 from checkpoints.tags import read as tags_of
 from checkpoints.tensors import TensorSpec
+from checkpoints.travel import Arrival, Parcel, Piece, pack
 from checkpoints.unfinished_round import UnfinishedRound
 from checkpoints.verify import Finding, verify
 
 __all__ = [
     "POINTS",
     "Answer",
+    "Arrival",
     "Command",
     "Damaged",
     "DiskError",
@@ -46,7 +49,9 @@ __all__ = [
     "Locked",
     "Manifest",
     "ObjectRef",
+    "Parcel",
     "Part",
+    "Piece",
     "Pruned",
     "Retention",
     "SessionFollower",
@@ -74,6 +79,7 @@ __all__ = [
     "name_of",
     "natural",
     "now",
+    "pack",
     "pending",
     "positive",
     "post",

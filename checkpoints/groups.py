@@ -5,14 +5,15 @@ as long as they live, so that nobody begins to run a group while processes of an
 """
 
 import os
+import secrets
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkpoints import files, lock, note
+from checkpoints import files, lock, note, travel
 from checkpoints.errors import Damaged, DiskError, Locked, SessionUnreadable
 from checkpoints.layout import CONTROL, DONE, INBOX, LOCK, OWNER, SESSION, TMP
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
@@ -24,6 +25,7 @@ CAP = 64 << 20
 WAIT_SECONDS = 0.1
 _OWN = {LOCK, OWNER, TMP, CONTROL}
 """What a group has besides its documents and its sessions."""
+_SHOWN = "shown."
 
 
 class GroupReader:
@@ -82,6 +84,10 @@ class Group:
         owner = _acquired(folder, waiting or (lambda: False))
         try:
             owner.claim()
+            travel.recover(folder)
+            for name in files.names(folder, TMP):
+                if name.startswith(_SHOWN):
+                    files.remove(folder, f"{TMP}/{name}")
             group = cls(folder, owner)
             group._inbox.settle((), 0)
             group.write({name: data for name, data in documents.items() if name != POINTS})
@@ -105,6 +111,19 @@ class Group:
             self._owner.check()
             files.replace(self.folder, name, data)
         files.sync_folder(self.folder)
+
+    @contextmanager
+    def shown(self) -> Iterator[str]:
+        """The path in the group of a file that is there while this lasts, under a name that no other folder has.
+
+        Who finds it, on whatever machine, sees this very folder.
+        """
+        name = f"{TMP}/{_SHOWN}{secrets.token_hex(16)}"
+        files.replace(self.folder, name, b"")
+        try:
+            yield name
+        finally:
+            files.remove(self.folder, name)
 
     def commands(self) -> list[Command]:
         """The commands that came since the last call."""

@@ -189,6 +189,13 @@ class SessionReader:
         found = note.legible(self.folder)
         return found is not None and note.is_elsewhere(found) and not note.is_closed(found)
 
+    def heartbeat(self) -> tuple[int, int] | None:
+        """What moves while an owner on another machine lives, whose death cannot be seen from here; None of others."""
+        found = note.legible(self.folder)
+        if found is None or note.is_closed(found) or not note.is_elsewhere(found):
+            return None
+        return note.epoch(found), found["heartbeat"]
+
     def _older(
         self, kept: list[int], round: int, name: str | None = None, ref: ObjectRef | None = None
     ) -> str:

@@ -1,6 +1,7 @@
 """Studies: many sessions over methods, settings and seeds, run as processes, read as one table, frame or figure."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -114,7 +115,8 @@ def sweep(
     config: "Config | None" = None,
     over: Mapping[str, Iterable[Any]] | None = None,
     *,
-    jobs: int = 1,
+    on: Literal["here", "ray"] = "here",
+    jobs: int | None = None,
     extend: bool = False,
     plugins: Sequence[Place] = (),
     models: Sequence[Place] = (),
@@ -122,12 +124,14 @@ def sweep(
     data_dir: Place | None = None,
     progress: Progress = False,
 ) -> Study:
-    """Run a study: a session for every combination of values; each a process, `jobs` at once, as `htfl-sim sweep` does.
+    """Run a study: a session for every combination of values; each a process, as `htfl-sim sweep` does.
 
     over: values by key, as {"method": ["fedgh", "fedssa"], "method__mu": [0.5, 0.7], "seed": range(3)}. A method's own
     settings in `config` are for the points of that method. Without `config` and `over` a study that is there goes on:
     finished points are skipped, others resumed. plugins, models, metrics: files with methods, models and figures of
     your own, which each process loads, and the study keeps with their SHA-256; an axis may name one as `run` does.
+    on, jobs: one point at a time on this machine, or `jobs` at once; on a Ray cluster as many as there is room for, or
+    `jobs` at most.
 
     An interrupt stops every point between two clients and raises KeyboardInterrupt; the same call goes on. Raises
     ConfigError for settings that cannot be, before anything runs, and for a study that is another one; SessionError
@@ -135,8 +139,8 @@ def sweep(
     """
     from simulator.data.datasets import data_folder
     from simulator.own import Files, Names
+    from simulator.studies.carrier import Launch
     from simulator.studies.checking import check
-    from simulator.studies.children import Launch
     from simulator.studies.plan import plan
     from simulator.studies.study import Study as Asked
     from simulator.studies.sweep import sweep as carry_out
@@ -160,10 +164,12 @@ def sweep(
     with heeded() as interrupt:
         outcome = carry_out(
             planned,
-            Launch(data, files=planned.study.files | files),
+            Launch(data.absolute(), files=planned.study.files | files),
             jobs,
             _told(progress),
             stop=interrupt.reason,
+            on=on,
+            say=warnings.warn,
         )
     if interrupt.came:
         raise KeyboardInterrupt

@@ -24,8 +24,12 @@ _READ_UNDER: dict[str, tuple[_Reader, ...]] = {
     "data.quantity": (_Reader("data.partition", ("pathological", "iid")),),
     "data.min_samples": (_Reader("data.partition", ("dirichlet",)), _Reader("data.quantity", ("pfllib",))),
     "runtime.address": (_Reader("runtime.runner", ("ray",)),),
+    "runtime.inner": (_Reader("runtime.runner", ("ray",)),),
+    "runtime.workers_per_actor": (_Reader("runtime.inner", ("parallel",)),),
 }
 """Each key is read if one of these holds."""
+_OF_SWEEPS = {"runtime.gpus_per_point": "sweep --on ray"}
+"""Settings that a single run never reads."""
 _DEFAULTS = flattened(
     {"data": DataConfig().model_dump(mode="json"), "runtime": RuntimeConfig().model_dump(mode="json")}
 )
@@ -46,6 +50,10 @@ def idle(config: Config) -> list[str]:
 def refuse_idle(config: Config, keys: Iterable[str]) -> None:
     """Raise ConfigError for the first of the keys, all of which somebody asked for, that changes nothing here."""
     for key in keys:
+        if key in _OF_SWEEPS:
+            raise ConfigError(
+                f"{key} changes nothing here: it is for `htfl-sim {_OF_SWEEPS[key]}`. Leave it out."
+            )
         if key in _READ_UNDER and (sentence := _sentence(key, config)) is not None:
             raise ConfigError(f"{sentence} Leave it out, or change that.")
 

@@ -244,7 +244,10 @@ class WireConfig(Section):
 
 
 class RuntimeConfig(Section):
-    """Where and how wide the run computes. `workers` and `cache` never change a result; the others may."""
+    """Where and how wide the run computes.
+
+    The numbers of workers, `cache`, `address` and `gpus_per_point` never change a result; the others may.
+    """
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="where it computes; auto: a GPU if there is one"
@@ -260,6 +263,19 @@ class RuntimeConfig(Section):
     address: str = Field(
         "local",
         description="ray: local, it starts on this machine by itself; or a cluster that is there, auto or ray://HOST:PORT",
+    )
+    inner: str = Field(
+        "sequential",
+        description="ray: the runner that each actor computes its clients with, sequential, parallel or stacked",
+    )
+    workers_per_actor: int = Field(
+        2, ge=1, description="ray with inner parallel: clients that an actor computes at a time"
+    )
+    gpus_per_point: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="sweep --on ray: the share of a GPU that a point takes; 0.25: four on each",
     )
     stack: int = Field(
         16, ge=1, description="stacked: clients trained as one, at most; another number changes last digits"

@@ -1,5 +1,6 @@
 """Clients' states out of core: drawn, kept or read when they are asked for, and never more of them than are wanted."""
 
+import gc
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from simulator.builder import Built
 from simulator.client_states import ClientStates, StateCache
 from simulator.progress import ClientTrained, Event, unobserved
 from simulator.runners import Job, Jobs
-from simulator.tensors import Tensors, named, of_module
+from simulator.tensors import Tensors, named, of_module, total_bytes
 from tests import federations
 
 KILOBYTE = 256
@@ -168,3 +169,46 @@ def test_a_payload_is_made_as_its_client_starts_and_let_go_when_it_ends(runner: 
         built.engine.round(built.engine.initial_state(), trained.append)
     assert sum(isinstance(event, ClientTrained) for event in trained) == 3
     assert alive == [0, 0, 0]
+
+
+# Tensors
+
+
+def bytes_of_tensors() -> int:
+    """Of all tensors with values that this process has."""
+    found = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor) and not each.is_meta]
+    return sum(
+        {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in found}.values()
+    )
+
+
+def test_the_most_tensors_in_a_round_follow_who_takes_part_and_not_how_many_clients_there_are() -> None:
+    """Two of five clients, and two of fifty, on the same images: less than a model of tiny_cnn lies between them."""
+    most: dict[int, int] = {}
+    for clients in (5, 50):
+        before = bytes_of_tensors()
+        built = federations.built(
+            federations.config(
+                "fedavg",
+                federation={"clients": clients, "participation": 2 / clients, "group": "tiny_cnn"},
+                data={"partition": "iid", "quantity": "equal"},
+                evaluation={"clients": "participants"},
+                runtime={"runner": "sequential", "cache": 0},
+            ),
+            federations.generated(per_class=400),
+        )
+        seen: list[int] = []
+        uplink = built.engine._hooks.uplink
+
+        def looked(*arguments: Any, seen: list[int] = seen, uplink: Any = uplink) -> Any:
+            seen.append(bytes_of_tensors())  # while a client has all that it ever has
+            return uplink(*arguments)
+
+        with mock.patch.object(built.engine._hooks, "uplink", looked):
+            built.engine.round(built.engine.initial_state(), unobserved)
+        assert len(seen) == 2
+        most[clients] = max(seen) - before
+        model = total_bytes(built.engine.initial_state().clients[0])
+        del built, uplink
+    assert 2 * model < most[5]
+    assert most[50] < most[5] + model

@@ -12,7 +12,7 @@ FLOORS = [
     "checkpoints", "presets",
     "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.own_files",
     "simulator.rng",
-    "simulator.tensors", "simulator.environment", "simulator.devices",
+    "simulator.tensors", "simulator.environment", "simulator.devices", "simulator.off_device",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.reference", "simulator.idle",
     "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",

@@ -1,5 +1,6 @@
 """What a run notes of itself for watchers: where each client is, and what the process takes of the machine."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,21 @@ def test_the_meter_sees_this_process_s_memory_and_processors(monkeypatch: pytest
     assert 64 << 20 < seen <= round["memory"] + (1 << 20)
     assert round["cpu"] >= 0
     assert "gpu_memory" not in round
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux counts the most memory there was")
+def test_the_most_memory_of_a_round_is_known_though_nobody_looked_then() -> None:
+    """64 MiB more than this process ever had, held between two looks, and of that round alone."""
+    found = Meter(torch.device("cpu"))
+    found.begin()
+    size = meter.most_ever() - found._memory() + (64 << 20)
+    held = torch.ones(size, dtype=torch.uint8)
+    del held
+    highest = found.of_round()["memory"]
+    assert highest >= meter.most_ever() - (1 << 20)
+    assert highest > found._memory() + (32 << 20)
+    found.begin()
+    assert found.of_round()["memory"] < highest - (32 << 20)
 
 
 def test_a_round_s_record_says_what_each_client_took_and_a_resumed_one_keeps_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from platformdirs import user_cache_dir
 
 from simulator.data import own
 from simulator.data.images import ImageSet
-from simulator.errors import ConfigError, nearest
+from simulator.errors import ConfigError, DataError, nearest
 
 Progress = Callable[[int, int], None]
 """Told the bytes done and the bytes in all while something is downloaded."""
@@ -108,3 +108,16 @@ def absolute(name_or_path: str) -> str:
 def data_folder(option: str | None) -> Path:
     """Where data sets lie: `--data-dir`, else $HTFL_DATA, else the platform's cache folder."""
     return Path(option or os.environ.get("HTFL_DATA") or user_cache_dir("htfl-sim")).expanduser()
+
+
+def folder_with(name_or_path: str, folder: Path) -> Path:
+    """`folder`, or else the one this machine is set to, whichever has the data set; fetches nothing.
+
+    Raises DataError where neither has.
+    """
+    if name_or_path not in _DATASETS:
+        return folder
+    for place in (folder, data_folder(None)):
+        if get(name_or_path).is_present(place):
+            return place
+    raise DataError(f"it lacks the data set '{name_or_path}'; put it into {folder} there, or set $HTFL_DATA.")

@@ -99,6 +99,9 @@ class Place:
 Question = Callable[["Runner", Hooks, int, int, Job], Result]
 """What is asked of a client in round t: a function of a module's, since it may be answered on another machine."""
 
+AsOne = Callable[["Runner", Hooks, int, Mapping[int, Job]], Result]
+"""The same of several clients, who answer together."""
+
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]
 """Asked between clients, with the updates finished so far and the number of clients at work."""
 
@@ -118,6 +121,11 @@ class RoundInterrupted(Exception):
     def __init__(self, updates: Sequence[LocalUpdate]) -> None:
         super().__init__(f"interrupted after {len(updates)} clients")
         self.updates = updates
+
+
+def portioned(clients: Sequence[int], size: int) -> list[list[int]]:
+    """The clients in their order, so many at a time."""
+    return [list(clients[start : start + size]) for start in range(0, len(clients), size)]
 
 
 def let_in(gate: Gate, updates: Sequence[LocalUpdate]) -> None:
@@ -146,6 +154,8 @@ class Runner(ABC):
         """Threads of torch's that each client computes with."""
         self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
         """Clients at work at a time, at most."""
+        self.fewer = "--workers "
+        """What a resume is given for another number of these, but for the number."""
         self._said: list[str] = []
         self._told = 0
 
@@ -195,9 +205,27 @@ class Runner(ABC):
         """The answers of these clients of `jobs` to a question, in their order."""
         return self.each(clients, lambda client: question(self, hooks, round, client, jobs[client]))
 
+    def ask_as_one(
+        self,
+        hooks: Hooks,
+        round: int,
+        jobs: Mapping[int, Job],
+        groups: Sequence[Sequence[int]],
+        question: AsOne[Result],
+    ) -> list[Result]:
+        """The answers of groups of clients of `jobs`, each group's as one, in their order."""
+        return [question(self, hooks, round, {client: jobs[client] for client in group}) for group in groups]
+
     def together(self, clients: Sequence[int]) -> list[list[int]]:
         """Clients of one architecture and with the same test images, in groups that answer as one: each by itself."""
         return [[client] for client in clients]
+
+    def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
+        """The clients in portions of which each can be given to `update` alone, elsewhere, for the same bits.
+
+        As many in each as are at work at a time, in their order; `finished` as in `update`.
+        """
+        return portioned(clients, self.workers)
 
     def weight(self, client: int) -> int:
         """What stands for the client's time where none was measured: samples times parameters."""

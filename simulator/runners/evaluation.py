@@ -74,12 +74,6 @@ def evaluate(
     """The answers on these parts of the clients in `jobs`, each after it has received its payload, if they have any."""
     context = runner.context
 
-    def count_as_one(group: list[int]) -> list[dict[str, Answers]]:
-        with memory.for_evaluation(runner, round, group[0], batch_size, at_once=1):
-            local = [answering(hooks, context, runner.info(k), round, jobs[k]) for k in group]
-            size = max(batch_size // len(group), 1)  # so many images at a time for all of them
-            return _count_all(Stacked(hooks, local).scores, context, local, size, parts, measures)
-
     asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
     # Models that clients have trained differ: only what was received may be the same.
     several = Counter(asked.values() if received else ())
@@ -87,24 +81,16 @@ def evaluate(
     answers = dict(zip(perhaps, runner.ask(hooks, round, jobs, perhaps, _made_of), strict=True))
     kinds = {client: (asked[client], answers.get(client, client)) for client in jobs}
     first = {kind: client for client, kind in reversed(kinds.items())}
+    wanted: dict[str, Any] = {"batch_size": batch_size, "parts": tuple(parts), "measures": dict(measures)}
+    groups = list(_groups(runner, first.values(), asked))
+    stacks = [group for group in groups if len(group) > 1]
+    found = runner.ask_as_one(hooks, round, jobs, stacks, partial(_count_as_one, **wanted))
     counts: dict[int, dict[str, Answers]] = {}
-    alone = []
-    for group in _groups(runner, first.values(), asked):
-        try:
-            found = count_as_one(group) if len(group) > 1 else []
-        except Exception as error:
-            if is_of_memory(error):
-                raise
-            runner.say_once(
-                f"Clients of {runner.info(group[0]).architecture} answer one by one, and not stacked: {why(error)}."
-            )
-            found = []
-        if found:
-            counts |= zip(group, found, strict=True)
-        else:
-            alone += group
-    count = partial(_count, batch_size=batch_size, parts=tuple(parts), measures=dict(measures))
-    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, count), strict=True)
+    for group, of_each in zip(stacks, found, strict=True):
+        if of_each is not None:
+            counts |= zip(group, of_each, strict=True)
+    alone = [client for group in groups for client in group if client not in counts]
+    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, partial(_count, **wanted)), strict=True)
     return {client: counts[first[kinds[client]]] for client in jobs}
 
 
@@ -154,6 +140,31 @@ def _count(
             lambda x: hooks.predict(local, x)[None], context, [local], batch_size, parts, measures
         )
         return answers
+
+
+def _count_as_one(
+    runner: Runner,
+    hooks: Hooks,
+    round: int,
+    jobs: Mapping[int, Job],
+    *,
+    batch_size: int,
+    parts: Sequence[str],
+    measures: Mapping[str, Measure],
+) -> list[dict[str, Answers]] | None:
+    """The answers of clients on the same images, stacked; None where they cannot be."""
+    context, first = runner.context, next(iter(jobs))
+    try:
+        with memory.for_evaluation(runner, round, first, batch_size, at_once=1):
+            local = [answering(hooks, context, runner.info(k), round, job) for k, job in jobs.items()]
+            size = max(batch_size // len(local), 1)  # so many images at a time for all of them
+            return _count_all(Stacked(hooks, local).scores, context, local, size, parts, measures)
+    except Exception as error:
+        if is_of_memory(error):
+            raise
+        architecture = runner.info(first).architecture
+        runner.say_once(f"Clients of {architecture} answer one by one, and not stacked: {why(error)}.")
+        return None
 
 
 @torch.no_grad()

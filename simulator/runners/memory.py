@@ -48,7 +48,9 @@ def _needed(runner: Runner, client: int, doing: str, at_once: int, key: str, siz
         if not is_of_memory(error):
             raise
         if at_once > 1:
-            remedy = f"go on with fewer clients at a time: `htfl-sim resume SESSION --workers {at_once // 2}`"
+            remedy = (
+                f"go on with fewer clients at a time: `htfl-sim resume SESSION {runner.fewer}{at_once // 2}`"
+            )
         elif size > 1:
             remedy = (
                 f"go on with smaller batches: `htfl-sim switch SESSION --set {key}={size // 2}`, then `htfl-sim resume "

@@ -24,6 +24,7 @@ from simulator.runners.base import (
     always_go,
     let_in,
     nobody_told,
+    portioned,
     register,
 )
 from simulator.runners.local import Prepared
@@ -41,9 +42,10 @@ class StackedRunner(ParallelRunner):
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         federation = context.federation
         if len(federation.architectures) == len(federation.clients):
+            key = "runner" if settings.runner == self.name else "inner"
             raise ConfigError(
                 "runner 'stacked' takes clients of one architecture together, and here no two have the same; use "
-                "--set runtime.runner=parallel."
+                f"--set runtime.{key}=parallel."
             )
         super().__init__(context, settings)
         self._most = settings.stack
@@ -65,13 +67,10 @@ class StackedRunner(ParallelRunner):
     ) -> list[LocalUpdate]:
         torch.set_num_threads(self.threads)
         updates: list[LocalUpdate] = []
-        alone: list[int] = []
+        stacks, alone = self._divided(jobs, finished)
         broken: set[int] = set()
         try:
-            for stack in self._stacks([*jobs, *finished]):
-                if len(stack) == 1 or not set(stack) <= jobs.keys():
-                    alone += [client for client in stack if client in jobs]
-                    continue
+            for stack in stacks:
                 let_in(gate, _in_order(updates))
                 for client in stack:
                     begun(client)
@@ -99,7 +98,22 @@ class StackedRunner(ParallelRunner):
         return _in_order([*updates, *rest])
 
     def together(self, clients: Sequence[int]) -> list[list[int]]:
-        return [list(clients[start : start + self._most]) for start in range(0, len(clients), self._most)]
+        return portioned(clients, self._most)
+
+    def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
+        """Every stack is one, and so is everybody who trains alone: two of those could else make a stack."""
+        stacks, alone = self._divided(clients, finished)
+        return [*stacks, *([client] for client in alone)]
+
+    def _divided(
+        self, clients: Collection[int], finished: Collection[int]
+    ) -> tuple[list[list[int]], list[int]]:
+        """Stacks of whom nobody has finished, and the clients who are in none."""
+        done = set(finished)
+        every = self._stacks([*clients, *finished])
+        stacks = [stack for stack in every if len(stack) > 1 and done.isdisjoint(stack)]
+        stacked = {client for stack in stacks for client in stack}
+        return stacks, [client for client in clients if client not in stacked]
 
     def _stacks(self, clients: Iterable[int]) -> list[list[int]]:
         """The clients in stacks: of one architecture, and of as many batches an epoch."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from checkpoints import Manifest, ObjectRef, Store
 from simulator.client_states import Beginning, Loader, State
 from simulator.nested import Raw
+from simulator.off_device import on_host
 from simulator.sessions.states import Stored, digest, name_of
 
 NOTHING: Mapping[str, ObjectRef] = MappingProxyType({})
@@ -23,11 +24,11 @@ def put(store: Store, state: State, known: Mapping[str, ObjectRef] = NOTHING) ->
     Clients' states are written one after the other: of those that are not in memory, one at a time is.
     """
     everybody = store.session.document["format"] == 1
-    refs = {"server": store.put(state.server)}
+    refs = {"server": store.put(on_host(state.server))}
     for client in range(len(state.clients)) if everybody else state.clients.begun():
         name = name_of(client)
         stays = name in known and client not in state.clients.changed
-        refs[name] = known[name] if stays else store.put(state.clients[client])
+        refs[name] = known[name] if stays else store.put(on_host(state.clients[client]))
     return refs
 
 

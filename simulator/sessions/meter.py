@@ -14,18 +14,19 @@ _MIB = 1 << 20
 class Meter:
     """Processor time and memory of this process, all its threads, and the memory of its tensors on a GPU.
 
-    The highest is the highest that was seen; a GPU's own count misses nothing.
+    The most memory of a round is what Linux counted, where the process has never had as much before; else the most that
+    was seen. A GPU's own count misses nothing.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._gpu = device if device.type == "cuda" else None
         self._process = psutil.Process()
         self._looked, self._used = time.perf_counter(), self._processor_seconds()
-        self._before, self._highest = self._used, 0
+        self._before, self._highest, self._ever = self._used, 0, 0
 
     def begin(self) -> None:
         """A round begins."""
-        self._before, self._highest = self._processor_seconds(), self._memory()
+        self._before, self._highest, self._ever = self._processor_seconds(), self._memory(), most_ever()
         if self._gpu is not None:
             torch.cuda.reset_peak_memory_stats(self._gpu)
 
@@ -45,7 +46,8 @@ class Meter:
 
     def of_round(self) -> dict[str, Any]:
         """Of the round so far, as the ledger's `timing` has it: cpu, in seconds, and the most memory, in bytes."""
-        self._highest = max(self._highest, self._memory())
+        ever = most_ever()
+        self._highest = max(self._highest, self._memory(), ever if ever > self._ever else 0)
         found: dict[str, Any] = {
             "cpu": round(self._processor_seconds() - self._before, 2),
             "memory": self._highest,
@@ -60,3 +62,16 @@ class Meter:
 
     def _memory(self) -> int:
         return int(self._process.memory_info().rss)
+
+
+def most_ever() -> int:
+    """The most bytes that this process has had in memory so far; 0 where the system does not say, as Linux does.
+
+    Not `getrusage`: its figure begins with what the process had that started this one.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            kibibytes = next((line.split()[1] for line in file if line.startswith("VmHWM:")), "0")
+    except OSError:
+        return 0
+    return int(kibibytes) * 1024

@@ -8,6 +8,7 @@ from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
 from simulator.builder import Built
 from simulator.client_states import State
 from simulator.methods.hooks import Hooks
+from simulator.off_device import on_host
 from simulator.runners.base import Job, LocalUpdate
 from simulator.runners.local import prepare
 from simulator.sessions.schema import check_unfinished
@@ -25,8 +26,8 @@ def save(
     for update in updates:
         if update.diverged is None:
             client = update.client.id
-            states[f"client/{client}/state"] = store.put(update.tensors)
-            states[f"client/{client}/uplink"] = store.put(update.uplink)
+            states[f"client/{client}/state"] = store.put(on_host(update.tensors))
+            states[f"client/{client}/uplink"] = store.put(on_host(update.uplink))
             losses = list(
                 map(list, update.losses.items())
             )  # in order: sealed JSON sorts the keys of an object

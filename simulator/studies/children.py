@@ -1,37 +1,16 @@
-"""The processes that run the points of a study, each with its share of the cores."""
+"""The processes of this machine that run the points of a study, each with its share of the cores."""
 
 import os
 import signal
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from simulator.own import Files
+from checkpoints import Group
+from simulator.studies.carrier import Carrier, Ended, Launch, Place
 from simulator.studies.process import Process
 from simulator.studies.study import Point
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How points are run. workers: clients at a time in each; None: what its configuration says."""
-
-    data_dir: Path
-    workers: int | None = None
-    device: str | None = None
-    files: Files = field(default_factory=Files)
-    allow_inexact: bool = False
-
-    def options(self) -> Iterator[str]:
-        """The same as options of `simulator.studies.point`."""
-        yield from ("--data-dir", str(self.data_dir))
-        for option, value in (("--workers", self.workers), ("--device", self.device)):
-            if value is not None:
-                yield from (option, str(value))
-        yield from self.files.options()
-        if self.allow_inexact:
-            yield "--allow-inexact"
 
 
 def share_of_cores(jobs: int, threads_per_client: int) -> int | None:
@@ -39,48 +18,53 @@ def share_of_cores(jobs: int, threads_per_client: int) -> int | None:
     return None if jobs == 1 else max(1, (os.cpu_count() or 1) // (jobs * threads_per_client))
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a process ended: its exit code, below zero for a signal, and its last words on stderr."""
+class Here(Place):
+    """This machine: a point at a time unless more are asked for, all on the same GPU if there is one."""
 
-    code: int
-    words: str
+    def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
+        self._launch, self._jobs = launch, jobs or 1
+        shares = [point.config["runtime"].get("gpus_per_point", 1.0) for point in points]
+        if shares and min(shares) != 1.0:
+            self.warnings = [
+                f"runtime.gpus_per_point = {min(shares):g} changes nothing here: points on this machine share its GPU, "
+                "as many at once as --jobs says."
+            ]
+
+    def carrier(self, group: Group) -> "Children":
+        return Children(group.folder, group.descriptor, self._launch, self._jobs)
 
 
-class Children:
+class Children(Carrier):
     """The processes at work, by their points' names.
 
     They hear nothing of a Ctrl-C in this terminal. They hold the study's lock, and stop by themselves when this
     process is gone: the other end of their lifeline closes.
     """
 
-    def __init__(self, study: Path, lock: int, launch: Launch) -> None:
+    def __init__(self, study: Path, lock: int, launch: Launch, jobs: int) -> None:
         """`lock` is the descriptor of the study's lock."""
-        self._study, self._lock, self._launch = study, lock, launch
+        super().__init__(study)
+        self._lock, self._launch, self._jobs = lock, launch, jobs
         self._theirs, self._mine = os.pipe()
         self._processes: dict[str, Process] = {}
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._processes
-
-    def __len__(self) -> int:
-        return len(self._processes)
+    @property
+    def room(self) -> int:
+        return self._jobs
 
     def names(self) -> list[str]:
-        """The points that processes are at work on."""
         return list(self._processes)
 
-    def start(self, point: Point, workers: int | None) -> None:
-        """Have a process run a point. Raises OSError when the system gives none."""
+    def start(self, point: Point) -> None:
         options = [*self._launch.options(), "--lifeline", str(self._theirs)]
-        if workers is not None:
-            options += ["--workers", str(workers)]
+        if self._launch.workers_of(point) is None:
+            share = share_of_cores(self._jobs, point.config["runtime"]["threads_per_client"])
+            options += [] if share is None else ["--workers", str(share)]
         self._processes[point.name] = Process(
             "simulator.studies.point", [self._study, point.name, *options], (self._lock, self._theirs)
         )
 
     def ended(self) -> dict[str, Ended]:
-        """The processes that have ended since the last call."""
         found = {}
         for name, process in list(self._processes.items()):
             if (code := process.poll()) is not None:
@@ -90,7 +74,6 @@ class Children:
         return found
 
     def stop(self) -> None:
-        """Ask all to stop at their next client boundary."""
         for process in self._processes.values():
             process.send(signal.SIGTERM)
 
@@ -100,8 +83,7 @@ class Children:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of the lifeline: whoever is still at work stops at the next client boundary. Waits for that."""
-        os.close(self._mine)
+        os.close(self._mine)  # the lifeline
         for process in self._processes.values():
             process.wait()
             process.close()

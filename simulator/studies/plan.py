@@ -57,7 +57,8 @@ def plan(folder: Path, study: Study | None = None, extend: bool = False) -> Plan
     after = _points(study, sessions_dir)
     refuse_changed(folder, before, after, extend)
     kept = {point.name: point for point in before}
-    return Plan(folder, study, tuple(kept.get(point.name, point) for point in after), listed=False)
+    points = (kept[point.name].placed_as(point) if point.name in kept else point for point in after)
+    return Plan(folder, study, tuple(points), listed=False)
 
 
 def _points(study: Study, sessions_dir: Path) -> list[Point]:

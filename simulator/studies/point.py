@@ -2,29 +2,38 @@
 
 It begins or resumes its session and runs it to its end. It stops between two clients, with a checkpoint, on a signal,
 on the session's command, and when the sweep that started it is gone: then the pipe whose other end the sweep held is
-closed.
+closed. On a node of a cluster whoever attends to it there holds that end.
 """
 
 import argparse
 import select
 import sys
+import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import checkpoints
-from checkpoints import DiskError, SessionUnreadable
+from checkpoints import DiskError, Locked, SessionUnreadable
 from presets import PresetError
 from simulator.config import Config
 from simulator.errors import ConfigError, HtflError
 from simulator.nested import merged
 from simulator.own import Files
 from simulator.sessions.signals import Signals, die_by
+from simulator.studies.carrier import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.study import Point
 
+if TYPE_CHECKING:
+    from simulator.sessions.session import Session
+
 DIVERGED = 6
 ABANDONED = "the end of its sweep"
+AGAIN_SECONDS = 1.0
+"""How long to wait before looking again whether a session has been let go."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,54 +48,86 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind, _ in Files():
         parser.add_argument(f"--{kind}", action="append", default=[])
     parser.add_argument("--allow-inexact", action="store_true")
+    parser.add_argument("--node", help="the node of a cluster that this is")
+    parser.add_argument("--parent", type=Path, help="where the session is that the point branches off")
     given = parser.parse_args(arguments)
+    where = f"node {given.node}: " if given.node else ""
     with Signals() as signals:
         try:
             code = _run(given, signals)
         except (HtflError, SessionUnreadable, DiskError, PresetError) as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {where}{error}", file=sys.stderr)
             return error.exit_code
         except Exception as error:
             traceback.print_exc()
-            print(f"error: {type(error).__name__}: {' '.join(str(error).split())[:300]}", file=sys.stderr)
+            print(
+                f"error: {where}{type(error).__name__}: {' '.join(str(error).split())[:300]}", file=sys.stderr
+            )
             return 1
     if signals.exit_code:
         die_by(signals.exit_code - 128)
     return code
 
 
-def _run(given: argparse.Namespace, signals: Signals) -> int:
+def opened(study: Path, point: Point, launch: Launch) -> "Session":
+    """The session of a point, begun or at its last checkpoint; the user's own files that it needs must be loaded.
+
+    It is taken over from another machine where its heartbeat stands still. Raises what making or resuming it raises.
+    """
     from simulator.sessions.session import Session
+
+    folder = study / point.name
+    if not checkpoints.is_session(folder):
+        if point.branch is None:
+            return Session.create(
+                _config(point, launch),
+                folder,
+                launch.data_dir,
+                workers=launch.workers,
+                allow_inexact=launch.allow_inexact,
+            )
+        _branch_off(point, study.parent / point.branch["parent"], folder, launch)
+    return Session.resume(
+        folder,
+        launch.data_dir,
+        workers=launch.workers,
+        device=launch.device,
+        allow_inexact=launch.allow_inexact,
+        steal=True,
+    )
+
+
+def _run(given: argparse.Namespace, signals: Signals) -> int:
+    from simulator.data import datasets
     from simulator.studies.files import refuse_other
 
     def stop() -> str | None:
         return signals.stop or (ABANDONED if _is_closed(given.lifeline) else None)
 
-    Files(*(tuple(getattr(given, kind)) for kind, _ in Files())).load()
+    files = Files(*(tuple(getattr(given, kind)) for kind, _ in Files()))
+    files.load()
     point = _find(given.study, given.point)
     refuse_other(given.study, [point])
+    data_dir = given.data_dir
+    if given.node:
+        data_dir = datasets.folder_with(str(point.config["data"]["dataset"]), data_dir)
+    if given.parent:
+        point = replace(point, branch={**(point.branch or {}), "parent": str(given.parent)})
+    launch = Launch(data_dir, given.workers, given.device, files, given.allow_inexact)
     folder = given.study / point.name
-    session: Session
-    if stop():
-        return 0
-    if checkpoints.is_session(folder) or point.branch is not None:
-        if not checkpoints.is_session(folder):
-            _branch_off(point, folder, given)
-        session = Session.resume(
-            folder,
-            given.data_dir,
-            workers=given.workers,
-            device=given.device,
-            allow_inexact=given.allow_inexact,
-        )
+    while not stop():
+        begun = checkpoints.is_session(folder)
+        try:
+            session = opened(given.study, point, launch)
+            break
+        except SessionUnreadable as error:
+            made_meanwhile = not begun and checkpoints.is_session(folder)
+            if not given.node or not (made_meanwhile or isinstance(error, Locked)):
+                raise
+        # Whoever has it has been left by its node's attendant too, and lets go after its next client.
+        time.sleep(AGAIN_SECONDS)
     else:
-        session = Session.create(
-            _config(point, given),
-            folder,
-            given.data_dir,
-            workers=given.workers,
-            allow_inexact=given.allow_inexact,
-        )
+        return 0
     with session:
         for warning in session.warnings:
             print(f"warning: {warning}", file=sys.stderr)
@@ -104,24 +145,24 @@ def _find(study: Path, name: str) -> Point:
     raise ConfigError(f"study {study.name} has no point '{name}'.")
 
 
-def _config(point: Point, given: argparse.Namespace) -> Config:
-    runtime = {"device": given.device} if given.device else {}
+def _config(point: Point, launch: Launch) -> Config:
+    runtime = {"device": launch.device} if launch.device else {}
     return Config.read(merged(point.config, {"runtime": runtime}))
 
 
-def _branch_off(point: Point, folder: Path, given: argparse.Namespace) -> None:
+def _branch_off(point: Point, parent: Path, folder: Path, launch: Launch) -> None:
     from simulator.sessions.forking import fork
 
     assert point.branch is not None
     fork(
-        given.study.parent / point.branch["parent"],
+        parent,
         folder,
-        given.data_dir,
+        launch.data_dir,
         point.branch["round"],
         method=point.branch["method"],
         assignments=point.branch["set"],
-        device=given.device,
-        allow_inexact=given.allow_inexact,
+        device=launch.device,
+        allow_inexact=launch.allow_inexact,
     )
 
 

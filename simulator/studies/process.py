@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
@@ -20,8 +20,17 @@ _TAIL = 1 << 14
 class Process:
     """A process with an end of its own: it goes on when whoever started it is gone."""
 
-    def __init__(self, module: str, arguments: Sequence[str | Path], pass_fds: Sequence[int] = ()) -> None:
-        """`main` of a module runs on the arguments. Raises OSError when the system gives no process."""
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str | Path],
+        pass_fds: Sequence[int] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """`main` of a module runs on the arguments, with these environment variables in place of those here.
+
+        Raises OSError when the system gives no process.
+        """
         # A file without a name: a pipe would break if whoever reads it died first.
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         try:
@@ -31,6 +40,7 @@ class Process:
                 stdout=subprocess.DEVNULL,
                 stderr=self._words,
                 pass_fds=pass_fds,
+                env=variables,
                 start_new_session=True,
             )
         except BaseException:

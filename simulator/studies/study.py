@@ -20,6 +20,8 @@ METHOD = "method"
 _AS_THEY_ARE = (METHOD, "preset")
 _FILES = ("plugins", "models", "metrics")
 _KEYS = ("title", "preset", "profile", "from", *_FILES, "config", "over")
+_WHERE = ("address", "gpus_per_point")
+"""Settings of a point that say where a sweep carries it out; no bits follow from them."""
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
@@ -42,6 +44,11 @@ class Point:
     def rounds(self) -> int:
         """The round that is to be its last."""
         return int(self.config["rounds"])
+
+    def placed_as(self, other: "Point") -> "Point":
+        """The same run, carried out where the other one is to be."""
+        where = {key: each for key, each in other.config["runtime"].items() if key in _WHERE}
+        return replace(self, config=merged(self.config, {"runtime": where}))
 
     def same_as(self, other: "Point") -> bool:
         """Whether both are the same run; where it runs does not count."""

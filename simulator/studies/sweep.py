@@ -1,16 +1,20 @@
-"""Running the points of a study: so many at once, each a process, in order, until all are done or a stop is wanted."""
+"""Running the points of a study: so many at once, in order, until all are done or a stop is wanted.
+
+What carries them out, and where, is a `Carrier`'s.
+"""
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import checkpoints
 from checkpoints import Command, DiskError, Group, SessionReader, SessionUnreadable
-from simulator.studies.children import Children, Ended, Launch, share_of_cores
+from simulator.studies.carrier import Carrier, Ended, Launch
+from simulator.studies.children import Here
+from simulator.studies.places import HERE, place
 from simulator.studies.plan import Plan
 from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, WAITING, Status
 from simulator.studies.study import Point
@@ -19,6 +23,10 @@ POLL_SECONDS = 0.1
 """How often signals, commands and ended processes are looked for."""
 LOOK_SECONDS = 1.0
 """How often the files of the points at work are read."""
+STILL_SECONDS = 10.0
+"""After so long without a heartbeat whoever has a session on another machine is taken to be gone."""
+ATTEMPTS = 3
+"""So many times a point may lose who carries it out, in one sweep."""
 
 Observer = Callable[[Sequence[Status]], None]
 
@@ -39,18 +47,26 @@ class Outcome:
 def sweep(
     planned: Plan,
     launch: Launch,
-    jobs: int = 1,
+    jobs: int | None = None,
     observe: Observer = lambda statuses: None,
     stop: Callable[[], str | None] = lambda: None,
     waiting: Callable[[], bool] = lambda: True,
+    on: str = HERE,
+    say: Callable[[str], None] = lambda warning: None,
 ) -> Outcome:
-    """Run the points of a study, `jobs` at once, until all are done or `stop` gives a reason.
+    """Run the points of a study until all are done or `stop` gives a reason.
 
-    While what a sweep that died began is still at work, `waiting` is asked whether to wait for it. Raises Locked where
-    another sweep runs the study, and DiskError.
+    On this machine `jobs` at once, by default one; `on` another place as many as there is room for, or `jobs` of them.
+    While what a sweep that died began is still at work, `waiting` is asked whether to wait for it; `say` is told what
+    changes nothing there. Raises ConfigError where they cannot be carried out there, Locked where another sweep runs
+    the study, and DiskError.
     """
-    with planned.open(waiting) as group:
-        outcome = Sweep(group, planned.points, launch, jobs, observe).run(stop)
+    kind = place(on)
+    left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
+    with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting) as group:
+        for warning in there.warnings:
+            say(warning)
+        outcome = Sweep(group, planned.points, there.carrier(group), observe).run(stop)
         group.close("stopped" if outcome.reason or outcome.failed else "finished")
         return outcome
 
@@ -58,21 +74,21 @@ def sweep(
 class Sweep:
     """One run over a study's points, by the owner of its folder."""
 
-    def __init__(
-        self, group: Group, points: Sequence[Point], launch: Launch, jobs: int, observe: Observer
-    ) -> None:
+    def __init__(self, group: Group, points: Sequence[Point], carrier: Carrier, observe: Observer) -> None:
         """`observe` is told of all points whenever anything may have changed."""
         self._group = group
         self._points = {point.name: point for point in points}
-        self._launch, self._jobs, self._observe = launch, jobs, observe
-        self._statuses = {
-            point.name: Status(point.name, point.rounds).read(self._folder(point.name)) for point in points
-        }
+        self._carrier, self._observe = carrier, observe
+        self._statuses = {point.name: _now(group.folder, point) for point in points}
         # What an earlier sweep stopped, lost or failed at is taken up again.
         self._open = [name for name, status in self._statuses.items() if status.state != FINISHED]
         for name in self._open:
-            if self._statuses[name].state not in LIVE:
+            if carrier.takes_over or self._statuses[name].state not in LIVE:
                 self._change(name, state=WAITING)
+        self._lost: Counter[str] = Counter()
+        """How often each point has lost who carried it out."""
+        self._beats: dict[str, tuple[object, float]] = {}
+        """Of sessions in others' hands: the last heartbeat from another machine, and when it was new."""
         self._looked = 0.0
         self._reason: str | None = None
         self._paused = False
@@ -84,17 +100,17 @@ class Sweep:
     def run(self, stop: Callable[[], str | None]) -> Outcome:
         """Run until nothing is left to do, or until `stop` gives a reason, or the command `stop` is given.
 
-        All processes have ended when this returns, also when it raises.
+        No point is at work any more when this returns, also when it raises.
         """
-        with Children(self._group.folder, self._group.descriptor, self._launch) as children:
+        with self._carrier:
             while True:
-                self._heed(children, stop())
-                for name, how in children.ended().items():
+                self._heed(stop())
+                for name, how in self._carrier.ended().items():
                     self._end(name, how)
-                self._begin(children)
-                self._look(children)
+                self._begin()
+                self._look()
                 self._observe(tuple(self._statuses.values()))
-                if not children and (self._reason or not self._unfinished()):
+                if not self._carrier and (self._reason or not self._unfinished()):
                     break
                 time.sleep(POLL_SECONDS)
         self._settle("applied", "every point has stopped")
@@ -104,17 +120,17 @@ class Sweep:
         """Whether any point is still to be begun, or is at work in another process's hands."""
         return any(self._statuses[name].state in (WAITING, *LIVE) for name in self._open)
 
-    def _heed(self, children: Children, signalled: str | None) -> None:
+    def _heed(self, signalled: str | None) -> None:
         for command in self._group.commands():
             self._receive(command)
         stopping = signalled or ("stop" if any(each.kind == "stop" for each in self._asked) else None)
         if stopping and not self._reason:
             self._reason = stopping
-            children.stop()
+            self._carrier.stop()
         if not self._reason:
-            self._hold(children)
+            self._hold()
         done = sum(status.state == FINISHED for status in self._statuses.values())
-        self._group.note(self._phase(children), done=done, points=len(self._points))
+        self._group.note(self._phase(), done=done, points=len(self._points))
 
     def _receive(self, command: Command) -> None:
         match command.kind:
@@ -128,7 +144,8 @@ class Sweep:
             case "resume":
                 self._settle("refused", "a resume came before it took hold")
                 self._paused = False
-                self._ask_sessions("resume", self._held)
+                for name in self._held:
+                    self._carrier.tell(name, "resume")
                 self._held.clear()
                 self._group.answer(command, "applied", "its points go on")
             case "stop":
@@ -138,89 +155,99 @@ class Sweep:
                     command, "refused", "a study takes pause, resume and stop; name one of its sessions"
                 )
 
-    def _hold(self, children: Children) -> None:
+    def _hold(self) -> None:
         """While paused: have every point at work pause, and say so when all have."""
         if not self._paused:
             return
-        ready = {name for name in children.names() if checkpoints.is_session(self._folder(name))}
-        self._ask_sessions("pause", ready - self._held)
+        states = {name: self._carrier.state(name) for name in self._carrier.names()}
+        ready = {name for name, state in states.items() if state is not None}
+        for name in ready - self._held:
+            self._carrier.tell(name, "pause")
         self._held |= ready
-        if all(self._state(name) == "paused" for name in children.names()):
+        if all(state == "paused" for state in states.values()):
             self._settle("applied", "no point trains")
-
-    def _ask_sessions(self, kind: str, names: set[str]) -> None:
-        for name in names:
-            with suppress(SessionUnreadable, DiskError):  # it has ended meanwhile, or will say what is amiss
-                checkpoints.post(self._folder(name), kind)
 
     def _settle(self, outcome: Literal["applied", "refused"], message: str) -> None:
         for command in self._asked:
             self._group.answer(command, outcome, message)
         self._asked.clear()
 
-    def _phase(self, children: Children) -> str:
+    def _phase(self) -> str:
         if self._reason:
             return "stopping"
         if not self._paused:
             return "running"
         return "pausing" if self._asked else "paused"
 
-    def _begin(self, children: Children) -> None:
+    def _begin(self) -> None:
         for name in self._open:
-            if self._reason or self._paused or len(children) >= self._jobs:
+            if self._reason or self._paused or len(self._carrier) >= self._carrier.room:
                 return
             if self._statuses[name].state != WAITING:
                 continue
-            point = self._points[name]
             self._change(name, state=STARTING)
             try:
-                children.start(point, self._workers(point))
+                self._carrier.start(self._points[name])
             except OSError as error:
                 self._change(name, state=FAILED, reason=f"no process for it: {error.strerror or error}")
 
-    def _workers(self, point: Point) -> int | None:
-        runtime = point.config["runtime"]
-        if self._launch.workers is not None or runtime["workers"] is not None:
-            return None
-        return share_of_cores(self._jobs, runtime["threads_per_client"])
-
     def _end(self, name: str, how: Ended) -> None:
-        """What became of a point whose process has ended."""
+        """What became of a point that is at work no longer."""
         self._held.discard(name)
-        status = self._statuses[name] = self._statuses[name].read(self._folder(name))
+        before = self._statuses[name]
+        if how.lost:  # with what has not been brought back
+            before = Status(name, before.rounds, seconds=before.seconds)
+        status = self._statuses[name] = before.read(self._folder(name))
         if status.state == FINISHED:
             return
-        if how.code == 0 or (self._reason and how.code == -signal.SIGTERM):
+        if how.lost and not self._reason:
+            self._lost[name] += 1
+            if (times := self._lost[name]) < ATTEMPTS:
+                self._change(name, state=WAITING, reason=f"{how.words}; it is begun again")
+                self._observe(tuple(self._statuses.values()))  # before it is
+            else:
+                self._change(name, state=FAILED, reason=f"{how.words}, as {times - 1} times before it")
+        elif how.code == 0 or (self._reason and (how.lost or how.code == -signal.SIGTERM)):
             self._change(name, state=STOPPED if status.round or status.state == STOPPED else WAITING)
         else:
             self._change(name, state=FAILED, reason=_reason(how))
 
-    def _look(self, children: Children) -> None:
+    def _look(self) -> None:
         """Read anew how far the points at work are, here or in the hands of another process."""
         if (now := time.monotonic()) - self._looked < LOOK_SECONDS:
             return
-        self._looked = now
+        self._looked, at_work = now, set(self._carrier.names())
         for name in self._open:
             status = self._statuses[name]
-            if name in children:
-                read = status.read(self._folder(name))
+            if name in at_work:
+                read = self._carrier.read(status)
                 # Before its owner has opened it, and when it has let go, the files say how it was left.
                 self._statuses[name] = read if read.state in LIVE else replace(read, state=status.state)
             elif status.state in LIVE:
                 read = status.read(self._folder(name))
-                unowned = read.state not in (*LIVE, FINISHED, FAILED)
+                unowned = read.state not in (*LIVE, FINISHED, FAILED) or self._is_still(name)
                 self._statuses[name] = replace(read, state=WAITING) if unowned else read
 
-    def _state(self, name: str) -> str | None:
-        with suppress(SessionUnreadable, DiskError):
-            return SessionReader(self._folder(name)).state()
-        return None
+    def _is_still(self, name: str) -> bool:
+        """Whether the heartbeat of whoever has a point's session on another machine has stood still for so long."""
+        try:
+            beat = SessionReader(self._folder(name)).heartbeat()
+        except (SessionUnreadable, DiskError):
+            return False
+        now = time.monotonic()
+        if name not in self._beats or self._beats[name][0] != beat:
+            self._beats[name] = beat, now
+        return beat is not None and now - self._beats[name][1] >= STILL_SECONDS
 
     def _change(self, name: str, state: str, reason: str = "") -> None:
         self._statuses[name] = replace(self._statuses[name], state=state, reason=reason)
 
     def _folder(self, name: str) -> Path:
         return self._group.folder / name
+
+
+def _now(study: Path, point: Point) -> Status:
+    return Status(point.name, point.rounds).read(study / point.name)
 
 
 def _reason(how: Ended) -> str:

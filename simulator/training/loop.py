@@ -12,7 +12,7 @@ from simulator.errors import HtflError, is_of_memory
 from simulator.rng import drawing_from
 from simulator.tensors import named, part
 from simulator.training import optimizer
-from simulator.training.phase import Nets, Phase, parts_of
+from simulator.training.phase import Batch, LossParts, Nets, Phase, parts_of
 from simulator.training.trainer import Trainer
 
 
@@ -39,38 +39,10 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
     The host looks at no value here, so that a device is never waited for. Raises StepFailed.
     """
     freeze_all_but(trainer.nets, phase.trains)
-    parameters = list(chain.from_iterable(_named_parameters(trainer.nets, name) for name in phase.trains))
-    settings = trainer.federation.training
-    lr = phase.lr or trainer.lr
-    clip = settings.clip if phase.optimizer is None else None
-    optimiser = optimizer.make(phase.optimizer, parameters, settings, lr)
-    if phase.keeps is not None:
-        optimizer.restore(optimiser, parameters, part(trainer.state, phase.keeps))
-    corrected: list[Tensor] = [
-        trainer.nets.get_parameter(name.replace("/", ".", 1)) for name in phase.correction
-    ]
-    corrections = list(phase.correction.values())
-    stream = trainer.stream(f"draws/{phase.name}", trainer.federation.device)
-    layers_draw = drawing_from(stream)
-    # To look at every function that is called takes a twentieth of a small step, so a phase in whose first step nothing
-    # could draw goes on without. On a CPU, where whoever draws later moves a generator that is watched, and is refused.
-    watched = trainer.federation.device.type == "cpu"
+    take = _PlainStep(trainer, phase)
     for number, batch in enumerate(trainer.batches(phase), start=1):
         try:
-            optimiser.zero_grad()
-            with trainer.step(phase.name, len(batch.y)):
-                with layers_draw if number == 1 or layers_draw.needed or not watched else nullcontext():
-                    draws = phase.draws(stream, batch) if phase.draws else {}
-                    with trainer.precise():
-                        loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))
-                _refuse_unusable(loss)
-                loss.backward()
-            if clip is not None:
-                torch.nn.utils.clip_grad_norm_((parameter for _, parameter in parameters), clip)
-            optimiser.step()
-            if corrected:
-                with torch.no_grad():
-                    torch._foreach_add_(corrected, corrections, alpha=-lr)
+            loss, terms, sums = take(batch)
         except HtflError:
             raise
         except Exception as error:
@@ -80,10 +52,72 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
         if number > phase.collect_after:
             for name, value in sums.items():
                 before = trainer.collected.get(name)
-                trainer.collected[name] = value.detach() if before is None else before + value.detach()
-        yield Step(loss.detach(), {name: term.detach() for name, term in terms.items()}, len(batch.y))
-    if phase.keeps is not None:
-        trainer.state = trainer.state | named(phase.keeps, optimizer.kept(optimiser, parameters))
+                trainer.collected[name] = value if before is None else before + value
+        yield Step(loss, terms, len(batch.y))
+    take.keep()
+
+
+class _PlainStep:
+    """A step of a phase, from a batch to moved weights, as torch is given it call by call.
+
+    All that a step does is here, and nothing of it looks at a value: whatever computes it in another way, as a graph
+    that is captured once and replayed, stands in for this.
+    """
+
+    def __init__(self, trainer: Trainer, phase: Phase) -> None:
+        settings = trainer.federation.training
+        self._trainer, self._phase = trainer, phase
+        self._parameters = list(
+            chain.from_iterable(_named_parameters(trainer.nets, name) for name in phase.trains)
+        )
+        self._lr = phase.lr or trainer.lr
+        self._clip = settings.clip if phase.optimizer is None else None
+        self._optimiser = optimizer.make(phase.optimizer, self._parameters, settings, self._lr)
+        if phase.keeps is not None:
+            optimizer.restore(self._optimiser, self._parameters, part(trainer.state, phase.keeps))
+        self._corrected: list[Tensor] = [
+            trainer.nets.get_parameter(name.replace("/", ".", 1)) for name in phase.correction
+        ]
+        self._corrections = list(phase.correction.values())
+        self._stream = trainer.stream(f"draws/{phase.name}", trainer.federation.device)
+        self._layers_draw = drawing_from(self._stream)
+        self._directs = True
+        """Whether layers' draws are directed to the stream.
+
+        To look at every function that is called takes a twentieth of a small step, so a phase in whose first step
+        nothing could draw goes on without. On a CPU, where whoever draws later moves a generator that is watched, and
+        is refused.
+        """
+
+    def __call__(self, batch: Batch) -> LossParts:
+        """Take the step; its loss, terms and sums, of which nothing can be differentiated any more."""
+        phase, trainer = self._phase, self._trainer
+        self._optimiser.zero_grad()
+        with trainer.step(phase.name, len(batch.y)):
+            with self._layers_draw if self._directs else nullcontext():
+                draws = phase.draws(self._stream, batch) if phase.draws else {}
+                with trainer.precise():
+                    loss, terms, sums = parts_of(phase.loss(trainer.nets, phase.state, batch, draws))
+            _refuse_unusable(loss)
+            loss.backward()
+        if self._clip is not None:
+            torch.nn.utils.clip_grad_norm_((parameter for _, parameter in self._parameters), self._clip)
+        self._optimiser.step()
+        if self._corrected:
+            with torch.no_grad():
+                torch._foreach_add_(self._corrected, self._corrections, alpha=-self._lr)
+        self._directs = self._layers_draw.needed or trainer.federation.device.type != "cpu"
+        return LossParts(loss.detach(), _detached(terms), _detached(sums))
+
+    def keep(self) -> None:
+        """Put the optimiser's moments into the trainer's state, if the phase keeps them."""
+        if (kept := self._phase.keeps) is not None:
+            moments = named(kept, optimizer.kept(self._optimiser, self._parameters))
+            self._trainer.state = self._trainer.state | moments
+
+
+def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach() for name, tensor in tensors.items()}
 
 
 def _refuse_unusable(loss: object) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import figures
@@ -31,6 +31,7 @@ def told(found: Any, tmp_path: Path) -> str:
     return str(refused.value)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 @given(st.dictionaries(NAMES, FIGURES))
 def test_what_is_written_is_read_again(
     tmp_path_factory: pytest.TempPathFactory, measured: dict[str, float]

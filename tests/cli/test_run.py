@@ -13,6 +13,7 @@ from checkpoints import SessionReader
 from tests.cli.conftest import TINY, Cli
 from tests.processes import Process
 from tests.reliability.sessions import wait_until
+from tui.cli import running
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -42,6 +43,25 @@ def test_the_end_tells_the_results_and_what_to_type_next(cli: Cli, sessions: Pat
     assert f"best      {100 * best:.1f} % in round" in result.err
     assert "finished  round 2 of 2" in result.err
     assert "htfl-sim show x" in result.err
+    assert re.search(r"memory    [\d.,]+ [MG]iB at most\n", result.err)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([{"memory": 3 << 20}, {"memory": 5 << 20}, {"memory": 4 << 20}], "5.0 MiB at most"),
+        (
+            [{"memory": 2 << 20, "gpu_memory": 7 << 30}, {"memory": 1 << 20, "gpu_memory": 3 << 30}],
+            "2.0 MiB at most, and 7.0 GiB of tensors on the GPU",
+        ),
+        ([{}], None),  # as earlier versions wrote it
+        ([], None),
+    ],
+)
+def test_the_most_memory_is_that_of_the_round_that_took_most(
+    rounds: list[dict[str, int]], said: str | None
+) -> None:
+    assert running.memory([{"timing": timing} for timing in rounds]) == said
 
 
 def test_progress_draws_bars_when_asked_to(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,19 +3,20 @@
 import pytest
 
 from benchmarks import results
+from benchmarks.page import placed
 
 
 @pytest.mark.parametrize("name", results.COMPARISONS)
 def test_the_page_has_a_place_for_every_table(name: str) -> None:
     page = results.PAGE.read_text("utf-8")
-    assert "| A |" in results.placed(page, name, "| A |")
+    assert "| A |" in placed(page, name, "| A |")
 
 
 def test_a_table_takes_the_place_of_the_one_before_and_of_nothing_else() -> None:
     page = "above\n<!-- a -->\n\nold\n\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\n"
-    assert results.placed(page, "a", "new\n") == page.replace("old", "new")
+    assert placed(page, "a", "new\n") == page.replace("old", "new")
     with pytest.raises(ValueError, match="no place for 'c'"):
-        results.placed(page, "c", "new\n")
+        placed(page, "c", "new\n")
 
 
 @pytest.mark.parametrize("comparison", results.COMPARISONS.values(), ids=results.COMPARISONS)

@@ -1,6 +1,8 @@
-"""kill -9 of actors, of drivers and of a node: a run on Ray ends as one in process that was left alone."""
+"""kill -9 of actors, of drivers, of raylets and of a node: a run on Ray ends as one in process that was left alone."""
 
+import json
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 import checkpoints
 from simulator import rng
 from tests import federations
-from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
+from tests.reliability.sessions import COMMAND, AnyProcess, configuration, finish, messages, rounds, start
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
 
@@ -30,6 +32,14 @@ def actors(driver: AnyProcess) -> list[psutil.Process]:
                 found.append(child)
         except psutil.NoSuchProcess:
             continue
+    return found
+
+
+def raylet(driver: AnyProcess) -> psutil.Process:
+    """Ray's own process on the driver's machine."""
+    [found] = [
+        child for child in psutil.Process(driver.pid).children(recursive=True) if child.name() == "raylet"
+    ]
     return found
 
 
@@ -81,6 +91,50 @@ def test_a_run_whose_actors_and_drivers_are_killed_thirty_times_ends_as_one_left
     assert checkpoints.verify(session) == []
     warnings = [each for each in checkpoints.SessionReader(session).events() if each["event"] == "warning"]
     assert any("died at work on client" in each["message"] for each in warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_ray_would_print_of_a_killed_actor_is_not_among_the_records(tmp_path: Path) -> None:
+    """Ray prints it on standard output, whatever becomes of the logs; the session's own warning says what happened."""
+    config = configuration(tmp_path, "fedlora", 12)
+    begin = [COMMAND, "run", "--config", config, "--session", "s", "--sessions-dir", str(tmp_path), "--json"]
+    with (tmp_path / "records").open("wb") as records, (tmp_path / "log").open("wb") as log:
+        driver = subprocess.Popen([*begin, *ON_RAY], stdin=subprocess.DEVNULL, stdout=records, stderr=log)
+        wait(lambda: rounds(tmp_path / "s") > 1, driver, tmp_path)
+        actors(driver)[0].kill()
+        assert driver.wait(timeout=240) == 0, messages(tmp_path)
+    lines = (tmp_path / "records").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["round"] for line in lines] == list(range(1, 13))
+    assert "worker died or was killed" not in messages(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_driver_whose_raylet_is_killed_ends_with_it_and_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    """Three times, at moments drawn within a round; then it is left alone, on Ray."""
+    draw = rng.numpy_stream(0, "tests/kill/raylet")
+    config = configuration(tmp_path, "fedlora", 12)
+    finish(tmp_path, "run", "--config", config, "--session", "alone")
+    session = tmp_path / "killed"
+    for number in range(3):
+        begin = ["resume", "killed"] if number else ["run", "--config", config, "--session", "killed"]
+        driver = start(tmp_path, *begin, *ON_RAY)
+        done = rounds(session)
+        wait(lambda done=done: rounds(session) > done, driver, tmp_path)
+        time.sleep(float(draw.uniform(0, 0.3)))
+        started = psutil.Process(driver.pid).children(recursive=True)
+        raylet(driver).kill()
+        assert driver.wait(timeout=60) == 1, messages(tmp_path)
+        assert "Traceback" not in messages(tmp_path)
+        deadline = time.monotonic() + 60
+        while not gone(started):
+            assert time.monotonic() < deadline, f"these outlive their driver: {started}"
+            time.sleep(0.1)
+    finish(tmp_path, "resume", "killed")
+
+    assert federations.committed(session) == federations.committed(tmp_path / "alone")
+    assert checkpoints.verify(session) == []
 
 
 @pytest.mark.slow

@@ -148,3 +148,16 @@ def test_evaluation_has_a_batch_of_its_own(tmp_path: Path, monkeypatch: pytest.M
     said = starved(monkeypatch, 1, tmp_path / "s")
     assert "(tiny_cnn) in round 1, in evaluation on 1024 images at a time" in said
     assert "switch SESSION --set evaluation.batch_size=512`" in said
+
+
+def test_it_goes_on_with_fewer_images_answered_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there is no checkpoint yet: it begins again."""
+    monkeypatch.setattr(Hungry, "in_round", 0)
+    starved(monkeypatch, 1, tmp_path / "s", evaluation={"batch_size": 2})
+    assert checkpoints.SessionReader(tmp_path / "s").rounds() == []
+    checkpoints.post(tmp_path / "s", "switch", {"method": None, "set": ["evaluation.batch_size=1"]})
+    monkeypatch.setattr(Hungry, "room", 1)
+    with Session.resume(tmp_path / "s", tmp_path) as session:
+        assert session.run().round == 3

@@ -72,7 +72,7 @@ def test_a_cluster_without_a_node_for_one_client_is_too_small(
     has = [{"Alive": alive, "Resources": {"CPU": float(cores)}} for cores, alive in nodes]
     monkeypatch.setattr(cluster.ray, "nodes", lambda: has)
     said = refusal(tmp_path, address="auto", threads_per_client=4)
-    assert said.startswith("the Ray cluster at 'auto' is too small: no node has 4 CPU cores for a client; ")
+    assert said.startswith("the Ray cluster at 'auto' is too small: no node has 4 CPU cores for an actor; ")
     assert [cluster.room(cluster.Needs(cores, 0)) for cores in (1, 2, 3, 4)] == [4, 1, 1, 0]
     assert cluster.room(cluster.Needs(1, 1)) == 0
 
@@ -82,6 +82,15 @@ def test_a_ray_that_is_started_here_is_as_large_as_the_run_needs(started: dict[s
     assert (started["address"], started["num_cpus"], started["num_gpus"]) == ("local", 6, 0)
     assert started["object_store_memory"] == 2**28 + 1
     assert started["include_dashboard"] is started["log_to_driver"] is False
+
+
+def test_a_ray_that_is_started_here_has_no_more_gpus_than_this_machine(
+    started: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen cores would do for sixteen actors: one has a GPU to compute on."""
+    monkeypatch.setattr(cluster.torch.cuda, "device_count", lambda: 1)
+    assert cluster.connect(cluster.LOCAL, cluster.Needs(1, 1), actors=16, in_transit=1)
+    assert (started["num_cpus"], started["num_gpus"]) == (16, 1)
 
 
 def test_a_cluster_that_is_there_is_taken_as_it_is(started: dict[str, Any]) -> None:

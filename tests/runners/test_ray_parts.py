@@ -19,8 +19,8 @@ from simulator.methods.hooks import Hooks
 from simulator.runners import Job
 from simulator.runners import ray as on_ray
 from simulator.runners.ray.equipment import Equipment
-from simulator.runners.ray.parcels import Parcel
-from simulator.runners.ray.runner import PAYLOADS, RayRunner, _Payloads, trained
+from simulator.runners.ray.parcels import PAYLOADS, Parcel, Payloads
+from simulator.runners.ray.runner import RayRunner, trained
 from simulator.sections import RuntimeConfig
 from tests import federations
 
@@ -61,7 +61,7 @@ def test_what_arrives_can_be_written_to_and_is_the_receivers_own() -> None:
 
 def test_equal_payloads_are_put_once_and_no_more_than_so_many_are_kept() -> None:
     put: list[Parcel] = []
-    payloads = _Payloads(lambda parcel: put.append(parcel) or len(put))
+    payloads = Payloads(lambda parcel: put.append(parcel) or len(put))
     first, again, other = (payloads.put({"w": torch.tensor([value])}) for value in (1.0, 1.0, 2.0))
     assert (first, again, other) == (1, 1, 2)
     assert payloads.put(None) is None
@@ -72,7 +72,7 @@ def test_equal_payloads_are_put_once_and_no_more_than_so_many_are_kept() -> None
 
 def test_payloads_that_differ_in_name_shape_or_dtype_alone_are_not_equal() -> None:
     put: list[Parcel] = []
-    payloads = _Payloads(lambda parcel: put.append(parcel) or len(put))
+    payloads = Payloads(lambda parcel: put.append(parcel) or len(put))
     zeros = torch.zeros(4, dtype=torch.float32)
     alike = [{"a": zeros}, {"b": zeros}, {"a": zeros.reshape(2, 2)}, {"a": zeros.view(torch.int32)}]
     assert [payloads.put(each) for each in alike] == [1, 2, 3, 4]
@@ -86,20 +86,27 @@ def runner(samples: list[int]) -> RayRunner:
 
 
 def test_clients_are_begun_by_samples_and_parameters_while_none_was_timed() -> None:
-    assert runner([10, 30, 20, 30]).longest_first(range(4)) == [1, 3, 2, 0]
+    assert runner([10, 30, 20, 30]).longest_first([[0], [1], [2], [3]]) == [[1], [3], [2], [0]]
 
 
 def test_clients_are_begun_by_the_time_they_took_and_others_by_the_pace_of_those() -> None:
     """Those three took 0.1 s a sample, so that client 3, with 25 samples, is likely to take 2.5 s."""
     at_work = runner([10, 30, 20, 25])
     at_work._seconds = {0: 3.0, 1: 1.0, 2: 2.0}
-    assert at_work.longest_first(range(4)) == [0, 3, 2, 1]
+    assert at_work.longest_first([[0], [1], [2], [3]]) == [[0], [3], [2], [1]]
+
+
+def test_clients_that_are_given_to_an_actor_together_are_begun_by_their_sum() -> None:
+    """5, 4 and 2 s; those who are alike, by the number of their first client."""
+    at_work = runner([10, 10, 10, 10, 10, 10])
+    at_work._seconds = {0: 5.0, 1: 2.0, 2: 2.0, 3: 2.0, 4: 1.0, 5: 1.0}
+    assert at_work.longest_first([[4, 5], [3], [1, 2], [0]]) == [[0], [1, 2], [3], [4, 5]]
 
 
 def equipment(subject: Subject, **sections: Any) -> Equipment:
     parts = subject.built(**sections)
     hooks = Hooks(parts.method, parts.federation)
-    return Equipment.of(federations.context(parts), hooks, RuntimeConfig())
+    return Equipment.of(federations.context(parts), hooks, parts.engine._config.runtime)
 
 
 def test_whatever_changes_a_clients_result_changes_the_hash_of_its_run() -> None:
@@ -110,6 +117,7 @@ def test_whatever_changes_a_clients_result_changes_the_hash_of_its_run() -> None
         {"method": {"mu": 0.5}},
         {"data": {"limit": 150}},
         {"federation": {"group": "tiny_resnet"}},
+        {"runtime": {"inner": "stacked"}},
     ]
     subject = Subject("fedlora")
     first, *others = (equipment(subject, **each).sha256 for each in changes)
@@ -127,7 +135,7 @@ def test_equipment_gives_the_update_that_the_run_itself_would_compute() -> None:
     payload = hooks.downlink(1, state.server, client)
     mine = federations.updated(parts, 1, state.clients[1], dict(payload))
     job = Job(state.clients[1], {name: tensor.clone() for name, tensor in payload.items()})
-    theirs = trained(there, hooks_there, 1, 1, job)
+    [theirs] = trained(there, hooks_there, 1, {1: job})
     assert federations.bits(theirs.tensors) == federations.bits(mine.tensors)
     assert theirs.losses == mine.losses
 

@@ -5,7 +5,19 @@ import sys
 
 
 def test_reading_and_running_studies_loads_no_torch() -> None:
-    needed = ("plan", "sweep", "children", "status", "summary", "shipped", "folder")
+    needed = (
+        "plan",
+        "sweep",
+        "carrier",
+        "children",
+        "places",
+        "slurm",
+        "ray.node",
+        "status",
+        "summary",
+        "shipped",
+        "folder",
+    )
     script = f"""
 import importlib, sys
 for name in {[f"simulator.studies.{each}" for each in needed]} + ["tui.cli.sweep", "tui.cli.sweep_progress"]:

@@ -97,6 +97,13 @@ def config_keys() -> list[str]:
     return keys()
 
 
+def _places() -> Iterable[str]:
+    from simulator.studies.places import NAMES
+
+    return NAMES
+
+
+places = of(_places)
 presets = of(_presets)
 models = of(lambda: [*static_names.groups(), *static_names.models()])
 datasets = of(_datasets)

@@ -144,6 +144,7 @@ def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Me
             ("diverged", diverged(records)),
             ("traffic", f"↑ {size(traffic['up_total'])} ↓ {size(traffic['down_total'])}"),
             ("a round", f"{sum(seconds) / len(seconds):.2f} s" if seconds else None),
+            ("memory", memory(records[before:])),
         ]
     return output.facts([*pairs, ("go on", resumes), ("look", mention(f"show {name}"))])
 
@@ -168,6 +169,17 @@ def diverged(records: Sequence[Mapping[str, Any]]) -> str | None:
         return f"every client in the last round, and in {len(lost)} of {len(records)} rounds; {smaller}"
     named = ", ".join(map(str, sorted(found)))
     return f"client{'s' * (len(found) > 1)} {named} in some rounds; their models stayed as they were"
+
+
+def memory(records: Sequence[Mapping[str, Any]]) -> str | None:
+    """The most memory that these rounds took, in words; None where none of them says."""
+    host, gpu = (
+        max((record["timing"].get(name, 0) for record in records), default=0)
+        for name in ("memory", "gpu_memory")
+    )
+    if not host:
+        return None
+    return f"{size(host)} at most" + (f", and {size(gpu)} of tensors on the GPU" if gpu else "")
 
 
 def unfinished(unfinished: UnfinishedRound | None) -> str | None:

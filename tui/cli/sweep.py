@@ -1,4 +1,4 @@
-"""`htfl-sim sweep`: the sessions of a study, one after the other or several at once."""
+"""`htfl-sim sweep`: the sessions of a study, one after the other or several at once, here or on a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,12 +13,14 @@ from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, merged, read_toml, with_overrides
 from simulator.own import GROUP, Files, Names
 from simulator.sessions.signals import Signals
-from tui.cli import completion, options, output, running, sweep_progress
+from simulator.studies.places import HERE, SLURM, checked
+from tui.cli import completion, options, output, running, sweep_progress, sweep_slurm
 from tui.cli.options import HOW, WHAT
 from tui.common import folders
 from tui.common.errors import POINTS_FAILED
 
 if TYPE_CHECKING:
+    from simulator.studies.carrier import Launch
     from simulator.studies.plan import Plan
     from simulator.studies.study import Study
     from simulator.studies.sweep import Outcome
@@ -74,12 +76,33 @@ def sweep(
     dry_run: Annotated[
         bool, options.flag("Only say which points there are and what they will cost.", "--dry-run")
     ] = False,
-    jobs: Annotated[
-        int,
+    on: Annotated[
+        str,
         options.option(
-            "Points run at once, each with its share of the cores.", least=1, metavar="J", panel=HOW
+            "Where points run: here, on ray (docs/ray.md), or on slurm, for which it writes what to submit.",
+            metavar="PLACE",
+            complete=completion.places,
+            panel=HOW,
         ),
-    ] = 1,
+    ] = HERE,
+    jobs: Annotated[
+        int | None,
+        options.option(
+            "Points run at once, each with its share of the cores; on a cluster at most.",
+            least=1,
+            metavar="J",
+            panel=HOW,
+        ),
+    ] = None,
+    point: Annotated[
+        int | None,
+        options.option(
+            "Run the point of this number, from 0, and no other, as a task of a Slurm array does.",
+            least=0,
+            metavar="N",
+            panel=HOW,
+        ),
+    ] = None,
     model: options.Models = None,
     metric: options.Metrics = None,
     plugin: options.Plugins = None,
@@ -105,12 +128,16 @@ def sweep(
       htfl-sim sweep study.toml --dry-run
       htfl-sim sweep t3
       htfl-sim sweep t3 --extend --over seed=0..4
+      htfl-sim sweep t3 --on ray --set runtime.address=auto --set runtime.gpus_per_point=0.25
+      htfl-sim sweep t3 --on slurm --jobs 8
     """
     from simulator.data.datasets import data_folder
     from simulator.studies import shipped
+    from simulator.studies.carrier import Launch
     from simulator.studies.plan import plan
     from tui.common.settings import indices, said
 
+    checked(on)
     files, group = _brought(plugin, model, metric)
     quick: Raw = {
         "rounds": rounds,
@@ -125,6 +152,16 @@ def sweep(
     folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
     origin = _origin(origin, folder.parent) if origin else None
     given = [preset, profile, config, origin, over, files != Files()]
+    if point is not None:
+        sweep_slurm.refuse_with_point(
+            any(given)
+            or bool(settings)
+            or file is not None
+            or extend
+            or dry_run
+            or jobs is not None
+            or on != HERE
+        )
     if any(given) or settings:
         asked = _laid_over(asked, preset, profile, config, origin, over or (), settings, files)
     if asked is None:
@@ -135,15 +172,21 @@ def sweep(
         )
     planned = plan(folder, asked, extend)
     data = data_folder(data_dir)
+    launch = Launch(data.absolute(), workers, device, planned.study.files, allow_inexact)
+    mention = running.mention(sessions_dir, None)
+    if point is not None:
+        sweep_slurm.run_point(planned, point, launch, mention, progress, as_json)
+        return
     _fetch(planned, data)
     _check(planned, data)
     if dry_run:
         from tui.cli import sweep_cost
 
         sweep_cost.show(planned, data, as_json)
-        return
-    mention = running.mention(sessions_dir, None)
-    _carry_out(planned, data, jobs, workers, device, allow_inexact, progress, as_json, mention)
+    elif on == SLURM:
+        sweep_slurm.write(planned, launch, jobs, as_json)
+    else:
+        _carry_out(planned, launch, on, jobs, progress, as_json, mention)
 
 
 def _asked(name: str, file: str | None, sessions_dir: Path) -> tuple[Path, "Study | None"]:
@@ -259,24 +302,21 @@ def _check(planned: "Plan", data: Path) -> None:
 
 def _carry_out(
     planned: "Plan",
-    data: Path,
-    jobs: int,
-    workers: int | None,
-    device: str | None,
-    allow_inexact: bool,
+    launch: "Launch",
+    on: str,
+    jobs: int | None,
     drawn: bool | None,
     as_json: bool,
     mention: running.Mention,
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130 or 143 after a signal, 8 when points failed."""
-    from simulator.studies.children import Launch
     from simulator.studies.sweep import sweep as carry_out
 
     name = planned.folder.name
-    launch = Launch(data.absolute(), workers, device, planned.study.files, allow_inexact)
     output.say(f"study {name}: {len(planned.points)} points in {planned.folder}")
     told = False
-    with Signals(LEFT) as signals, sweep_progress.display(name, jobs, drawn, as_json) as shown:
+    at_once = jobs or (1 if on == HERE else None)
+    with Signals(LEFT) as signals, sweep_progress.display(name, at_once, drawn, as_json) as shown:
 
         def wait() -> bool:
             nonlocal told
@@ -287,20 +327,23 @@ def _carry_out(
             told = True
             return signals.stop is None
 
+        def warn(sentence: str) -> None:
+            output.say(f"warning: {sentence}", "yellow")
+
         try:
-            outcome = carry_out(planned, launch, jobs, shown, lambda: signals.stop, wait)
+            outcome = carry_out(planned, launch, jobs, shown, lambda: signals.stop, wait, on, warn)
         except Locked:
             if signals.exit_code:
                 raise typer.Exit(signals.exit_code) from None
             raise
-    output.say(_closing(name, outcome, mention))
+    output.say(_closing(name, outcome, mention, on))
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
     if outcome.failed:
         raise typer.Exit(POINTS_FAILED)
 
 
-def _closing(name: str, outcome: "Outcome", mention: running.Mention) -> str:
+def _closing(name: str, outcome: "Outcome", mention: running.Mention, on: str) -> str:
     """How a sweep ended, in a few lines."""
     done = sum(status.state == "finished" for status in outcome.statuses)
     lines = [f"{done} of {len(outcome.statuses)} points finished"]
@@ -309,5 +352,6 @@ def _closing(name: str, outcome: "Outcome", mention: running.Mention) -> str:
         by = "the command stop" if outcome.reason == "stop" else outcome.reason
         lines[0] += f"; stopped by {by}, every point with a checkpoint"
     if done < len(outcome.statuses):
-        lines.append(f"go on: {mention(f'sweep {name}')}")
+        where = "" if on == HERE else f" --on {on}"
+        lines.append(f"go on: {mention(f'sweep {name}{where}')}")
     return "\n".join(lines)

@@ -62,7 +62,7 @@ class Records(Lines):
 class LiveTable:
     """A table that is renewed in place: every point, or as many as there is room for, and how long all will take."""
 
-    def __init__(self, study: str, jobs: int, console: Console) -> None:
+    def __init__(self, study: str, jobs: int | None, console: Console) -> None:
         self._study, self._jobs, self._console = study, jobs, console
         self._live = Live(console=console, auto_refresh=False, transient=False)
         self._drawn = 0.0
@@ -86,15 +86,15 @@ class LiveTable:
             self._live.update(table(self._study, statuses, self._jobs, self._console.height), refresh=True)
 
 
-def display(study: str, jobs: int, drawn: bool | None, as_json: bool) -> Lines | LiveTable:
-    """A table if `drawn`, lines if not; None leaves it to whether stderr is a terminal."""
+def display(study: str, jobs: int | None, drawn: bool | None, as_json: bool) -> Lines | LiveTable:
+    """A table if `drawn`, lines if not; None leaves it to whether stderr is a terminal. jobs: at once, if known."""
     if as_json:
         return Records(study)
     console = output.stderr(drawn=drawn is True)
     return LiveTable(study, jobs, console) if drawn is not False and console.is_terminal else Lines(study)
 
 
-def table(study: str, statuses: Sequence[Status], jobs: int, height: int) -> Group:
+def table(study: str, statuses: Sequence[Status], jobs: int | None, height: int) -> Group:
     """The points in a terminal of so many rows."""
     kept = _with_room(statuses, max(height - FRAME, 1))
     result = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -116,11 +116,11 @@ def table(study: str, statuses: Sequence[Status], jobs: int, height: int) -> Gro
     return Group(result, Text(summary(statuses, jobs, len(statuses) - len(kept))))
 
 
-def summary(statuses: Sequence[Status], jobs: int, hidden: int = 0) -> str:
+def summary(statuses: Sequence[Status], jobs: int | None, hidden: int = 0) -> str:
     """'3 of 12 points finished · 2 at work · 1 failed · about 3 h left'."""
     count = {state: sum(status.state == state for status in statuses) for state in (FINISHED, FAILED)}
     at_work = sum(status.state in LIVE for status in statuses)
-    left = time_left(statuses, jobs)
+    left = time_left(statuses, at_work if jobs is None else jobs)
     words = [f"{count[FINISHED]} of {len(statuses)} points finished"]
     words += [f"{at_work} at work"] if at_work else []
     words += [f"{count[FAILED]} failed"] if count[FAILED] else []

@@ -16,7 +16,7 @@ from torch import Tensor
 from simulator.environment import environment
 from simulator.errors import HtflError, NotEnoughMemory
 from simulator.methods.hooks import Hooks
-from simulator.runners.base import Job, LocalUpdate, Question, Runner
+from simulator.runners.base import AsOne, Job, LocalUpdate, Runner
 from simulator.runners.ray.equipment import Equipment
 from simulator.runners.ray.parcels import Parcel
 from simulator.training.precision import tf32_in_force
@@ -51,7 +51,7 @@ class Answer:
 
 
 class Actor:
-    """Data, networks and a runner for clients, one after another."""
+    """Data, networks and a runner for clients, one portion after another."""
 
     def __init__(self) -> None:
         self._equipped: dict[str, tuple[Runner, Hooks]] = {}
@@ -70,21 +70,23 @@ class Actor:
         self,
         run: str,
         equipment: Sequence[Any],
-        question: Question[Any],
+        question: AsOne[Any],
         round: int,
-        client: int,
-        state: Mapping[str, Tensor],
-        payload: Mapping[str, Tensor] | None,
+        states: Mapping[int, Mapping[str, Tensor]],
+        *payloads: Mapping[str, Tensor] | None,
     ) -> Answer | Refused:
-        """The answer of a client of a run in round t, which it starts with this state and payload."""
+        """The answer of clients of a run in round t, by the states that they start with, and each one's payload."""
         try:
             runner, hooks = self._for(run, equipment)
             federation = runner.context.federation
             torch.set_num_threads(runner.threads)
-            received = None if payload is None else _on(federation.device, payload)
-            job = Job(_on(federation.device, state), received)
-            with tf32_in_force(federation.training.precision, federation.device):
-                result = question(runner, hooks, round, client, job)
+            device = federation.device
+            jobs = {
+                client: Job(_on(device, state), None if payload is None else _on(device, payload))
+                for (client, state), payload in zip(states.items(), payloads, strict=True)
+            }
+            with tf32_in_force(federation.training.precision, device):
+                result = question(runner, hooks, round, jobs)
         except NotEnoughMemory as error:
             return Refused(NotEnoughMemory(f"node {socket.gethostname()}: {error}"))
         except HtflError as error:
@@ -93,7 +95,9 @@ class Actor:
 
     def forget(self, run: str) -> None:
         """A run is over."""
-        self._equipped.pop(run, None)
+        if run in self._equipped:
+            runner, _ = self._equipped.pop(run)
+            runner.close()
 
     def _for(self, run: str, equipment: Sequence[Any]) -> tuple[Runner, Hooks]:
         if run not in self._equipped:
@@ -101,11 +105,13 @@ class Actor:
             held = [runner.context.data for runner, _ in self._equipped.values()]
             self._equipped[run] = found.set_up(held[-1] if held else None)
             while len(self._equipped) > MOST_RUNS:
-                self._equipped.pop(next(iter(self._equipped)))
+                self.forget(next(iter(self._equipped)))
         return self._equipped[run]
 
 
 def _parcelled(result: Any) -> Any:
+    if isinstance(result, list):
+        return [_parcelled(each) for each in result]
     if isinstance(result, LocalUpdate):
         return replace(result, tensors=Parcel(result.tensors), uplink=Parcel(result.uplink))
     return result

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import psutil
 import ray
+import torch
+from ray import exceptions
 
 from simulator.errors import ConfigError
 
@@ -23,24 +25,35 @@ ANSWER_SECONDS = 10.0
 """How long a cluster may take to answer."""
 STORE = 2**28
 """Bytes of the object store of a Ray that is started here, at least."""
+DEATHS = (
+    exceptions.RayActorError,
+    exceptions.ObjectLostError,
+    exceptions.WorkerCrashedError,
+    exceptions.LocalRayletDiedError,
+    exceptions.NodeDiedError,
+    exceptions.OutOfMemoryError,
+)
+"""How Ray says that who should have answered is gone, or the answer with it."""
 
 
 class Needs(NamedTuple):
     """What an actor takes of a node."""
 
     cpus: int
-    gpus: int
+    gpus: float
 
     def __str__(self) -> str:
         cores = f"{self.cpus} CPU core{'s' * (self.cpus > 1)}"
-        return f"{cores} and a GPU" if self.gpus else cores
+        if not self.gpus:
+            return cores
+        return f"{cores} and {'a' if self.gpus == 1 else f'{self.gpus:g} of a'} GPU"
 
 
-def connect(address: str, needs: Needs, actors: int, in_transit: int) -> bool:
+def connect(address: str, needs: Needs | None = None, actors: int = 1, in_transit: int = 0) -> bool:
     """Connect this process to Ray, unless it is; true if Ray was started here for that.
 
-    A Ray that is started here has room for so many actors and, in its object store, bytes in transit. Raises
-    ConfigError where there is no such cluster, or where it is of another version.
+    A Ray that is started here has room for so many actors, or is as large as this machine, and in its object store for
+    bytes in transit. Raises ConfigError where there is no such cluster, or where it is of another version.
     """
     if ray.is_initialized():
         return False
@@ -49,9 +62,10 @@ def connect(address: str, needs: Needs, actors: int, in_transit: int) -> bool:
     given: dict[str, Any] = {"address": address, "logging_level": logging.ERROR, "log_to_driver": False}
     if address == LOCAL:
         room = int(psutil.virtual_memory().available * 0.3)
+        if needs is not None:
+            gpus = min(math.ceil(needs.gpus * actors), torch.cuda.device_count())
+            given |= {"num_cpus": needs.cpus * actors, "num_gpus": gpus}
         given |= {
-            "num_cpus": needs.cpus * actors,
-            "num_gpus": needs.gpus * actors,
             "object_store_memory": min(max(STORE, in_transit), room),
             "include_dashboard": False,
         }
@@ -68,10 +82,22 @@ def connect(address: str, needs: Needs, actors: int, in_transit: int) -> bool:
 
 def room(needs: Needs) -> int:
     """How many actors all nodes together have room for, if nobody else uses them."""
-    return sum(
-        min(int(has.get("CPU", 0)) // needs.cpus, int(has.get("GPU", 0)) if needs.gpus else 10**9)
-        for has in _nodes()
-    )
+    return sum(_room_of(has, needs) for _, has in _nodes())
+
+
+def nodes_with_room(needs: Needs) -> list[str]:
+    """The ids of the nodes that have room for an actor, if nobody else uses them."""
+    return [node for node, has in _nodes() if _room_of(has, needs)]
+
+
+def most_cores() -> int:
+    """The cores of the node that has most."""
+    return max((int(has.get("CPU", 0)) for _, has in _nodes()), default=0)
+
+
+def has_gpus() -> bool:
+    """Whether any node has a GPU to give."""
+    return any(has.get("GPU", 0) >= 1 for _, has in _nodes())
 
 
 def disconnect() -> None:
@@ -86,11 +112,19 @@ def said(error: BaseException, longest: int = 200) -> str:
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
-def _nodes() -> Iterator[dict[str, float]]:
-    """The resources of each node that is there."""
+def _nodes() -> Iterator[tuple[str, dict[str, float]]]:
+    """The id and the resources of each node that is there."""
     for node in ray.nodes():
         if node["Alive"]:
-            yield node["Resources"]
+            yield node.get("NodeID", ""), node["Resources"]
+
+
+def _room_of(has: dict[str, float], needs: Needs) -> int:
+    """How many actors a node with these resources has room for."""
+    by_cpus = int(has.get("CPU", 0)) // needs.cpus
+    if not needs.gpus:
+        return by_cpus
+    return min(by_cpus, int(has.get("GPU", 0)) * int(1 / needs.gpus + 1e-9))
 
 
 def _refuse_where_nobody_answers(address: str) -> None:

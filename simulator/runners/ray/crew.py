@@ -17,20 +17,11 @@ from ray import exceptions
 from simulator.environment import environment, inexact
 from simulator.errors import ConfigError
 from simulator.runners.base import Place
-from simulator.runners.ray import cluster
+from simulator.runners.ray import cluster, inner
 from simulator.runners.ray.actor import Actor, Answer, Facts, Refused
-from simulator.runners.ray.cluster import Needs
+from simulator.runners.ray.cluster import DEATHS, Needs
 from simulator.runners.ray.equipment import Equipment
 
-DEATHS = (
-    exceptions.RayActorError,
-    exceptions.ObjectLostError,
-    exceptions.WorkerCrashedError,
-    exceptions.LocalRayletDiedError,
-    exceptions.NodeDiedError,
-    exceptions.OutOfMemoryError,
-)
-"""How Ray says that who should have answered is gone, or the answer with it."""
 START_SECONDS = 120.0
 """How long the first actor may take to get ready."""
 OTHERS_SECONDS = 30.0
@@ -48,7 +39,7 @@ class Wants(NamedTuple):
 
 @dataclass(eq=False)
 class Member:
-    """An actor, and how many clients it has been given."""
+    """An actor, and how many portions of clients it has been given."""
 
     handle: Any
     given: int = 0
@@ -79,7 +70,7 @@ class Pool:
     def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "Pool":
         """The actors for a run, `most` of them or as many as there is room for; `here` on a Ray that is started for it.
 
-        `largest` is how many bytes a client's state has at most. Raises ConfigError.
+        `largest` is how many bytes the states have at most that an actor is given at once. Raises ConfigError.
         """
         with cls._guard:
             if cluster.connect(wants.address, wants.needs, here, cluster.bytes_in_transit(largest, here)):
@@ -88,8 +79,8 @@ class Pool:
             if not has_room:
                 cls._disconnect()
                 raise ConfigError(
-                    f"the Ray cluster at '{wants.address}' is too small: no node has {wants.needs} for a client; use "
-                    "a smaller runtime.threads_per_client, or another cluster."
+                    f"the Ray cluster at '{wants.address}' is too small: no node has {wants.needs} for an actor; use "
+                    "a smaller runtime.threads_per_client or runtime.workers_per_actor, or another cluster."
                 )
             pool = cls._there.setdefault(wants, Pool(wants))
             pool._users += 1
@@ -164,7 +155,7 @@ class Crew:
             self.call()
         if not self._joined:
             raise ConfigError(
-                f"the Ray cluster is too small now: nobody had room for a client ({self.pool._wants.needs}) within "
+                f"the Ray cluster is too small now: nobody had room for an actor ({self.pool._wants.needs}) within "
                 f"{START_SECONDS:.0f} s; others may use it. Wait, or use another."
             )
 
@@ -225,18 +216,18 @@ class Crew:
         idle = [member for member in self._joined if not member.given]
         return idle[0] if idle else None
 
-    def send(self, member: Member, question: Any, round: int, client: int, state: Any, payload: Any) -> Any:
-        """Give an actor a client; what comes of it is in the reference returned."""
+    def send(self, member: Member, question: Any, round: int, states: Any, payloads: Iterable[Any]) -> Any:
+        """Give an actor clients, as `Actor.ask` wants them; what comes of it is in the reference returned."""
         member.given += 1
         self._joined[member] = self._joined.pop(member)  # behind the others
-        return member.handle.ask.remote(self._run, self._sent, question, round, client, state, payload)
+        return member.handle.ask.remote(self._run, self._sent, question, round, states, *payloads)
 
     def put(self, parcel: Any) -> Any:
         """Put something where every actor finds it."""
         return ray.put(parcel)
 
     def answer(self, ref: Any, member: Member) -> Answer | Died:
-        """What an actor has made of a client. Raises what was a user's fault; for one that died another is started."""
+        """What an actor has made of its clients. Raises what was a user's fault; one that died is replaced."""
         member.given -= 1
         try:
             found: Answer | Refused = ray.get(ref)
@@ -262,7 +253,7 @@ class Crew:
         return [
             Place(
                 first.host if hosts[first.host] == 1 else f"{first.host}/{node[:8]}",
-                len(found),
+                len(found) * inner.at_once(self.equipment.runtime),
                 first.environment,
                 inexact(self._here, dict(first.environment)),
             )
@@ -291,8 +282,8 @@ class Crew:
 
 
 @contextmanager
-def reaching(round: int) -> Iterator[None]:
-    """Around work in round t: raises ConfigError where not an actor, but Ray itself is gone."""
+def reaching(round: int, otherwise: str) -> Iterator[None]:
+    """Around work in round t: raises ConfigError where not an actor, but Ray itself is gone; a runner does it too."""
     try:
         yield
     except exceptions.RayTaskError:
@@ -300,7 +291,7 @@ def reaching(round: int) -> Iterator[None]:
     except (exceptions.RayError, ConnectionError) as lost:
         raise ConfigError(
             f"the Ray cluster cannot be reached any more in round {round} ({cluster.said(lost)}); the session is at "
-            "its last checkpoint: resume it when there is a cluster, or with --runner parallel."
+            f"its last checkpoint: resume it when there is a cluster, or with --runner {otherwise}."
         ) from lost
 
 

@@ -20,7 +20,7 @@ from simulator.methods.hooks import Hooks
 from simulator.models import own as own_models
 from simulator.own_files import Sent
 from simulator.runners.base import Runner
-from simulator.runners.sequential import SequentialRunner
+from simulator.runners.ray import inner
 from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -95,17 +95,12 @@ class Equipment:
         kind = methods.get(str(self.method["name"]))
         method = kind(kind.Config.model_validate(self.method), federation)
         context = TrainingContext(federation, replace(data, source=self.source), FlopCache())
-        return SequentialRunner(context, self.runtime), Hooks(method, federation)
+        return inner.made(context, self.runtime), Hooks(method, federation)
 
     def _source_here(self) -> Source:
         """The folder of the data sets that this run has, else the one this machine is set to. Fetches nothing."""
-        name, folders = self.source.config.dataset, [self.source.folder, datasets.data_folder(None)]
-        if name not in datasets.names():
-            return self.source
-        for folder in folders:
-            if datasets.get(name).is_present(folder):
-                return replace(self.source, folder=folder)
-        raise DataError(f"it lacks the data set '{name}'; put it into {folders[0]} there, or set $HTFL_DATA.")
+        there = datasets.folder_with(self.source.config.dataset, self.source.folder)
+        return self.source if there == self.source.folder else replace(self.source, folder=there)
 
 
 def _from_anywhere(source: Source) -> Source:

@@ -1,12 +1,17 @@
 """Tensors on their way between processes: their bytes as they are, of whatever dtype, in private memory at the end."""
 
-from collections.abc import Callable
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+PAYLOADS = 32
+"""Payloads that stay in the object store in case another client is sent the same; others are put again."""
 
 Packed = list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]
 """Name, dtype, shape and bytes of each tensor."""
@@ -40,3 +45,27 @@ def bytes_of(tensor: Tensor) -> NDArray[np.uint8]:
     """The tensor's values as bytes [n]; of a contiguous one on the CPU, the very memory."""
     flat: NDArray[np.uint8] = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return flat
+
+
+class Payloads:
+    """What clients are sent, in the object store: equal payloads once."""
+
+    def __init__(self, put: Callable[[Parcel], Any]) -> None:
+        self._put = put
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+
+    def put(self, payload: Mapping[str, Tensor] | None) -> Any:
+        """Where an actor finds it; None for no payload."""
+        if payload is None:
+            return None
+        digest = hashlib.sha256()
+        for name, tensor in payload.items():
+            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode())
+            digest.update(bytes_of(tensor).data)
+        key = digest.digest()
+        if key not in self._kept:
+            self._kept[key] = self._put(Parcel(payload))
+        self._kept.move_to_end(key)
+        while len(self._kept) > PAYLOADS:
+            self._kept.popitem(last=False)
+        return self._kept[key]

@@ -1,22 +1,24 @@
-"""The runner: clients of a round go to actors longest first, and what they bring out comes back one by one.
+"""The runner: clients of a round go to actors longest first, and what they bring out comes back portion by portion.
 
-An actor computes a client as the sequential runner does, from its state and payload alone, so the bits are those of
-the runners in process, on whichever actor, and however often it had to be done again.
+An actor holds one of the runners in process (`runtime.inner`) and is given what that computes at once: a client, some
+side by side, or a stack. That follows from the clients' states and payloads alone, so the bits are those of this runner
+in process, on whichever actor, and however often it had to be done again.
 """
 
-import hashlib
+import os
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
-
-from torch import Tensor
 
 from simulator.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.runners import base
 from simulator.runners.base import (
+    AsOne,
     Decision,
     Gate,
     Job,
@@ -28,10 +30,12 @@ from simulator.runners.base import (
     Runner,
     always_go,
     nobody_told,
+    portioned,
     register,
 )
 from simulator.runners.parallel import ParallelRunner
-from simulator.runners.ray.parcels import Parcel, bytes_of
+from simulator.runners.ray import inner
+from simulator.runners.ray.parcels import Parcel, Payloads
 from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
@@ -39,32 +43,49 @@ if TYPE_CHECKING:
     from simulator.runners.ray.crew import Crew, Died, Member
 
 ATTEMPTS = 3
-"""So many actors may die at work on one client of a round."""
-PAYLOADS = 32
-"""Payloads that stay in the object store in case another client is sent the same; others are put again."""
+"""So many actors may die at work on the same clients of a round."""
 PATIENCE = 5.0
 """Seconds without any actor after which that is said."""
+UNPRINTED = "|".join(
+    [
+        "A worker died or was killed",
+        "has been marked dead",
+        "killed due to memory pressure",
+        "cannot be scheduled right now",
+        "Raylet is terminated",
+    ]
+)
+"""What Ray would print on standard output, among a run's records, of what is said here in sentences of its own."""
 
 
 @register("ray")
 class RayRunner(Runner):
-    """`workers` actors at most, each with one client at a time, on this machine or on a cluster's nodes."""
+    """`workers` actors at most, each with one portion of clients at a time, on this machine or on a cluster's nodes."""
 
     within = False
 
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         super().__init__(context, settings)
         self._settings = settings
+        self._inner = inner.made(context, settings)
+        """What an actor holds: here it says who is given to one of them together."""
+        self._actors = settings.workers or max(1, self.workers // self._inner.workers)
+        """How many there are to be where Ray is started for them."""
+        self.workers = self._actors * self._inner.workers
         self._here = ParallelRunner(context, settings)
         """For what stays in this process."""
         self._crew: Crew | None = None
         self._seconds: dict[int, float] = {}
         """What each client took when it was last trained."""
 
+    @classmethod
+    def sums(cls, settings: RuntimeConfig) -> str:
+        return inner.kind(settings).sums(settings)
+
     def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Place]:
         if self._crew is None:
             self._crew = self._gathered(hooks, exact)
-            self.workers = self._crew.ready
+            self.workers = self._crew.ready * self._inner.workers
         return self._crew.places()
 
     def update(
@@ -79,23 +100,26 @@ class RayRunner(Runner):
     ) -> list[LocalUpdate]:
         self.open(hooks)
 
-        def taken(client: int, update: LocalUpdate) -> LocalUpdate:
-            device = self.context.federation.device
-            if update.seconds is not None:
-                self._seconds[client] = update.seconds
-            return replace(
-                update,
-                client=self.info(client),
-                tensors={name: tensor.to(device) for name, tensor in update.tensors.items()},
-                uplink={name: tensor.to(device) for name, tensor in update.uplink.items()},
-            )
+        def tell(together: Iterable[LocalUpdate]) -> None:
+            for update in together:
+                done(update)
 
+        clients = [client for [client] in self.longest_first([client] for client in jobs)]
         found = self._carry_out(
-            round, jobs, self.longest_first(jobs), trained, taken, done=done, gate=gate, begun=begun
+            round,
+            jobs,
+            self.longest_first(self._inner.portions(clients, finished)),
+            trained,
+            taken=self._taken,
+            done=tell,
+            gate=lambda found, running: gate(_in_order(found), running),
+            begun=begun,
         )
-        updates = [found[client] for client in jobs if client in found]
+        updates = _in_order(found)
         if len(updates) < len(jobs):
-            raise RoundInterrupted(updates)
+            # Who diverged is not kept, and the others of a stack would then be trained without it: with other bits.
+            kept = [together for together in found if not any(update.diverged for update in together)]
+            raise RoundInterrupted(_in_order(kept))
         return updates
 
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
@@ -109,48 +133,85 @@ class RayRunner(Runner):
         clients: Sequence[int],
         question: Question[Result],
     ) -> list[Result]:
+        ordered = [client for [client] in self.longest_first([client] for client in clients)]
+        portions = portioned(ordered, self._inner.workers)
+        found = self.ask_as_one(hooks, round, jobs, portions, partial(answered, question=question))
+        answers = dict(zip(ordered, chain.from_iterable(found), strict=True))
+        return [answers[client] for client in clients]
+
+    def ask_as_one(
+        self,
+        hooks: Hooks,
+        round: int,
+        jobs: Mapping[int, Job],
+        groups: Sequence[Sequence[int]],
+        question: AsOne[Result],
+    ) -> list[Result]:
         self.open(hooks)
-        ordered = self.longest_first(clients)
-        found = self._carry_out(round, jobs, ordered, question, lambda _, result: result)
-        return [found[client] for client in clients]
+        ordered = self.longest_first(groups)
+        found = self._carry_out(round, jobs, ordered, question)
+        answers = {tuple(group): answer for group, answer in zip(ordered, found, strict=True)}
+        return [answers[tuple(group)] for group in groups]
+
+    def together(self, clients: Sequence[int]) -> list[list[int]]:
+        return self._inner.together(clients)
 
     def close(self) -> None:
         self._here.close()
+        self._inner.close()
         if self._crew is not None:
             self._crew.close()
             self._crew = None
 
-    def longest_first(self, clients: Iterable[int]) -> list[int]:
-        """The clients in the order in which they are begun: by the time they took before, or are likely to take.
+    def longest_first(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
+        """Groups of clients in the order in which they are begun: by the time they took before, or are likely to take.
 
         Who was never timed is taken to need as long for each sample and parameter as those who were.
         """
-        clients = list(clients)
-        timed = [client for client in clients if client in self._seconds]
-        weights = {client: self.weight(client) for client in clients}
+        groups = list(groups)
+        weights = {client: self.weight(client) for group in groups for client in group}
+        timed = [client for client in weights if client in self._seconds]
         pace = sum(self._seconds[client] for client in timed) / max(
             sum(weights[client] for client in timed), 1
         )
-        likely = {client: self._seconds.get(client, weights[client] * (pace or 1)) for client in clients}
-        return sorted(clients, key=lambda client: (-likely[client], client))
+        likely = {client: self._seconds.get(client, weights[client] * (pace or 1)) for client in weights}
+        return sorted(groups, key=lambda group: (-sum(likely[client] for client in group), group[0]))
+
+    def _taken(self, together: list[LocalUpdate]) -> list[LocalUpdate]:
+        """Updates as an actor sent them, as those of this process are."""
+        device = self.context.federation.device
+        for update in together:
+            if update.seconds is not None:
+                self._seconds[update.client.id] = update.seconds
+        return [
+            replace(
+                update,
+                client=self.info(update.client.id),
+                tensors={name: tensor.to(device) for name, tensor in update.tensors.items()},
+                uplink={name: tensor.to(device) for name, tensor in update.uplink.items()},
+            )
+            for update in together
+        ]
 
     def _gathered(self, hooks: Hooks, exact: bool) -> "Crew":
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", UNPRINTED)  # read when Ray is loaded
         try:
             from simulator.runners.ray import cluster, crew
         except ImportError as missing:
             raise ConfigError(
                 f"runner 'ray' needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or use "
-                "--runner parallel, which gives the same bits."
+                f"--runner {inner.in_process(self._settings)}, which gives the same bits."
             ) from missing
         from simulator.runners.ray.equipment import Equipment
 
         federation = self.context.federation
         equipment = Equipment.of(self.context, hooks, self._settings)
         on_gpu = federation.device.type == "cuda"
-        needs = cluster.Needs(self.threads, int(on_gpu))
+        needs = cluster.Needs(self.threads * self._inner.workers, int(on_gpu))
         wants, most = crew.Wants(self._settings.address, needs), self._settings.workers
-        largest = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
-        pool = crew.Pool.borrow(wants, most, self.workers, largest)
+        model = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
+        largest = max(map(len, self._inner.portions(range(len(federation.clients)))))
+        pool = crew.Pool.borrow(wants, most, self._actors, largest * model)
         gathered = crew.Crew(pool, most, equipment, exact, self.say)
         try:
             gathered.gather()
@@ -163,98 +224,89 @@ class RayRunner(Runner):
         self,
         round: int,
         jobs: Mapping[int, Job],
-        ordered: Sequence[int],
-        question: Question[Any],
-        taken: Callable[[int, Any], Result],
+        portions: Sequence[Sequence[int]],
+        question: AsOne[Result],
         *,
+        taken: Callable[[Result], Result] = lambda result: result,
         done: Callable[[Result], None] = lambda _: None,
         gate: Callable[[Sequence[Result], int], Decision] = always_go,
         begun: Callable[[int], None] = nobody_told,
-    ) -> dict[int, Result]:
-        """What came of the clients that the gate let in. A client whose actor died is begun again."""
+    ) -> list[Result]:
+        """What came of the portions that the gate let in, in their order. One whose actor died is begun again."""
         from simulator.runners.ray.crew import Died, reaching
 
         crew = self._crew
         assert crew is not None
-        self.workers = max(crew.ready, 1)
-        waiting, results, unheard = deque(ordered), dict[int, Result](), list[Result]()
+        self.workers = max(crew.ready, 1) * self._inner.workers
+        waiting, results, unheard = deque(range(len(portions))), dict[int, Result](), list[int]()
         at_work: dict[Any, tuple[int, Member]] = {}
-        payloads, deaths, lonely = _Payloads(crew.put), Counter[int](), _Lonely(self.say)
+        payloads, deaths, lonely = Payloads(crew.put), Counter[int](), _Lonely(self.say)
         try:
-            with reaching(round):
+            with reaching(round, inner.in_process(self._settings)):
                 while waiting or at_work or unheard:
-                    so_far = [results[client] for client in sorted(results)]
-                    decision = gate(so_far, len(at_work) + len(unheard))
+                    busy = [*(number for number, _ in at_work.values()), *unheard]
+                    decision = gate(list(results.values()), sum(len(portions[number]) for number in busy))
                     if decision == "leave":
                         waiting.clear()
                     crew.call()
                     lonely.look(crew.ready, bool(waiting) and not at_work)
                     while decision == "go" and waiting and (member := crew.free()) is not None:
-                        client = waiting.popleft()
-                        if not deaths[client]:
-                            begun(client)
-                        job = jobs[client]
-                        sent = Parcel(job.tensors), payloads.put(job.payload)
-                        at_work[crew.send(member, question, round, client, *sent)] = client, member
+                        number = waiting.popleft()
+                        if not deaths[number]:
+                            for client in portions[number]:
+                                begun(client)
+                        of_each = {client: jobs[client] for client in portions[number]}
+                        states = {client: Parcel(job.tensors) for client, job in of_each.items()}
+                        received = [payloads.put(job.payload) for job in of_each.values()]
+                        at_work[crew.send(member, question, round, states, received)] = number, member
                     while unheard:  # told while the next clients already train
-                        done(unheard.pop(0))
+                        done(results[unheard.pop(0)])
                     for ref in crew.wait(at_work, base.POLL_SECONDS) if waiting or at_work else ():
                         if crew.heed(ref):
                             continue
-                        client, member = at_work.pop(ref)
+                        number, member = at_work.pop(ref)
                         answer = crew.answer(ref, member)
                         if isinstance(answer, Died):
-                            deaths[client] += 1
-                            self._told_of_death(answer, round, client, deaths[client])
-                            waiting.appendleft(client)
+                            deaths[number] += 1
+                            self._told_of_death(answer, round, portions[number], deaths[number])
+                            waiting.appendleft(number)
                             continue
                         for note in answer.notes:
                             self.say_once(note)
-                        results[client] = taken(client, answer.result)
-                        unheard.append(results[client])
+                        results[number] = taken(answer.result)
+                        unheard.append(number)
         finally:
             for _, member in at_work.values():  # of work that failed: what comes of the rest, nobody hears
                 member.given -= 1
-        return results
+        return [results[number] for number in sorted(results)]
 
-    def _told_of_death(self, death: "Died", round: int, client: int, times: int) -> None:
-        what = f"the Ray actor on {death.node} died at work on {self.info(client)} in round {round}"
+    def _told_of_death(self, death: "Died", round: int, clients: Sequence[int], times: int) -> None:
+        alone = len(clients) == 1
+        whom = str(self.info(clients[0])) if alone else f"clients {', '.join(map(str, clients))}"
+        what = f"the Ray actor on {death.node} died at work on {whom} in round {round}"
         if times >= ATTEMPTS:
+            fewer = "fewer --workers" if self._inner.workers == 1 else "a smaller runtime.workers_per_actor"
             raise ConfigError(
                 f"{what}, as {times - 1} before it ({death.reason}); the session is at its last checkpoint. Nodes may "
-                "lack memory: use fewer --workers, or larger nodes, and resume it."
+                f"lack memory: use {fewer}, or larger nodes, and resume it."
             )
-        self.say(f"{what[0].upper()}{what[1:]}; the client is computed again.")
+        self.say(f"{what[0].upper()}{what[1:]}; {'the client is' if alone else 'they are'} computed again.")
 
 
-def trained(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> LocalUpdate:
-    """A question: what the client brings out of a round."""
-    [update] = runner.update(hooks, round, {client: job}, lambda _: None)
-    return update
+def trained(runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job]) -> list[LocalUpdate]:
+    """A question: what the clients bring out of a round."""
+    return runner.update(hooks, round, jobs, lambda _: None)
 
 
-class _Payloads:
-    """What clients are sent, in the object store: equal payloads once."""
+def answered(
+    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, question: Question[Result]
+) -> list[Result]:
+    """A question: the answer of each by itself to another one."""
+    return runner.ask(hooks, round, jobs, list(jobs), question)
 
-    def __init__(self, put: Callable[[Parcel], Any]) -> None:
-        self._put = put
-        self._kept: OrderedDict[bytes, Any] = OrderedDict()
 
-    def put(self, payload: Mapping[str, Tensor] | None) -> Any:
-        """Where an actor finds it; None for no payload."""
-        if payload is None:
-            return None
-        digest = hashlib.sha256()
-        for name, tensor in payload.items():
-            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode())
-            digest.update(bytes_of(tensor).data)
-        key = digest.digest()
-        if key not in self._kept:
-            self._kept[key] = self._put(Parcel(payload))
-        self._kept.move_to_end(key)
-        while len(self._kept) > PAYLOADS:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+def _in_order(found: Iterable[Iterable[LocalUpdate]]) -> list[LocalUpdate]:
+    return sorted(chain.from_iterable(found), key=lambda update: update.client.id)
 
 
 class _Lonely:

@@ -1,0 +1,188 @@
+"""What `make bench` and `make bench-gpu` have in common: three tables, of a CPU or of a CUDA device.
+
+Sessions of HtM5 on all of Fashion-MNIST (N=10, two classes each, batch 64, one local epoch) as a share of the rate of
+matrix products. The training of a round beside a plain PyTorch loop over the same clients, by group of models, batch
+size and way. A training step, piece by piece, by group, batch size and method. Every ratio is taken in one run.
+"""
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import figures, matrix, pieces, plain
+from benchmarks.settings import config
+from benchmarks.sheet import Sheet
+from simulator.errors import ConfigError
+from simulator.nested import Raw
+from simulator.training.precision import Precision
+
+METHODS = ("standalone", "fedlora", "fedgh", "fedssa")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it is measured, and what that can reach."""
+
+    device: str = "cpu"
+    ceiling: Callable[[Precision], float] = field(default=lambda precision: matrix.rate())
+    """Operations a second of matrix products in a precision."""
+    ways: Mapping[str, Raw] = field(default_factory=lambda: {"": {}})
+    """Settings laid over those of a run beside the plain loop, by what they are called."""
+    name: str = "the CPU"
+
+
+class Bench:
+    """What is measured, printed as it comes, with the figures of all of it by name."""
+
+    def __init__(
+        self, console: Console, rounds: int, place: Place | None = None, images: int | None = None
+    ) -> None:
+        """`images`: on which each client trains, where a group's number would take too long; whole batches at least."""
+        self.figures: dict[str, float] = {}
+        self.place = place or Place()
+        self._console = console
+        self._rounds = rounds
+        self._images = images
+        self._refused: list[str] = []
+
+    def matrix(self, names: Iterable[str]) -> Sheet:
+        """Sessions of these methods as a share of the matrix rate."""
+        sheet = Sheet(
+            f"HtM5 on Fashion-MNIST, on {self.place.name}: N=10, 2 classes each, batch 64, 1 epoch",
+            ("method", "s/round", "GFLOP/s", "matrix GFLOP/s", "share", "checkpoint", "accuracy"),
+        )
+
+        def in_float32() -> float:
+            return self.place.ceiling("float32")
+
+        for method in names:
+            try:
+                with tempfile.TemporaryDirectory() as folder:
+                    session = Path(folder) / "session"
+                    found = matrix.session(method, self._rounds, session, self.place.device, in_float32)
+            except ConfigError as unmet:
+                self.refused(f"{method} as a session", unmet)
+                continue
+            self.keep(f"matrix/htm5/64/{method}", found, "seconds", "share")
+            sheet.add(
+                method,
+                f"{found['seconds']:.2f}",
+                f"{found['rate'] / 1e9:,.0f}",
+                f"{found['matrix_rate'] / 1e9:,.0f}",
+                f"{found['share']:.2f}",
+                f"{found['checkpoint']:.1%}",
+                f"{found['accuracy']:.3f}",
+            )
+        self.show(sheet)
+        self._console.print(
+            "share: training FLOPs (torch's counter) per second of the training part of a round, over the matrix "
+            "rate.\ncheckpoint: all of a round that is neither training nor evaluation: hashing, writing, syncing, "
+            "retiring."
+        )
+        return sheet
+
+    def plain(self, groups: Iterable[str], batches: Iterable[int]) -> Sheet:
+        """The training of a round of standalone beside the plain loop's."""
+        sheet = Sheet(
+            f"standalone beside a plain PyTorch loop, on {self.place.name}: IID in equal shares, 1 epoch",
+            (
+                *("group", "batch", "way", "plain s", "s", "times plain", "by processor time"),
+                "share of matrix rate",
+            ),
+        )
+        for group, batch, way in self.each(groups, batches):
+            ours = self.place.ways[way]
+            run = config(group, batch, images=self._images, device=self.place.device, **ours)
+            precision = run.training.precision
+            try:
+                before = self.place.ceiling(precision)
+                found = plain.beside(run, self._rounds)
+            except ConfigError as unmet:
+                self.refused(f"{group}, {way}", unmet)
+                continue
+            found["share"] = found["rate"] / statistics.fmean([before, self.place.ceiling(precision)])
+            name = "/".join(filter(None, ("plain", group, str(batch), way)))
+            self.keep(name, found, "seconds", "plain_seconds", "times_plain", "share")
+            sheet.add(
+                *(group, str(batch), way or "side by side"),
+                f"{found['plain_seconds']:.2f}",
+                f"{found['seconds']:.2f}",
+                f"{found['times_plain']:.2f}",
+                f"{found['processor_times_plain']:.2f}",
+                f"{found['share']:.2f}",
+            )
+        self.show(sheet)
+        return sheet
+
+    def step(self, groups: Iterable[str], batches: Iterable[int], names: Iterable[str]) -> Sheet:
+        """A step of these methods, piece by piece."""
+        sheet = Sheet(
+            f"A client's training step on {self.place.name}, processor time of its thread in µs",
+            ("group", "batch", "method", *pieces.PIECES, "step", "per image"),
+        )
+        names = list(names)
+        for group, batch in [(group, batch) for group in groups for batch in batches]:
+            for method in names:
+                try:
+                    setting = pieces.setting(group, batch, method, self.place.device, self._images)
+                    of_a_step = pieces.of_a_step(setting, self._rounds)
+                except ConfigError as unmet:
+                    self.refused(f"{method} with {group}", unmet)
+                    continue
+                found = of_a_step | {"step": sum(of_a_step.values())}
+                self.keep(f"step/{group}/{batch}/{method}", found, *found)
+                shown = (*found.values(), found["step"] / batch)
+                sheet.add(group, str(batch), method, *(f"{each:,.0f}" for each in shown))
+        self.show(sheet)
+        return sheet
+
+    def each(self, groups: Iterable[str], batches: Iterable[int]) -> list[tuple[str, int, str]]:
+        """Every group with every batch size, in every way."""
+        batches = list(batches)
+        return [(group, batch, way) for group in groups for batch in batches for way in self.place.ways]
+
+    def show(self, sheet: Sheet) -> None:
+        """Print a table, unless nothing in it could be measured."""
+        if sheet.rows:
+            self._console.print(sheet.shown())
+
+    def refused(self, what: str, why: ConfigError) -> None:
+        """Say at the end that this was not measured, and why."""
+        self._refused.append(f"{what}: {why}")
+
+    def keep(self, name: str, found: Mapping[str, float], *kinds: str) -> None:
+        """Keep these of the figures, under a name."""
+        self.figures |= {f"{name}/{kind}": found[kind] for kind in kinds}
+
+    def end(self) -> None:
+        """What could not be measured."""
+        for each in self._refused:
+            self._console.print(f"not measured: {each}", style="dim", highlight=False)
+
+
+def compared(console: Console, path: Path, before: figures.Figures, now: figures.Figures) -> None:
+    """Print what has become of the figures of an earlier run, and what got slower."""
+    found = figures.changes(before, now)
+    sheet = Sheet(f"Against {path}", ("figure", "before", "now", "now / before"))
+    for change in found:
+        sheet.add(change.name, f"{change.before:.4g}", f"{change.now:.4g}", f"{change.ratio:.2f}")
+    if found:
+        console.print(sheet.shown())
+    for sentence in figures.verdict(found):
+        console.print(sentence, highlight=False)
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Reads a whole number of a command line that is not below `least`."""
+
+    def number(text: str) -> int:
+        if (found := int(text)) < least:
+            raise argparse.ArgumentTypeError(f"{text} is below {least}")
+        return found
+
+    return number

@@ -1,0 +1,36 @@
+"""Where the points of a study can be carried out, by the names that `sweep --on` has for them."""
+
+from simulator.errors import ConfigError, nearest
+from simulator.studies.carrier import Place
+from simulator.studies.children import Here
+
+HERE, RAY, SLURM = "here", "ray", "slurm"
+NAMES = (HERE, RAY, SLURM)
+
+
+def checked(name: str) -> str:
+    """The name of a place. Raises ConfigError, naming the nearest, for one that is none."""
+    if name not in NAMES:
+        raise ConfigError(
+            f"--on {name}: there is no such place.{nearest(name, NAMES)} There are {', '.join(NAMES)}."
+        )
+    return name
+
+
+def place(name: str) -> type[Place]:
+    """The place of that name. Raises ConfigError for one that is none, or that cannot be used from here."""
+    match checked(name):
+        case "ray":
+            try:
+                from simulator.studies.ray.place import OnRay
+            except ImportError as missing:
+                raise ConfigError(
+                    f"a sweep on Ray needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or "
+                    "leave --on out, and the points run on this machine."
+                ) from missing
+            return OnRay
+        case "slurm":
+            raise ConfigError(
+                "points on Slurm are run by Slurm: `htfl-sim sweep STUDY … --on slurm` writes what to submit."
+            )
+    return Here

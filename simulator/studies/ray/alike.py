@@ -1,0 +1,80 @@
+"""Whether the nodes of a cluster compute the same bits: points of one study are to be compared with each other."""
+
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import ray
+from ray import exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from simulator.environment import environment, inexact
+from simulator.errors import ConfigError, HtflError
+from simulator.runners.ray import cluster
+from simulator.runners.ray.cluster import Needs
+
+ANSWER_SECONDS = 120.0
+"""How long nodes may take to say what they compute with: each loads torch."""
+
+
+class Facts(NamedTuple):
+    """What a node is called, and what bits depend on there; or why it cannot say."""
+
+    host: str
+    environment: Mapping[str, Any]
+    refusal: str = ""
+
+
+def refuse_mixed(needs: Needs) -> None:
+    """Raise ConfigError where nodes that have room for a point would give other bits than each other."""
+    nodes = cluster.nodes_with_room(needs)
+    if len(nodes) < 2:
+        return
+    device = "cuda" if needs.gpus else "cpu"
+    asked = [
+        ray.remote(facts)
+        .options(
+            num_cpus=0,
+            num_gpus=needs.gpus,
+            max_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        )
+        .remote(device)
+        for node in nodes
+    ]
+    answered, found = ray.wait(asked, num_returns=len(asked), timeout=ANSWER_SECONDS)[0], []
+    for ref in answered:
+        try:
+            found.append(ray.get(ref))
+        except exceptions.RayTaskError as fault:
+            raise ConfigError(
+                f"a node of the Ray cluster cannot say what it computes with ({cluster.said(fault.cause)}); htfl-sim "
+                "must be installed on every node, in the same version."
+            ) from fault
+        except exceptions.RayError:
+            continue  # it has gone meanwhile
+    refuse_unlike(found)
+
+
+def facts(device: str) -> Facts:
+    """What this node computes with."""
+    from simulator.devices import select_device
+
+    host = socket.gethostname()
+    try:
+        return Facts(host, environment(select_device(device), 1))
+    except HtflError as error:
+        return Facts(host, {}, str(error))
+
+
+def refuse_unlike(nodes: list[Facts]) -> None:
+    """Raise ConfigError, naming two nodes and what differs, unless all are alike."""
+    for node in nodes:
+        if node.refusal:
+            raise ConfigError(f"node {node.host}: {node.refusal}")
+    for node in nodes[1:]:
+        if differences := inexact(dict(nodes[0].environment), dict(node.environment)):
+            raise ConfigError(
+                f"nodes {nodes[0].host} and {node.host} would not give the same bits ({'; '.join(differences)}). Use "
+                "nodes that are alike, or --allow-inexact; each session records what computed it."
+            )

@@ -1,0 +1,120 @@
+"""The Ray cluster that the points of a study are to run on, and what each of them takes of it."""
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from checkpoints import Group
+from simulator.errors import ConfigError
+from simulator.runners.ray import cluster
+from simulator.runners.ray.cluster import Needs
+from simulator.studies.carrier import Launch, Place
+from simulator.studies.ray.alike import refuse_mixed
+from simulator.studies.ray.carrier import OnNodes
+from simulator.studies.study import Point
+
+COUNT_SECONDS = 5.0
+"""How often it is looked how many nodes there are."""
+
+
+class OnRay(Place):
+    """A cluster, or the Ray that is started on this machine for the sweep."""
+
+    def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
+        self._launch, self._jobs = launch, jobs
+        self._counted, self._room = -math.inf, 1
+        self._started = False
+        self._shares: dict[tuple[int, float], int] = {}
+        address = _address(points)
+        _refuse_ray_in_ray(points)
+        self._started = cluster.connect(address)
+        try:
+            self._has_gpus = cluster.has_gpus()
+            self._needs = {point.name: self._needed(point, len(points)) for point in points}
+            for needs, name in {needs: name for name, needs in self._needs.items()}.items():
+                _refuse_too_small(address, needs, name)
+                if not launch.allow_inexact:
+                    refuse_mixed(needs)
+        except BaseException:
+            self._let_go()
+            raise
+        shares = {point.config["runtime"].get("gpus_per_point", 1.0) for point in points}
+        if shares - {1.0} and not any(needs.gpus for needs in self._needs.values()):
+            self.warnings = [
+                f"runtime.gpus_per_point = {min(shares):g} changes nothing here: no point computes on a GPU."
+            ]
+
+    def carrier(self, group: Group) -> OnNodes:
+        return OnNodes(group, self._launch, self._needs, self.room)
+
+    def room(self) -> int:
+        """How many points there is room for, or one that waits until there is."""
+        if (now := time.monotonic()) - self._counted > COUNT_SECONDS:
+            self._counted = now
+            with suppress(Exception):  # Ray may be gone: then the points at work say so
+                self._room = max(1, *map(cluster.room, set(self._needs.values())))
+        return self._room if self._jobs is None else min(self._jobs, self._room)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._let_go()
+
+    def _needed(self, point: Point, points: int) -> Needs:
+        runtime = point.config["runtime"]
+        threads = int(runtime["threads_per_client"])
+        device = self._launch.device or runtime["device"]
+        on_gpu = device == "cuda" or (device == "auto" and self._has_gpus)
+        gpus = float(runtime.get("gpus_per_point", 1.0)) if on_gpu else 0.0
+        workers = self._launch.workers_of(point)
+        if workers is None:
+            workers = self._share(threads, gpus, min(self._jobs, points)) if self._jobs else 1
+        return Needs(workers * threads, gpus)
+
+    def _share(self, threads: int, gpus: float, at_once: int) -> int:
+        """As many clients at a time as let so many points run at once."""
+        if (threads, gpus) not in self._shares:
+            most = cluster.most_cores() // threads
+            fitting = (
+                each for each in range(most, 1, -1) if cluster.room(Needs(each * threads, gpus)) >= at_once
+            )
+            self._shares[threads, gpus] = next(fitting, 1)
+        return self._shares[threads, gpus]
+
+    def _let_go(self) -> None:
+        if self._started:
+            self._started = False
+            cluster.disconnect()
+
+
+def _address(points: Sequence[Point]) -> str:
+    addresses = dict.fromkeys(str(point.config["runtime"]["address"]) for point in points)
+    if len(addresses) > 1:
+        raise ConfigError(
+            f"the points name {len(addresses)} clusters ({', '.join(addresses)}), and a sweep has one: say which with "
+            "--set runtime.address=…"
+        )
+    return next(iter(addresses), cluster.LOCAL)
+
+
+def _refuse_too_small(address: str, needs: Needs, point: str) -> None:
+    if not cluster.room(needs):
+        raise ConfigError(
+            f"the Ray cluster at '{address}' is too small: no node has {needs} for point {point}; use fewer --workers, "
+            "a smaller runtime.gpus_per_point, or another cluster."
+        )
+
+
+def _refuse_ray_in_ray(points: Sequence[Point]) -> None:
+    for point in points:
+        if point.config["runtime"]["runner"] == "ray":
+            raise ConfigError(
+                f"point {point.name} computes its clients on Ray (runtime.runner) and would be on Ray itself; leave "
+                "out --on ray, or take another runner."
+            )

@@ -1,0 +1,121 @@
+"""A study for Slurm: one array script in its folder, whose tasks each run a point by its number.
+
+Who submits it may edit it: what is there stays, but for the line that says which tasks there are.
+"""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from checkpoints import Group
+from simulator.errors import ConfigError
+from simulator.studies.carrier import Launch
+from simulator.studies.study import Point
+
+SCRIPT, LOGS = "slurm.sh", "slurm-logs"
+WORKERS = 4
+"""Clients at a time in each point, where nothing says how many."""
+_ARRAY = re.compile(r"^#SBATCH --array=.*$", re.MULTILINE)
+
+
+class Written(NamedTuple):
+    """A script: where, and whether it was there and is kept but for its tasks."""
+
+    path: Path
+    kept: bool
+
+
+def check(folder: Path, points: Sequence[Point]) -> None:
+    """Raise ConfigError where the points of a study in `folder` cannot be run by Slurm as they are."""
+    if any(each in str(folder) for each in '"\\\n'):
+        raise ConfigError(
+            f"a Slurm script cannot name the folder {folder}; use a sessions folder without quotes in its path."
+        )
+    for point in points:
+        if point.config["runtime"].get("gpus_per_point", 1.0) != 1.0:
+            raise ConfigError(
+                "runtime.gpus_per_point is for --on ray: Slurm gives every point a whole GPU. Say --set "
+                f"runtime.gpus_per_point=1, or edit the line --gres of {SCRIPT} where the site divides GPUs."
+            )
+
+
+def write(group: Group, points: Sequence[Point], launch: Launch, jobs: int | None, gpus: bool) -> Written:
+    """Write the script of a study, `jobs` points at once at most; `gpus` on this machine are a sign of theirs.
+
+    Raises DiskError.
+    """
+    path = group.folder / SCRIPT
+    array = f"#SBATCH --array=0-{len(points) - 1}" + (f"%{jobs}" if jobs else "")
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    kept = _ARRAY.search(before) is not None
+    text = (
+        _ARRAY.sub(lambda _: array, before, count=1)
+        if kept
+        else script(group.folder, points, launch, array, gpus)
+    )
+    group.write({SCRIPT: text.encode()})
+    (group.folder / LOGS).mkdir(exist_ok=True)
+    return Written(path, kept)
+
+
+def script(folder: Path, points: Sequence[Point], launch: Launch, array: str, gpus: bool) -> str:
+    """The text of the script."""
+    threads = max(int(point.config["runtime"]["threads_per_client"]) for point in points)
+    workers = max(launch.workers_of(point) or WORKERS for point in points)
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            f"# Study {folder.name}: {len(points)} points, each a task of this array. Submitted again it goes on: what",
+            "# is finished is skipped, what was interrupted is resumed.",
+            "#",
+            f"#   sbatch {shlex.quote(str(folder / SCRIPT))}",
+            "#",
+            "# Yours to edit: asked for again, `htfl-sim sweep … --on slurm` renews the line --array and nothing else.",
+            array,
+            f"#SBATCH --job-name={folder.name}",
+            f"#SBATCH --cpus-per-task={workers * threads}",
+            *(["#SBATCH --gres=gpu:1"] if _on_gpu(points, launch, gpus) else []),
+            "##SBATCH --time=24:00:00",
+            "##SBATCH --partition=",
+            "##SBATCH --account=",
+            "##SBATCH --mem=",
+            f'#SBATCH --output="{_escaped(folder / LOGS)}/%a.log"',
+            "#SBATCH --open-mode=append",
+            "# Two minutes before its limit a task is sent SIGTERM, and its point stops after its next client, with a",
+            "# checkpoint. Allow more where clients take longer. After a node's death Slurm queues it again.",
+            "#SBATCH --signal=B:TERM@120",
+            "#SBATCH --requeue",
+            "",
+            f"exec {' '.join(_command(folder, launch, threads))}",
+            "",
+        ]
+    )
+
+
+def _command(folder: Path, launch: Launch, threads: int) -> Iterator[str]:
+    beside = Path(sys.executable).with_name("htfl-sim")
+    yield shlex.quote(str(beside)) if beside.is_file() else "htfl-sim"
+    yield f"sweep {shlex.quote(str(folder))}"
+    yield '--point "$SLURM_ARRAY_TASK_ID"'
+    each = '"$SLURM_CPUS_PER_TASK"' if threads == 1 else f'"$((SLURM_CPUS_PER_TASK / {threads}))"'
+    yield f"--workers {each}"
+    yield f"--data-dir {shlex.quote(str(launch.data_dir))}"
+    if launch.device is not None:
+        yield f"--device {shlex.quote(str(launch.device))}"
+    if launch.allow_inexact:
+        yield "--allow-inexact"
+    yield "--no-progress"
+
+
+def _on_gpu(points: Sequence[Point], launch: Launch, gpus: bool) -> bool:
+    """Whether a point is to have a GPU: where it is said, or where there are some and nothing says otherwise."""
+    devices = {str(launch.device or point.config["runtime"]["device"]) for point in points}
+    return "cuda" in devices or ("auto" in devices and gpus)
+
+
+def _escaped(folder: Path) -> str:
+    """A path in which Slurm finds nothing to replace."""
+    return str(folder).replace("%", "%%")

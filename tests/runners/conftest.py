@@ -1,0 +1,37 @@
+"""A Ray that stays for a file's tests, and methods of a user's own."""
+
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from simulator.contract import Subject
+from simulator.methods import plugins, registry
+from tests.runners.on_ray import RAY
+
+
+@pytest.fixture(scope="module")
+def ray_for_all() -> Iterator[None]:
+    """Ray and its actors stay for all tests of a file: they take seconds to start."""
+    engine = Subject("fedavg").built(runtime=RAY).engine
+    engine.open()
+    yield
+    engine.close()
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Registers a method of that name, FedAvg but for this body, from a plugin file."""
+    for known in ("_METHODS", "_ORIGINS"):
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+
+    def write(name: str, body: str) -> None:
+        head = "import os, signal\nfrom simulator.methods import register\n"
+        head += f"from simulator.methods.fedavg import FedAvg\n\n@register({name!r})\nclass Own(FedAvg):\n"
+        path = tmp_path / f"{name}.py"
+        path.write_text(head + textwrap.indent(textwrap.dedent(body), "    "), encoding="utf-8")
+        plugins.load(path)
+        path.unlink()  # another machine would not have it
+
+    return write

@@ -1,0 +1,190 @@
+"""Actors that die, and runs that have none left: the bits are those of a run left alone."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import checkpoints
+from simulator.contract import Subject
+from simulator.data.datasets import data_folder
+from simulator.errors import ConfigError
+from simulator.progress import ClientStarted, ClientTrained, Event, Warned
+from simulator.runners import RoundInterrupted
+from simulator.sessions.session import Session
+from tests import federations
+from tests.runners.on_ray import RAY, STACKS, pids, pool, run
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_for_all")]
+
+
+def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> None:
+    """The actor that gets the first client of round 2 is halted, and killed when another client is done."""
+    subject = Subject("fedlora")
+    engine = subject.built(runtime=RAY).engine
+    before = pids(engine)
+    clients, halted, warnings = [], [], []
+
+    def kill(event: Event) -> None:
+        match event:
+            case ClientStarted(2, client) if not halted:
+                crew = engine._runner._crew
+                clients.append(client)
+                halted.append(crew._joined[crew.free()].pid)
+                os.kill(halted[0], signal.SIGSTOP)
+            case ClientTrained(2, _, 1):
+                os.kill(halted[0], signal.SIGKILL)
+            case Warned(message):
+                warnings.append(message)
+
+    assert run(engine, observe=kill) == run(subject.built().engine)
+    assert halted[0] in before
+    [warning] = warnings
+    assert f" died at work on client {clients[0]} (" in warning
+    assert warning.endswith(" in round 2; the client is computed again.")
+    engine = subject.built(runtime=RAY).engine
+    after, members = pids(engine), len(pool(engine).members)
+    engine.close()
+    assert members == 2
+    assert halted[0] not in after
+
+
+EIGHT: dict[str, Any] = {
+    "federation": {"clients": 8, "participation": 1.0},
+    "data": {"partition": "iid", "quantity": "equal"},
+}
+"""Clients of whom four have one architecture, and four another: four stacks of two."""
+
+
+def test_a_stack_whose_actor_is_killed_at_work_is_computed_again_as_a_whole() -> None:
+    """The actor that gets the first stack of round 2 is halted, and killed when another stack is done."""
+    subject = Subject("fedlora")
+    engine = subject.built(**EIGHT, runtime={**STACKS, "stack": 2}).engine
+    pids(engine)
+    begun: list[int] = []
+    halted: list[int] = []
+    warnings: list[str] = []
+
+    def kill(event: Event) -> None:
+        match event:
+            case ClientStarted(2, client):
+                begun.append(client)
+                if not halted:
+                    crew = engine._runner._crew
+                    halted.append(crew._joined[crew.free()].pid)
+                    os.kill(halted[0], signal.SIGSTOP)
+            case ClientTrained(2, _, 1):
+                os.kill(halted[0], signal.SIGKILL)
+            case Warned(message):
+                warnings.append(message)
+
+    alone = subject.built(**EIGHT, runtime={"runner": "stacked", "stack": 2}).engine
+    assert run(engine, observe=kill) == run(alone)
+    [warning] = warnings
+    assert f" died at work on clients {begun[0]}, {begun[1]} in round 2; they are computed again." in warning
+    assert sorted(begun) == list(range(8))
+
+
+def test_of_a_stack_in_which_a_client_diverged_nobody_is_kept_when_the_round_is_left() -> None:
+    """In the first stack a client has weights that are infinite; the round is left when a second one is done."""
+    sections = {**EIGHT, "runtime": {**STACKS, "workers": 1, "stack": 2}}
+    engine = Subject("standalone").built(**sections).engine
+    spoilt, other = engine._runner.longest_first(engine._runner._inner.portions(range(8)))[0]
+    start = engine.initial_state()
+    weights = start.clients[spoilt].items()
+    infinite = {
+        name: tensor * torch.inf if tensor.is_floating_point() else tensor for name, tensor in weights
+    }
+    start = replace(start, clients=start.clients.after({spoilt: infinite}))
+    done: set[int] = set()
+
+    def note(event: Event) -> None:
+        if isinstance(event, ClientTrained):
+            done.add(event.client)
+
+    with pytest.raises(RoundInterrupted) as left:
+        engine.round(start, note, lambda finished, running: "leave" if done else "go")
+    finished = {update.client.id: update for update in left.value.updates}
+    assert len(done) == 4
+    assert finished.keys() == done - {spoilt, other}
+    again = engine.round(start, lambda event: None, finished=finished)
+    alone = engine.round(start, lambda event: None)
+    engine.close()
+    assert alone.record is not None and alone.record["diverged"] == [spoilt]
+    assert federations.state_bits(again) == federations.state_bits(alone)
+
+
+def test_a_run_that_has_no_actor_left_waits_says_so_and_goes_on_when_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both are killed in round 2, and no other is started until the run says that it waits."""
+    monkeypatch.setattr("simulator.runners.ray.runner.PATIENCE", 0.2)
+    subject = Subject("fedlora")
+    engine = subject.built(runtime=RAY).engine
+    actors, processes, warnings = pool(engine), pids(engine), []
+    fill = actors.fill
+
+    def kill(event: Event) -> None:
+        match event:
+            case ClientStarted(2, _) if processes:
+                monkeypatch.setattr(actors, "fill", lambda: None)
+                while processes:
+                    os.kill(processes.pop(), signal.SIGKILL)
+            case Warned(message):
+                warnings.append(message)
+                if "the run waits" in message:
+                    fill()
+
+    assert run(engine, observe=kill) == run(subject.built().engine)
+    assert [message for message in warnings if "died" not in message] == [
+        "The Ray cluster has no room left for a single client: the run waits until it has. A stop keeps the clients "
+        "that are done.",
+        f"The Ray cluster has room again: {warnings[-1].split()[6]} actors are ready, and the run goes on.",
+    ]
+
+
+def test_a_run_that_waits_for_an_actor_can_be_stopped_and_keeps_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("simulator.runners.ray.runner.PATIENCE", 0.2)
+    subject, folder = Subject("fedlora"), tmp_path / "s"
+    config = subject.config(runtime={**RAY, "workers": 1})
+    Session.create(subject.config(), tmp_path / "alone", data_folder(None)).run()
+    session, waits = Session.create(config, folder, data_folder(None)), []
+    actors = pool(session._built.engine)
+    fill = actors.fill
+
+    def kill(event: Event) -> None:
+        match event:
+            case ClientTrained(2, _, 1):
+                monkeypatch.setattr(actors, "fill", lambda: None)
+                for member in list(actors.members):
+                    ray.kill(member.handle)
+            case Warned(message) if "the run waits" in message:
+                waits.append(message)
+
+    outcome = session.run(kill, stop=lambda: "enough" if waits else None)
+    assert (outcome.state, outcome.round) == ("stopped", 1)
+    fill()
+    assert len(checkpoints.SessionReader(folder).unfinished_round().note["clients"]) >= 1
+    Session.resume(folder, data_folder(None), settings=["runtime.runner=parallel"]).run()
+    assert federations.committed(folder) == federations.committed(tmp_path / "alone")
+
+
+def test_a_client_that_takes_every_actor_with_it_is_named(own: Callable[[str, str], None]) -> None:
+    own("deadly", """
+        def receive(self, local, payload):
+            if local.info.id == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+    """)  # fmt: skip
+    engine = Subject("deadly").built(runtime=RAY, federation={"participation": 1.0}).engine
+    with pytest.raises(ConfigError, match=r"died at work on client 1 \(.*\) in round 1, as 2 before it"):
+        run(engine)
+    engine.close()

@@ -1,0 +1,331 @@
+"""Points on Ray: the sessions of points run here, whether their nodes share the study's folder or not."""
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import checkpoints
+from checkpoints import Group, SessionReader
+from simulator.config import Config
+from simulator.data.datasets import data_folder
+from simulator.own import Files
+from simulator.sessions.session import Session
+from simulator.studies.carrier import Launch
+from simulator.studies.plan import Plan, plan
+from simulator.studies.status import Status
+from simulator.studies.study import Study
+from simulator.studies.sweep import Outcome, sweep
+from tests import federations
+from tests.own import METRIC, written
+from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+
+from simulator.runners.ray import cluster
+
+pytestmark = pytest.mark.timeout(1800)
+OVER = {"method": ("standalone", "fedgh")}
+Committed = tuple[list[dict[str, Any]], dict[str, str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray_stays_for_all_tests() -> Iterator[None]:
+    started = cluster.connect(cluster.LOCAL, cluster.Needs(1, 0), actors=2)
+    yield
+    if started:
+        cluster.disconnect()
+
+
+def config(rounds: int = 2, **sections: Any) -> dict[str, Any]:
+    """Four tiny models on 300 digits, three of them a round."""
+    return {
+        "rounds": rounds,
+        "data": {"limit": 300},
+        "federation": {"clients": 4, "participation": 0.75, "group": "tiny"},
+        "training": {"batch_size": 16, "epochs": 1},
+        "runtime": {"device": "cpu"},
+        "method": {"name": "standalone"},
+        **sections,
+    }
+
+
+def asked(folder: Path, rounds: int = 2, **sections: Any) -> Plan:
+    return plan(folder, Study(config=config(rounds, **sections), over=OVER))
+
+
+def run(planned: Plan, on: str = "ray", **about: Any) -> Outcome:
+    launch = Launch(data_folder(None).absolute(), files=planned.study.files)
+    return sweep(planned, launch, on=on, **about)
+
+
+def alone(planned: Plan, folder: Path) -> dict[str, Committed]:
+    """What every point comes to when it is run in this process, left alone."""
+    for point in planned.points:
+        Session.create(Config.read(point.config), folder / point.name, data_folder(None)).run()
+    return {point.name: federations.committed(folder / point.name) for point in planned.points}
+
+
+def committed(planned: Plan) -> dict[str, Committed]:
+    assert all(checkpoints.verify(planned.folder / point.name) == [] for point in planned.points)
+    return {point.name: federations.committed(planned.folder / point.name) for point in planned.points}
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no node shared the study's folder: they look for a file that is not in it."""
+
+    @contextmanager
+    def shown(group: Group) -> Iterator[str]:
+        yield "tmp/shown.elsewhere"
+
+    monkeypatch.setattr(Group, "shown", shown)
+
+
+@pytest.fixture(params=["shared", "brought back"])
+def wherever(request: pytest.FixtureRequest) -> str:
+    """With a folder that all nodes share, and with one that none does."""
+    if request.param == "brought back":
+        request.getfixturevalue("elsewhere")
+    return str(request.param)
+
+
+def lodgings() -> set[Path]:
+    """The private folders on nodes; all nodes are this machine."""
+    return set(Path(tempfile.gettempdir()).glob("htfl-sim-point-*"))
+
+
+def workers() -> list[psutil.Process]:
+    """The processes of points at work on this machine, begun by this test's Ray."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if any("simulator.studies.point" in part for part in process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_points_brought_back_from_nodes_have_the_ledgers_and_tensors_of_runs_here(
+    tmp_path: Path, elsewhere: None
+) -> None:
+    """The only one that is run each time: where tests run side by side, each file would start a Ray."""
+    seen: set[str] = set()
+
+    def observe(statuses: Sequence[Status]) -> None:
+        seen.update(f"{status.name} {status.state} {status.round}" for status in statuses)
+
+    planned, before = asked(tmp_path / "t"), lodgings()
+    outcome = run(planned, observe=observe)
+    assert [status.state for status in outcome.statuses] == ["finished", "finished"], outcome
+    assert committed(planned) == alone(planned, tmp_path / "alone")
+    assert {"standalone starting 0", "fedgh starting 0"} < seen
+    assert lodgings() <= before
+    assert not SessionReader(planned.folder / "fedgh").alive()
+
+
+@pytest.mark.slow
+def test_points_in_a_folder_that_nodes_share_have_them_too_and_finished_ones_are_left_alone(
+    tmp_path: Path,
+) -> None:
+    planned = asked(tmp_path / "t")
+    assert run(planned, jobs=1).failed == []
+    assert committed(planned) == alone(planned, tmp_path / "alone")
+    before = (planned.folder / "fedgh" / "events.jsonl").read_bytes()
+    assert [status.state for status in run(planned).statuses] == ["finished", "finished"]
+    assert (planned.folder / "fedgh" / "events.jsonl").read_bytes() == before
+
+
+def after_rounds(rounds: int, then: Callable[[], None]) -> Callable[[Sequence[Status]], None]:
+    """An observer that does something, once, when both points together have come so far."""
+    done: list[bool] = []
+
+    def observe(statuses: Sequence[Status]) -> None:
+        if not done and sum(status.round for status in statuses) >= rounds:
+            done.append(True)
+            then()
+
+    return observe
+
+
+@pytest.mark.slow
+def test_a_stop_reaches_points_on_nodes_and_another_sweep_there_or_here_goes_on_with_them(
+    tmp_path: Path, wherever: str
+) -> None:
+    planned, stopped, others = asked(tmp_path / "t", rounds=60), threading.Event(), lodgings()
+    for on in ("ray", "here", "ray"):
+        stopped.clear()
+        before = sum(status.round for status in now(planned))
+        outcome = run(
+            planned,
+            on,
+            observe=after_rounds(before + 3, stopped.set),
+            stop=lambda: "SIGTERM" if stopped.is_set() else None,
+        )
+        assert outcome.reason == "SIGTERM" and outcome.failed == []
+        sessions = [SessionReader(path) for path in checkpoints.sessions(planned.folder)]
+        assert {session.state() for session in sessions} <= {"stopped", "finished"}
+        assert sum(status.round for status in now(planned)) >= before + 3
+    assert run(planned).failed == []
+    assert committed(planned) == alone(planned, tmp_path / "alone")
+    assert lodgings() <= others
+
+
+def now(planned: Plan) -> list[Status]:
+    return [Status(point.name, point.rounds).read(planned.folder / point.name) for point in planned.points]
+
+
+@pytest.mark.slow
+def test_a_killed_process_of_a_point_is_said_with_its_node_and_does_not_stop_the_others(
+    tmp_path: Path, wherever: str
+) -> None:
+    planned = asked(tmp_path / "t", rounds=40)
+    outcome = run(planned, observe=after_rounds(3, lambda: workers()[0].kill()))
+    [failed] = outcome.failed
+    assert failed.reason.startswith("killed by SIGKILL")
+    assert [status.state for status in outcome.statuses if status.name != failed.name] == ["finished"]
+    assert run(planned).failed == []
+    assert committed(planned) == alone(planned, tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_point_whose_actor_is_killed_is_begun_again_and_that_is_said(tmp_path: Path, wherever: str) -> None:
+    planned, reasons = asked(tmp_path / "t", rounds=40), set()
+
+    def kill() -> None:
+        actor = workers()[0].parent()
+        assert actor is not None and "PointActor" in " ".join(actor.cmdline())
+        actor.kill()
+
+    first = after_rounds(3, kill)
+
+    def observe(statuses: Sequence[Status]) -> None:
+        reasons.update(status.reason for status in statuses)
+        first(statuses)
+
+    outcome = run(planned, observe=observe)
+    assert outcome.failed == []
+    assert any("died" in reason and reason.endswith("; it is begun again") for reason in reasons)
+    assert committed(planned) == alone(planned, tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_point_whose_actors_keep_dying_is_given_up_after_three_and_the_others_go_on(tmp_path: Path) -> None:
+    planned, killed = asked(tmp_path / "t", rounds=200), set()
+
+    def observe(statuses: Sequence[Status]) -> None:
+        for process in workers():
+            if "standalone" in process.cmdline() and process.pid not in killed:
+                killed.add(process.pid)
+                actor = process.parent()
+                assert actor is not None
+                actor.kill()
+
+    outcome = run(planned, observe=observe)
+    [failed] = outcome.failed
+    assert failed.name == "standalone" and failed.reason.endswith(", as 2 times before it")
+    assert len(killed) == 3
+
+
+@pytest.mark.slow
+def test_pause_and_resume_reach_points_on_nodes(tmp_path: Path, wherever: str) -> None:
+    planned = asked(tmp_path / "t", rounds=80)
+    at_rest: list[int] = []
+    seen: list[int] = []
+
+    def steer() -> None:
+        study = planned.folder
+        wait_for_answer(study, checkpoints.post(study, "pause"))
+        for _ in range(2):
+            time.sleep(3.0)  # what is seen lags behind by a second or two
+            at_rest.append(seen[-1])
+        checkpoints.post(study, "resume")
+
+    steering = threading.Thread(target=steer)
+    first = after_rounds(3, steering.start)
+
+    def observe(statuses: Sequence[Status]) -> None:
+        seen.append(sum(status.round for status in statuses))
+        first(statuses)
+
+    assert run(planned, observe=observe).failed == []
+    steering.join()
+    assert at_rest[0] == at_rest[1] < 160
+    assert committed(planned) == alone(planned, tmp_path / "alone")
+
+
+def wait_for_answer(study: Path, command: checkpoints.Command) -> None:
+    deadline = time.monotonic() + 120
+    while (found := checkpoints.answer(study, command.id)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert found.outcome == "applied"
+
+
+@pytest.mark.slow
+def test_files_of_the_user_s_own_and_the_session_to_branch_off_go_along(
+    tmp_path: Path, elsewhere: None
+) -> None:
+    metric = written(tmp_path, "right.py", METRIC)
+    files = Files(metrics=(str(metric),))
+    files.load()
+    raw = config(3, evaluation={"metrics": ["right"]}, method={"name": "fedlora"})
+    Session.create(Config.read(raw), tmp_path / "parent", data_folder(None)).run()
+    study = Study(origin="parent@2", config={"rounds": 4}, over={"method.mu": (0.5, 0.7)}, files=files)
+    planned = plan(tmp_path / "t", study)
+    assert run(planned).failed == []
+    here = plan(tmp_path / "here", study)
+    assert run(here, "here").failed == []
+    assert committed(planned) == committed(here)
+    for point in planned.points:
+        there, at_home = (SessionReader(each.folder / point.name) for each in (planned, here))
+        assert there.parent == at_home.parent
+
+
+def sweeping(folder: Path, *before: str) -> AnyProcess:
+    """`htfl-sim sweep t --on ray`, of two points that have come to three rounds together."""
+    words = ["t", "--config", configuration(folder, "standalone", 60), "--over", "method=standalone,fedgh"]
+    process = start(folder, "sweep", *words, "--on", "ray", "--no-progress", before=before)
+    deadline = time.monotonic() + 240
+    while sum(rounds(folder / "t" / name) for name in OVER["method"]) < 3:
+        assert process.poll() is None and time.monotonic() < deadline, messages(folder)
+        time.sleep(0.05)
+    return process
+
+
+def ends_as_runs_left_alone(folder: Path) -> None:
+    finish(folder, "sweep", "t", "--on", "ray", "--jobs", "2")
+    for name in OVER["method"]:
+        finish(folder, "run", "--config", f"{folder}/tiny.toml", "--method", name, "--session", name)
+        assert federations.committed(folder / "t" / name) == federations.committed(folder / name)
+        assert checkpoints.verify(folder / "t" / name) == []
+
+
+@pytest.mark.slow
+def test_a_ctrl_c_in_the_terminal_stops_every_point_with_a_checkpoint(tmp_path: Path) -> None:
+    """It reaches every process of the terminal's, also those that Ray started."""
+    process = sweeping(tmp_path, "setsid")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=240) == -signal.SIGINT, messages(tmp_path)
+    assert "stopped by SIGINT, every point with a checkpoint" in messages(tmp_path)
+    assert "htfl-sim sweep t --on ray" in messages(tmp_path) and "Traceback" not in messages(tmp_path)
+    states = {SessionReader(path).state() for path in checkpoints.sessions(tmp_path / "t")}
+    assert states <= {"stopped", "finished"}
+    ends_as_runs_left_alone(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_leaves_points_that_stop_and_the_next_goes_on(tmp_path: Path) -> None:
+    process = sweeping(tmp_path)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    ends_as_runs_left_alone(tmp_path)

@@ -1,0 +1,169 @@
+"""Where a sweep's points are carried out: what is refused before anything is written, and what a point takes there."""
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.config import Config
+from simulator.errors import ConfigError
+from simulator.studies.carrier import Launch
+from simulator.studies.children import Here
+from simulator.studies.places import place
+from simulator.studies.plan import plan
+from simulator.studies.study import Point, Study
+from tests.cli.conftest import TINY, Cli, cli, sessions
+from tests.cli.test_bad_input import assert_refused
+
+__all__ = ["cli", "sessions"]
+ASKED = ("sweep", "t", *TINY, "--rounds=1", "--over=method=standalone,fedgh")
+LAUNCH = Launch(Path("data"))
+
+
+def point(name: str = "p", **runtime: Any) -> Point:
+    config = Config.read({"method": {"name": "standalone"}, "runtime": runtime})
+    return Point(name, {}, config.to_json())
+
+
+def test_a_place_that_is_none_has_its_nearest_named(cli: Cli, sessions: Path) -> None:
+    assert_refused(cli(*ASKED, "--on=rya"), 2, "--on rya: there is no such place", "Did you mean 'ray'")
+    assert not sessions.exists()
+
+
+def test_points_run_here_say_of_a_share_of_a_gpu_that_it_changes_nothing() -> None:
+    [warning] = Here([point(gpus_per_point=0.25)], LAUNCH, jobs=4).warnings
+    assert "gpus_per_point = 0.25 changes nothing here" in warning and "--jobs" in warning
+    assert Here([point()], LAUNCH, jobs=4).warnings == ()
+
+
+@pytest.mark.parametrize("share", [0, 1.5, -1])
+def test_a_point_takes_a_share_of_one_gpu(share: float) -> None:
+    with pytest.raises(ConfigError, match="gpus_per_point"):
+        point(gpus_per_point=share)
+
+
+def test_a_single_run_has_no_use_for_it(cli: Cli) -> None:
+    refused = cli("run", *TINY, "--set=runtime.gpus_per_point=0.25")
+    assert_refused(refused, 2, "runtime.gpus_per_point changes nothing here", "sweep --on ray")
+
+
+def test_where_points_run_may_be_said_anew_and_is_no_change_of_the_study(tmp_path: Path) -> None:
+    def asked(**runtime: Any) -> Study:
+        method = {"name": "standalone"}
+        return Study(config={"method": method, "runtime": runtime}, over={"seed": (0, 1)})
+
+    plan(tmp_path / "t", asked(threads_per_client=2)).open().close("stopped")
+    again = plan(tmp_path / "t", asked(address="auto", gpus_per_point=0.5, threads_per_client=4))
+    runtime = again.points[1].config["runtime"]
+    assert (runtime["address"], runtime["gpus_per_point"], runtime["threads_per_client"]) == ("auto", 0.5, 2)
+    again.open().close("stopped")
+    assert plan(tmp_path / "t").points == again.points
+
+
+class TestOnRay:
+    """A cluster of made-up nodes: of 4 cores and 2 GPUs, of 8 cores, and one of 64 that is no longer there."""
+
+    @pytest.fixture(autouse=True)
+    def _nodes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+        from simulator.runners.ray import cluster
+
+        has = [(True, {"CPU": 4.0, "GPU": 2.0}), (True, {"CPU": 8.0}), (False, {"CPU": 64.0})]
+        nodes = [{"Alive": alive, "Resources": each, "NodeID": f"{each['CPU']:g}"} for alive, each in has]
+        monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
+        monkeypatch.setattr(cluster.ray, "is_initialized", lambda: True)
+        monkeypatch.setattr("simulator.studies.ray.place.refuse_mixed", lambda needs: None)
+
+    @pytest.mark.parametrize(
+        ("jobs", "runtime", "needs", "room"),
+        [
+            (None, {"device": "cpu"}, (1, 0), 12),
+            (None, {"device": "cpu", "threads_per_client": 3}, (3, 0), 1 + 2),
+            (None, {"device": "cpu", "workers": 4}, (4, 0), 1 + 2),
+            (None, {"device": "auto"}, (1, 1), 2),
+            (None, {"device": "cuda", "gpus_per_point": 0.5}, (1, 0.5), 4),
+            (None, {"device": "cuda", "gpus_per_point": 0.25}, (1, 0.25), 4),
+            (None, {"device": "cuda", "gpus_per_point": 0.3}, (1, 0.3), 4),
+            (3, {"device": "cpu"}, (4, 0), 3),
+            (1, {"device": "cpu"}, (8, 0), 1),
+            (2, {"device": "cuda"}, (2, 1), 2),
+        ],
+    )
+    def test_a_point_takes_its_clients_cores_and_its_share_of_a_gpu(
+        self, jobs: int | None, runtime: dict[str, Any], needs: tuple[int, float], room: int
+    ) -> None:
+        """Nine points; with `jobs`, each has as many cores as let so many run at once."""
+        there = place("ray")([point(str(number), **runtime) for number in range(9)], LAUNCH, jobs)
+        assert there._needs["0"] == needs  # type: ignore[attr-defined]
+        assert there.room() == room  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize(
+        ("points", "sentences"),
+        [
+            (
+                [point(workers=9, device="cpu")],
+                ["too small", "no node has 9 CPU cores for point p", "--workers"],
+            ),
+            ([point(workers=8, device="cuda", gpus_per_point=0.5)], ["8 CPU cores and 0.5 of a GPU"]),
+            (
+                [point(), point("q", runner="ray")],
+                ["point q computes its clients on Ray", "leave out --on ray"],
+            ),
+            ([point(), point("q", address="auto")], ["2 clusters (local, auto)", "runtime.address"]),
+        ],
+    )
+    def test_points_that_have_no_place_there_are_refused(
+        self, points: list[Point], sentences: list[str]
+    ) -> None:
+        with pytest.raises(ConfigError) as refused:
+            place("ray")(points, LAUNCH, None)
+        assert all(sentence in str(refused.value) for sentence in sentences)
+
+    def test_where_no_point_computes_on_a_gpu_a_share_of_one_is_said_to_change_nothing(self) -> None:
+        there = place("ray")([point(device="cpu", gpus_per_point=0.5)], LAUNCH, None)
+        assert "gpus_per_point = 0.5 changes nothing here: no point computes on a GPU" in there.warnings[0]
+
+
+def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+    from simulator.studies.ray.alike import Facts, refuse_unlike
+
+    here = {"torch": "2.6", "device": "cpu (AVX2)", "cpu": "one", "python": "3.11"}
+    refuse_unlike([Facts("a", here), Facts("b", {**here, "python": "3.12"})])
+    with pytest.raises(
+        ConfigError, match=r"nodes a and c would not give the same bits \(torch 2\.6 → 2\.7\)"
+    ):
+        refuse_unlike([Facts("a", here), Facts("b", here), Facts("c", {**here, "torch": "2.7"})])
+    with pytest.raises(ConfigError, match="node b: device 'cuda' is not available here"):
+        refuse_unlike([Facts("a", here), Facts("b", {}, "device 'cuda' is not available here")])
+
+
+def test_a_cluster_where_nobody_answers_is_refused_before_anything_is_written(
+    cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+    from simulator.runners.ray import cluster
+
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
+    for name in cluster.QUIET:
+        monkeypatch.setenv(name, "0")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = cli(*ASKED, "--on=ray", f"--set=runtime.address={address}")
+    assert_refused(refused, 2, f"cannot use Ray at '{address}'")
+    assert not (sessions / "t").exists()
+
+
+def test_ray_that_is_not_installed_is_said_with_the_line_that_installs_it(
+    cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for name in [each for each in sys.modules if each.startswith("simulator.studies.ray")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert_refused(
+        cli(*ASKED, "--on=ray"), 2, "needs Ray, which is not installed", "pip install 'htfl-sim[ray]'"
+    )
+    assert not (sessions / "t").exists()
