@@ -32,7 +32,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[r
 
 from simulator.runners.ray import cluster
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 OVER = {"method": ("standalone", "fedgh")}
 Committed = tuple[list[dict[str, Any]], dict[str, str]]
 
@@ -118,7 +118,6 @@ def workers() -> list[psutil.Process]:
 def test_points_brought_back_from_nodes_have_the_ledgers_and_tensors_of_runs_here(
     tmp_path: Path, elsewhere: None
 ) -> None:
-    """The only one that is run each time: where tests run side by side, each file would start a Ray."""
     seen: set[str] = set()
 
     def observe(statuses: Sequence[Status]) -> None:
@@ -133,7 +132,6 @@ def test_points_brought_back_from_nodes_have_the_ledgers_and_tensors_of_runs_her
     assert not SessionReader(planned.folder / "fedgh").alive()
 
 
-@pytest.mark.slow
 def test_points_in_a_folder_that_nodes_share_have_them_too_and_finished_ones_are_left_alone(
     tmp_path: Path,
 ) -> None:
@@ -157,7 +155,6 @@ def after_rounds(rounds: int, then: Callable[[], None]) -> Callable[[Sequence[St
     return observe
 
 
-@pytest.mark.slow
 def test_a_stop_reaches_points_on_nodes_and_another_sweep_there_or_here_goes_on_with_them(
     tmp_path: Path, wherever: str
 ) -> None:
@@ -184,7 +181,6 @@ def now(planned: Plan) -> list[Status]:
     return [Status(point.name, point.rounds).read(planned.folder / point.name) for point in planned.points]
 
 
-@pytest.mark.slow
 def test_a_killed_process_of_a_point_is_said_with_its_node_and_does_not_stop_the_others(
     tmp_path: Path, wherever: str
 ) -> None:
@@ -197,7 +193,6 @@ def test_a_killed_process_of_a_point_is_said_with_its_node_and_does_not_stop_the
     assert committed(planned) == alone(planned, tmp_path / "alone")
 
 
-@pytest.mark.slow
 def test_a_point_whose_actor_is_killed_is_begun_again_and_that_is_said(tmp_path: Path, wherever: str) -> None:
     planned, reasons = asked(tmp_path / "t", rounds=40), set()
 
@@ -218,7 +213,6 @@ def test_a_point_whose_actor_is_killed_is_begun_again_and_that_is_said(tmp_path:
     assert committed(planned) == alone(planned, tmp_path / "alone")
 
 
-@pytest.mark.slow
 def test_a_point_whose_actors_keep_dying_is_given_up_after_three_and_the_others_go_on(tmp_path: Path) -> None:
     planned, killed = asked(tmp_path / "t", rounds=200), set()
 
@@ -236,7 +230,6 @@ def test_a_point_whose_actors_keep_dying_is_given_up_after_three_and_the_others_
     assert len(killed) == 3
 
 
-@pytest.mark.slow
 def test_pause_and_resume_reach_points_on_nodes(tmp_path: Path, wherever: str) -> None:
     planned = asked(tmp_path / "t", rounds=80)
     at_rest: list[int] = []
@@ -271,7 +264,6 @@ def wait_for_answer(study: Path, command: checkpoints.Command) -> None:
     assert found.outcome == "applied"
 
 
-@pytest.mark.slow
 def test_files_of_the_user_s_own_and_the_session_to_branch_off_go_along(
     tmp_path: Path, elsewhere: None
 ) -> None:
@@ -310,7 +302,6 @@ def ends_as_runs_left_alone(folder: Path) -> None:
         assert checkpoints.verify(folder / "t" / name) == []
 
 
-@pytest.mark.slow
 def test_a_ctrl_c_in_the_terminal_stops_every_point_with_a_checkpoint(tmp_path: Path) -> None:
     """It reaches every process of the terminal's, also those that Ray started."""
     process = sweeping(tmp_path, "setsid")
@@ -323,7 +314,6 @@ def test_a_ctrl_c_in_the_terminal_stops_every_point_with_a_checkpoint(tmp_path: 
     ends_as_runs_left_alone(tmp_path)
 
 
-@pytest.mark.slow
 def test_a_sweep_that_is_killed_leaves_points_that_stop_and_the_next_goes_on(tmp_path: Path) -> None:
     process = sweeping(tmp_path)
     process.kill()
