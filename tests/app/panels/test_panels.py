@@ -341,6 +341,7 @@ def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(
 
 def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
+    again: list[str] = []
 
     async def act(pilot: Any, panel: Any) -> None:
         for kind in {type(each) for each in panel.query("CanvasWidget")}:
@@ -351,14 +352,19 @@ def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.Monke
                 return whole(self, *arguments)
 
             monkeypatch.setattr(kind, "draw", noted)
+        settled = -1
+        while settled != len(drawn):  # some parts are drawn once more when they have found their size
+            settled = len(drawn)
+            await pilot.pause(0.1)
         for _ in range(3):
             panel.show(replace(view, run=replace(view.run, progress={"done": 3})))
             await pilot.pause()
+        again.extend(drawn[settled:])
 
     for panel in PANELS:
         on_stage(panel, view, act)
         monkeypatch.undo()
-    assert drawn == []
+    assert again == []
 
 
 @pytest.mark.parametrize(
