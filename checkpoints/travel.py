@@ -83,7 +83,8 @@ class Arrival:
     def settle(self) -> None:
         """Give it its name, in place of what it was when it left, durably.
 
-        What has got further here meanwhile stays instead. Raises Locked where a process runs it here, and DiskError.
+        What has got further here meanwhile stays instead. Raises Locked where a process runs it here, Damaged where its
+        ledger here is a link or no file, and DiskError.
         """
         with files.storage(self.place):
             if files.look(self._private, SESSION) is None or _rounds(self.place) > _rounds(self._private):
@@ -160,6 +161,4 @@ def _rounds(folder: Path) -> int:
     """How many lines a session's ledger has; −1 where there is no session."""
     if not (folder / SESSION).is_file():
         return -1
-    with suppress(OSError):
-        return (folder / LEDGER).read_bytes().count(b"\n")
-    return 0
+    return sum(piece.data.count(b"\n") for piece in _pieces(folder, LEDGER, PARCEL))

@@ -97,6 +97,19 @@ def test_what_has_got_further_here_stays(tmp_path: Path) -> None:
     assert contents(study / "s") == before and list((study / "tmp").iterdir()) == []
 
 
+def test_a_ledger_that_is_a_link_is_not_read_to_see_who_has_got_further(tmp_path: Path) -> None:
+    session, study = make(tmp_path / "s"), group(tmp_path / "g")
+    here = make(study / "s")
+    (here / "ledger.jsonl").unlink()
+    (here / "ledger.jsonl").symlink_to(session / "ledger.jsonl")
+    arrival = Arrival(study, "s")
+    for parcel in pack(session):
+        arrival.take(parcel)
+    with pytest.raises(Damaged, match=r"ledger\.jsonl"):
+        arrival.settle()
+    assert (here / "ledger.jsonl").is_symlink()
+
+
 def test_a_session_that_somebody_runs_is_neither_packed_nor_replaced(tmp_path: Path) -> None:
     study = group(tmp_path / "g")
     arrival = arrived(study, make(tmp_path / "s"))

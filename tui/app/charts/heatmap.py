@@ -14,6 +14,7 @@ from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
 
 WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
+FIGURE_AT_AN_END = re.compile(r"^[\d.]\d|\d$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,9 +271,7 @@ def draw_pointer(
         start = min(max(left + (plan.across - len(name)) // 2 - 1, 0), canvas.width - len(name) - 1)
         canvas.put(below, start, f"{glyphs.up}{name}", scheme.highlight, BOLD)
     cells = middle, slice(left, left + plan.across)
-    if re.search(
-        r"^[\d.]\d|\d$", row_text(canvas.chars[cells])
-    ):  # a bracket would take one of the value's figures
+    if FIGURE_AT_AN_END.search(row_text(canvas.chars[cells])):  # a bracket would take it
         canvas.flags[cells] = BOLD | REVERSE
         if scheme.coloured and glyphs.name != "ascii":
             canvas.fg[cells] = text_on(int(canvas.bg[middle, left]))
