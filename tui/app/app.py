@@ -36,6 +36,7 @@ from tui.app.host import Severity
 from tui.app.keys import KEYS, PANEL_TITLES, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
+from tui.app.main_screen import MainScreen
 from tui.app.palette import Commands
 from tui.app.panels import PANELS, client_rows
 from tui.app.places import Places
@@ -113,6 +114,9 @@ class HtflApp(SteeringApp):
         self._drawn: tuple[str, View] | None = None
         self._words: dict[str, str] = {}
         """What is filtered by in panels with words of their own, and by "" in all others."""
+
+    def get_default_screen(self) -> MainScreen:
+        return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         yield Vertical(Static(id="status"), Static(id="tabs"), id="head")

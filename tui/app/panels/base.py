@@ -6,6 +6,7 @@ from dataclasses import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -13,7 +14,7 @@ from tui.app.charts.glyphs import GLYPHS
 from tui.app.charts.table import fit
 from tui.app.view import Panel, View
 from tui.app.widgets import LineChart
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.surface import glyphs_of, room
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 
@@ -35,17 +36,31 @@ class SizedPanel(Panel):
         super().__init__(id=id)
         self._view: View | None = None
         self._drawn: dict[str, tuple[object, ...]] = {}
+        self._sizes: list[Size] = []
+        """Of all parts when the panel was drawn last."""
 
     def on_mount(self) -> None:
         self.set_class(glyphs_of(self) == "ascii", "-ascii")
 
     def show(self, view: View) -> None:
         before, self._view = self._view, view
-        if before is None or before.crosshair == view.crosshair:
-            self.draw(view)
-        elif not view.looks_like(replace(before, crosshair=view.crosshair), self.FOLLOWS_PROGRESS):
-            self.draw(view)  # more has changed than the crosshair
+        if before is not None and self._only_pointed(before, view):
+            self.point(view)
+        else:
+            self._draw(view)
+
+    def _only_pointed(self, before: View, view: View) -> bool:
+        """Whether nothing but the crosshair differs."""
+        pointed = replace(before, crosshair=view.crosshair)
+        return before.crosshair != view.crosshair and view.looks_like(pointed, self.FOLLOWS_PROGRESS)
+
+    def _draw(self, view: View) -> None:
+        self._sizes = self._sizes_now()
+        self.draw(view)
         self.point(view)
+
+    def _sizes_now(self) -> list[Size]:
+        return [room(part) for part in self.query("*")]
 
     def point(self, view: View) -> None:
         """Have the cursor of every chart where the view has it."""
@@ -62,8 +77,7 @@ class SizedPanel(Panel):
         """Draw the present view again: something of the panel's own has changed."""
         if self._view is not None:
             try:
-                self.draw(self._view)
-                self.point(self._view)
+                self._draw(self._view)
             except Exception as fault:  # a fault in a picture must not end the app, and the run with it
                 self.notify(explain(fault)[0], severity="error", markup=False)
 
@@ -86,7 +100,11 @@ class SizedPanel(Panel):
 
     def on_resize(self, event: events.Resize) -> None:
         self.prepare(*event.size)
-        self.call_after_refresh(self.redraw)  # once the parts have their new sizes
+        self.call_after_refresh(self._redraw_resized)  # once the parts have their new sizes
+
+    def _redraw_resized(self) -> None:
+        if self._sizes_now() != self._sizes:  # else it was hidden, and is as large as it was
+            self.redraw()
 
 
 class Part(Container):
@@ -120,8 +138,8 @@ class Part(Container):
         """The title in the line above, cut to its length."""
         self._title = title
         glyphs = glyphs_of(self)
-        room = max(self.size.width - 3, 0) or len(title)
-        cut = fit(title, room, False, GLYPHS[glyphs]).rstrip()
+        width = max(room(self).width - 3, 0) or len(title)
+        cut = fit(title, width, False, GLYPHS[glyphs]).rstrip()
         text = spelled(cut, glyphs).replace("[", r"\[")
         if text != self.border_title:
             self.border_title = text

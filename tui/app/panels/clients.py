@@ -14,6 +14,7 @@ from tui.app.panels.chart_parts import PERCENT, marks
 from tui.app.panels.facts import Facts
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
+from tui.app.widgets.surface import room
 from tui.common.formatting import number, percent, size
 
 LARGEST = 5  # classes of a client that are named
@@ -59,7 +60,7 @@ class ClientsPanel(SizedPanel):
 
     def draw(self, view: View) -> None:
         count = view.curves.clients or len(view.run.models)
-        few = self.has_class("-wide") and count + 2 < self.size.height // 2
+        few = self.has_class("-wide") and count + 2 < room(self).height // 2
         if few != self.has_class("-few"):
             self.set_class(
                 few, "-few"
@@ -84,7 +85,7 @@ class ClientsPanel(SizedPanel):
     def _draw_client(self, view: View) -> None:
         """The curves and facts of the client under the cursor."""
         client = self._table.selected
-        facts = (view.curves, client, view.round, self._facts.size.width, view.run.config, view.run.error)
+        facts = (view.curves, client, view.round, room(self._facts).width, view.run.config, view.run.error)
         if not self.differs("client", *facts):
             return
         sentence = None if isinstance(client, int) else "No client is under the cursor."

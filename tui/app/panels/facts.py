@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tui.app.charts.table import Column, Row
 from tui.app.widgets import Table
+from tui.app.widgets.surface import room
 from tui.common.formatting import wrapped
 
 NAMES = 10  # cells that the names take at least
@@ -21,7 +22,7 @@ class Facts(Table):
         """Show these in place of those shown."""
         self._facts = facts
         names = max(NAMES, *(len(name) + 1 for name, _ in facts), 0)
-        width = max(self.size.width - names, 20)
+        width = max(room(self).width - names, 20)
         self.show(
             [
                 Row((name, line), ("" if line else name, text), "warning" if name in ALARMING else "plain")

@@ -14,6 +14,7 @@ from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.chart_parts import named_clients
 from tui.app.view import View
 from tui.app.widgets import Heatmap, Scatter
+from tui.app.widgets.surface import room
 
 BEGINNING = (
     "No round is finished yet. What the models make of their test images can be drawn after the first."
@@ -62,11 +63,11 @@ class LearningPanel(SizedPanel):
         yield self._plane
 
     def draw(self, view: View) -> None:
-        crowd = len(view.run.models) > self.size.width * 2 // 5 - MARGIN
+        crowd = len(view.run.models) > room(self).width * 2 // 5 - MARGIN
         if crowd != self.has_class("-crowd"):
             self.set_class(crowd, "-crowd")
             self.call_after_refresh(self.redraw)  # once the parts have their new sizes
-        if self.differs("partition", view.run.document, view.run.config, self._map.size):
+        if self.differs("partition", view.run.document, view.run.config, room(self._map)):
             self._draw_partition(view)
         self._follow(view)
         one = view.client if self._points == OF_ONE else None
@@ -82,12 +83,12 @@ class LearningPanel(SizedPanel):
             return
         self._partition.say(None)
         held = samples.train.T.astype(float)
-        across = max((self.size.width - MARGIN) // max(len(samples.train), 1), 1)
+        across = max((room(self).width - MARGIN) // max(len(samples.train), 1), 1)
         self._room.styles.max_height = across * len(held) + 4 if self.has_class("-crowd") else None
         self._map.scale((0.0, max(held.max(initial=0.0), 1.0)))
         names, clients = samples.classes, named_clients(view.run)
         rows = [f"{key_of(label)} {beside_key(label, name)}".rstrip() for label, name in enumerate(names)]
-        if max(map(len, rows)) + 2 > self._map.size.width // 3:  # the heatmap would leave them out
+        if max(map(len, rows)) + 2 > room(self._map).width // 3:  # the heatmap would leave them out
             rows = [key_of(label) for label in range(len(names))]
         self._map.show(np.where(held > 0, held, np.nan), rows, titles=(names, clients))
         self._partition.caption(f"samples to train on: {len(names)} classes × {len(clients)} clients")

@@ -25,7 +25,7 @@ from tui.app.panels.chart_parts import losses, named_clients, traffic
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
-from tui.app.widgets.surface import glyphs_of
+from tui.app.widgets.surface import glyphs_of, room
 from tui.common.formatting import number, percent, size, spelled
 
 BEGINNING = "No round is finished yet. The first one will be drawn here."
@@ -186,7 +186,7 @@ class LivePanel(SizedPanel):
 
     def _draw_log(self, view: View) -> None:
         # One line an event where there are but two; checkpoints, one a round, would push out what matters.
-        width = self._log.size.width - 15 if self.has_class("-wide") else 1000
+        width = room(self._log).width - 15 if self.has_class("-wide") else 1000
         if self.differs("log", view.run.events, width, view.shown):
             self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
 

@@ -7,6 +7,7 @@ from tui.app.panels import log_lines
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View
 from tui.app.widgets import Table
+from tui.app.widgets.surface import room
 
 MARGIN = 16  # what time and round take of a line
 
@@ -23,7 +24,7 @@ class LogPanel(SizedPanel):
         yield self._part
 
     def draw(self, view: View) -> None:
-        width = self.size.width - MARGIN
+        width = room(self).width - MARGIN
         if not self.differs("log", view.run.events, view.shown, view.filter, width, view.run.error):
             return
         events = log_lines.upto(view)

@@ -1,6 +1,7 @@
-"""The surface a widget draws on: the colours of the app's theme, as charts want them, and the app's glyphs."""
+"""The surface a widget draws on: its room, the colours of the theme, as charts want them, and the glyphs."""
 
 from textual.color import Color, ColorParseError
+from textual.geometry import Size
 from textual.widget import Widget
 
 from tui.app.charts.canvas import DEFAULT
@@ -24,6 +25,12 @@ def glyphs_of(widget: Widget) -> Glyphs:
     """The set of characters that the app of `widget` draws with."""
     chosen: Glyphs = getattr(widget.app, "glyphs", "braille")
     return chosen
+
+
+def room(widget: Widget) -> Size:
+    """The size that the content of `widget` has; while it is hidden, what it had when it was last seen, where Textual's
+    own `size` is nothing. In a terminal of the same size it has as much when it is shown again."""
+    return widget.outer_size - widget.styles.gutter.totals
 
 
 def _parsed(name: str, dark: bool) -> Color:

@@ -40,6 +40,7 @@ from tui.app.charts.table import (
     widths,
 )
 from tui.app.widgets.canvas_widget import CanvasWidget
+from tui.app.widgets.surface import room
 
 
 class Table(CanvasWidget, ScrollView, can_focus=True):
@@ -162,7 +163,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self._select(min(max(self._place() + lines, 0), len(self._rows) - 1))
 
     def action_page(self, pages: int) -> None:
-        self.action_move(pages * max(self.size.height - 2, 1))
+        self.action_move(pages * max(room(self).height - 2, 1))
 
     def action_edge(self, way: int) -> None:
         self.action_move(way * (len(self._rows) + 1))
@@ -194,8 +195,8 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         if self._header:
             missing = left_out(self._widths, self._places)
             draw_header(canvas, self._columns, self._places, self._order, missing, scheme, glyphs)
-        top, room = self.scroll_offset.y, max(height - self._header, 0)
-        for line, row in enumerate(self._rows[top : top + room], self._header):
+        top, lines = self.scroll_offset.y, max(height - self._header, 0)
+        for line, row in enumerate(self._rows[top : top + lines], self._header):
             here = self._has_cursor and row.key == self._cursor
             draw_row(canvas.window(line, 0, 1, width), row, self._columns, self._places, here, scheme, glyphs)
         return canvas
@@ -206,7 +207,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._rows = [row for row in self._all if has_words(row.search, self._query)]
         if self._order is not None:
             self._rows = sorted_rows(self._rows, *self._order)
-        self.virtual_size = Size(self.size.width, len(self._rows) + self._header)
+        self.virtual_size = Size(room(self).width, len(self._rows) + self._header)
         if self._has_cursor and all(row.key != self._cursor for row in self._rows):
             self._set_cursor(self._rows[min(before, len(self._rows) - 1)].key if self._rows else None)
         self.changed()
@@ -243,7 +244,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     def _select(self, place: int) -> None:
         """Put the cursor on a row and bring it into sight."""
         self._set_cursor(self._rows[place].key)
-        in_sight = max(self.size.height - self._header, 1)
+        in_sight = max(room(self).height - self._header, 1)
         top = min(max(self.scroll_offset.y, place - in_sight + 1), place)
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False)
@@ -255,7 +256,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self.post_message(self.CursorMoved(self, key))
 
     def _last_offset(self) -> int:
-        return max(len(self._rows) + self._header - self.size.height, 0)
+        return max(len(self._rows) + self._header - room(self).height, 0)
 
     def _to_end(self) -> None:
         if self.scroll_offset.y != self._last_offset():

@@ -1,0 +1,117 @@
+"""What a change of panel costs: each thing is drawn once, in the size that it will have."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests import sessions
+from tests.app.driving import drive, until
+from tui.app.app import HtflApp
+from tui.app.launch_options import LaunchOptions
+from tui.app.panels import PANELS
+from tui.app.panels.facts import Facts
+from tui.app.widgets import Table
+
+ROUNDS, CLIENTS = 3, 40
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("changes")
+    sessions.make(folder / "main", rounds=ROUNDS, clients=CLIENTS, samples=sessions.samples(CLIENTS))
+    return folder
+
+
+@pytest.fixture
+def app(home: Path) -> HtflApp:
+    panels = [PANELS[name](name) for name in ("live", "clients", "log", "learning")]
+    return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=panels)
+
+
+async def settled(app: HtflApp, pilot: Pilot[Any]) -> None:
+    await until(pilot, lambda: app.view.run.round == ROUNDS)
+    await pilot.pause(0.1)
+
+
+@pytest.mark.parametrize("key", ["1", "2", "6", "8"])
+def test_a_panel_that_is_shown_again_is_drawn_once(
+    app: HtflApp, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        for each in (key, "2" if key == "1" else "1"):
+            await pilot.press(each)
+            await pilot.pause(0.1)
+        for panel in app._panels:
+            whole = panel.draw  # type: ignore[attr-defined]
+            monkeypatch.setattr(panel, "draw", lambda view, whole=whole: drawn.append(key) or whole(view))
+        await pilot.press(key)
+        await pilot.pause(0.1)
+
+    drive(app, script)
+    assert drawn == [key]
+
+
+def test_the_screen_as_a_whole_is_not_painted_anew_when_the_focus_moves(
+    app: HtflApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painted: list[bool] = []
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await pilot.press("2")
+        await pilot.pause(0.1)
+        before = app.focused
+        whole = app.screen._compositor.render_full_update
+        monkeypatch.setattr(
+            app.screen._compositor,
+            "render_full_update",
+            lambda **given: painted.append(True) or whole(**given),
+        )
+        await pilot.press("tab")
+        await pilot.pause(0.1)
+        assert app.focused is not before
+
+    drive(app, script)
+    assert not painted
+
+
+def test_a_hidden_table_scrolls_by_the_room_that_it_will_have(app: HtflApp) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await pilot.press("2")
+        await pilot.pause(0.1)
+        await pilot.press("1", "j", "j")
+        await pilot.pause(0.1)
+        await pilot.press("2")
+        await pilot.pause(0.1)
+        table = app.panel.query(Table).first()
+        assert table.selected == app.view.client
+        assert table.scroll_offset.y == 0  # the third row is in sight of a table that begins at the first
+
+    drive(app, script)
+
+
+def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_its_own_place(
+    app: HtflApp,
+) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        await pilot.press("2", "tab", "tab", "tab")
+        await pilot.pause(0.1)
+        facts = app.panel.query_one(Facts)
+        app.main.set_focus(facts)
+        own = [row.cells for row in facts.rows]
+        await pilot.press("z")
+        await pilot.pause(0.1)
+        wide = [row.cells for row in facts.rows]
+        await pilot.press("[", "]", "z")
+        await pilot.pause(0.1)
+        assert len(wide) < len(own), "the facts are too short for this test"
+        assert [row.cells for row in facts.rows] == own
+
+    drive(app, script, size=(96, 40))
