@@ -100,6 +100,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._cursor: Hashable | None = None
         self._widths: list[int] | None = None  # None: to be measured
         self._places: list[Place] = []
+        self._room = Size(0, 0)  # at the last resize
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -175,6 +176,9 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     def on_resize(self) -> None:
         if self._follows:
             self.call_after_refresh(self._to_end)
+        elif self._cursor is not None and room(self) != self._room:
+            self.call_after_refresh(self._into_sight)
+        self._room = room(self)
 
     def on_click(self, event: events.Click) -> None:
         """A click on a row puts the cursor there; on the header, sorts by that column, then the other way round."""
@@ -244,6 +248,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
     def _select(self, place: int) -> None:
         """Put the cursor on a row and bring it into sight."""
         self._set_cursor(self._rows[place].key)
+        self._into_sight()
+
+    def _into_sight(self) -> None:
+        """Scroll to the row of the cursor, as far as it takes."""
+        place = self._place()
         in_sight = max(room(self).height - self._header, 1)
         top = min(max(self.scroll_offset.y, place - in_sight + 1), place)
         if top != self.scroll_offset.y:
