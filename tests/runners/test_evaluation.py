@@ -51,7 +51,17 @@ def built(name: str, **sections: Any) -> Built:
     )
 
 
-@pytest.mark.parametrize("name", ["fedavg", "scaffold", "moon", "heteroavg", "inco_avg", "inco_moon"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fedavg",
+        "scaffold",
+        "moon",
+        "heteroavg",
+        pytest.param("inco_avg", marks=pytest.mark.slow),
+        pytest.param("inco_moon", marks=pytest.mark.slow),
+    ],
+)
 def test_equal_models_on_one_test_set_are_asked_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in InCo's tables: the aggregated models, of few architectures, on the global test set.
 

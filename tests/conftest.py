@@ -1,0 +1,16 @@
+"""What holds for every test."""
+
+import gc
+
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Set thousands of tests and all that they import aside: each full garbage collection would look through them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries that look for leaks as the process ends would find them
