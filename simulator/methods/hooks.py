@@ -4,12 +4,14 @@ Each draws from a keyed stream of its own; what it hands back is checked at once
 said with its file, line and hook, and the client, phase and step it happened for.
 """
 
+import ctypes
 import inspect
+import pickle
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +29,8 @@ from simulator.training.client import LocalClient
 from simulator.training.loop import StepFailed
 from simulator.training.phase import Phase
 from simulator.training.server import CentralServer
+
+MT19937_BYTES = 625 * 4  # 624 words, and the number of those that have been used
 
 
 class Hooks:
@@ -222,14 +226,21 @@ class GlobalDraws:
         drawn.hooks.extend(sorted(meanwhile))
 
 
-def _generators() -> dict[str, Any]:
+def _generators() -> dict[str, bytes]:
     """The state of the global generators, to be compared; Python's own is moved by what draws on the terminal."""
-    numpy = np.random.get_state(legacy=False)  # noqa: NPY002 - looked at, not used
-    assert isinstance(numpy, dict)
     return {
         "torch's global generator": torch.get_rng_state().numpy().tobytes(),
-        "numpy's global generator": (numpy["state"]["key"].tobytes(), numpy["state"]["pos"]),
+        "numpy's global generator": _numpys(),
     }
+
+
+def _numpys() -> bytes:
+    """The usual one's words are looked at where they lie: its `state` copies them one by one, which takes longer than
+    many a hook."""
+    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # numpy's stubs leave it out
+    if isinstance(generator, np.random.MT19937):
+        return ctypes.string_at(generator.ctypes.state_address, MT19937_BYTES)
+    return pickle.dumps(generator.state)
 
 
 def _memory(tensor: Tensor) -> int:

@@ -1,11 +1,15 @@
 """Hooks as the engine calls them: draws directed, and what comes back checked."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from simulator.errors import MethodError
+from simulator.methods.hooks import GlobalDraws
 from tests import federations
 from tests.methods.mine import Write, line, mine
 
@@ -64,6 +68,21 @@ def test_a_draw_that_cannot_be_directed_is_refused_with_the_hooks_name(mine: Wri
         MethodError, match=r"aggregate\(\) of method 'mine' drew from numpy's global generator"
     ):
         federations.run(engine, 1)
+
+
+@pytest.mark.parametrize("kind", [np.random.MT19937, np.random.PCG64, np.random.Philox, np.random.SFC64])
+def test_a_single_draw_is_found_whichever_generator_numpy_draws_from(kind: Callable[[int], Any]) -> None:
+    usual = np.random.get_bit_generator()
+    np.random.set_bit_generator(kind(3))
+    try:
+        with GlobalDraws().during("here") as drawn:
+            np.random.rand()  # noqa: NPY002 - what is to be found
+        with GlobalDraws().during("there") as none:
+            pass
+    finally:
+        np.random.set_bit_generator(usual)
+    assert drawn == (["numpy's global generator"], ["here"])
+    assert none == ([], ["there"])
 
 
 def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_and_line(
