@@ -32,7 +32,7 @@ def tried(base: Path, kind: str, count: int, first: int = 0) -> tuple[list[dict[
     return wrong, last["megabytes"]
 
 
-@pytest.mark.parametrize(("kind", "count"), [("reading", 12), ("running", 3)])
+@pytest.mark.parametrize(("kind", "count"), [("reading", 8), ("running", 2)])
 def test_some_commands_on_what_a_stranger_sealed_end_with_a_sentence(
     base: Path, kind: str, count: int
 ) -> None:
