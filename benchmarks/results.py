@@ -13,10 +13,11 @@ from pathlib import Path
 
 import htfl_sim as hs
 from benchmarks.page import placed
-from checkpoints import SessionUnreadable
+from checkpoints import DiskError, SessionUnreadable
 from simulator.analysis.comparison import table
 from simulator.analysis.glance import glances
 from simulator.analysis.table import Table
+from simulator.errors import HtflError
 from simulator.nested import Raw
 from simulator.studies.selection import select
 
@@ -151,9 +152,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("sessions") / "results")
     given = parser.parse_args()
     names = list(COMPARISONS) if "all" in given.names else given.names
-    for name in names:
-        run(COMPARISONS[name], given.seeds, given.folder, given.jobs)
-    write(names, given.folder)
+    try:
+        for name in names:
+            run(COMPARISONS[name], given.seeds, given.folder, given.jobs)
+        write(names, given.folder)
+    except (HtflError, SessionUnreadable, DiskError) as error:
+        raise SystemExit(f"error: {error}") from None
 
 
 if __name__ == "__main__":

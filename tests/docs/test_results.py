@@ -1,5 +1,7 @@
 """docs/results.md, whose tables `make results` writes."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks import results
@@ -26,3 +28,12 @@ def test_what_it_asks_for_are_settings_that_there_are(comparison: results.Compar
     for method in comparison.methods:
         config.with_(method={"name": method})
     assert not {0} & set(results.SEEDS), "seed 0 is the one that learning rates are chosen on"
+
+
+def test_a_folder_that_cannot_be_one_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("sys.argv", ["results", "inco", "--folder", str(tmp_path / "file")])
+    with pytest.raises(SystemExit, match=r"^error: .*file/inco-grid"):
+        results.main()

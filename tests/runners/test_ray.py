@@ -25,7 +25,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[r
 
 pytestmark = pytest.mark.usefixtures("ray_for_all")
 FAST = ("fedgen", "scaffold")
-"""A generator that the server trains; corrections, trained in stacks and answered by the aggregated model."""
+"""A generator that the server trains, by itself; corrections that each client keeps, in stacks."""
 
 
 def test_methods_have_the_tensors_and_records_that_they_have_in_process() -> None:
