@@ -1,13 +1,14 @@
 """`make results`: the tables of docs/results.md, from studies that this command sweeps and that it can be killed in.
 
-Each method has its own learning rate, the one whose accuracy on the clients' eval parts is best in a study of seed 0
-over all methods and rates. The table is of other seeds at those rates, as `htfl-sim compare --select eval` makes it.
-The studies are kept under `sessions/results/`; finished points are not run again. `htfl-sim report`, `plot` and
-`compare` take them by name, as every study: `htfl-sim compare 'htm5-lr*' --sessions-dir sessions/results --by method`.
+Each method has a learning rate of its own, and a value of the option that weighs most in it: those whose accuracy on
+the clients' eval parts is best in a grid of seed 0. Where the best rate is the least or the largest of the grid, the
+grid grows until it is not. The tables are of other seeds with what was chosen, as `htfl-sim compare --select eval`
+makes them. The studies are kept under `sessions/results/`; finished points are not run again. `htfl-sim report`,
+`plot` and `compare` take them by name: `htfl-sim compare 'htm5-*' --sessions-dir sessions/results --by method`.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,33 +28,61 @@ _SPLIT: Raw = {"dataset": "fashion_mnist", "partition": "dirichlet", "split": "4
 """More test images than the papers' 8:1:1 leaves: with a tenth of a small data set means would be too coarse."""
 
 
+RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Where the search for a learning rate may go."""
+Own = tuple[str, tuple[float, ...]]
+"""An option of a method's, and the values of it that are tried."""
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """One table: what all its sessions share, its methods, the first of which is the baseline, and learning rates."""
+    """One table: what all its sessions share, its methods, and what each is searched over."""
 
     name: str
     config: Raw
-    methods: tuple[str, ...]
+    methods: Mapping[str, Own | None]
+    """Each with the option that is chosen with its learning rate; the first is what the others are compared with."""
     rates: tuple[float, ...]
+    """The learning rates that the search begins with, neighbours in RATES."""
+    tried: int
+    """Rounds of a session in the grid."""
     target: float
     """A mean test accuracy; the table says what reaching it took."""
 
     @property
     def baseline(self) -> str:
         """What the others are compared with, seed by seed."""
-        return self.methods[0]
+        return next(iter(self.methods))
 
 
 HTM5 = Comparison(
     name="htm5",
     config={
-        "rounds": 40,
+        "rounds": 100,
         "data": _SPLIT | {"limit": 5_000, "alpha": 0.3},
         "federation": {"clients": 10, "group": "htm5"},
         "training": {"batch_size": 32, "epochs": 1},
     },
-    methods=("standalone", "lg_fedavg", "fedgh", "fedssa", "fedlora", "fd", "fedproto", "fedtgp"),
+    methods={
+        "standalone": None,
+        "fedavg": None,
+        "lg_fedavg": None,
+        "fedclassavg": ("rho", (0.1, 1.0)),
+        "fedgh": ("eta_theta", (0.01, 0.1)),
+        "fedssa": ("t_stable", (2, 10)),
+        "fedlora": ("mu", (0.5, 0.9)),
+        "fd": ("gamma", (0.1, 1.0)),
+        "fedproto": ("lam", (0.1, 1.0)),
+        "fedl2g_l": ("eta_s", (0.1, 1.0)),
+        "fedl2g_f": ("eta_s", (10.0, 100.0)),
+        "fedgen": ("alpha", (0.1, 1.0)),
+        "fml": ("alpha", (0.5, 0.9)),
+        "fedmrl": ("m_small", (0.1, 1.0)),
+        "fedtgp": ("lam", (1.0, 10.0)),
+        "fedkd": None,
+    },
     rates=(0.03, 0.1),
+    tried=40,
     target=0.8,
 )
 INCO = Comparison(
@@ -65,8 +94,9 @@ INCO = Comparison(
         "training": {"batch_size": 32, "epochs": 1, "optimizer": "adam"},
         "evaluation": {"model": "aggregated"},
     },
-    methods=("fedavg", "heteroavg", "inco_avg"),
+    methods={"fedavg": None, "heteroavg": None, "inco_avg": None},
     rates=(0.0003, 0.001),
+    tried=20,
     target=0.5,
 )
 COMPARISONS = {each.name: each for each in (HTM5, INCO)}
@@ -79,58 +109,85 @@ def shared(comparison: Comparison) -> hs.Config:
 
 
 def run(comparison: Comparison, seeds: Sequence[int], folder: Path, jobs: int) -> None:
-    """Run what has not been run: all rates with seed 0, then every method at its own rate with `seeds`."""
-    config = shared(comparison)
-    grid = hs.sweep(
-        _grid(comparison, folder),
-        config,
-        over={"method": comparison.methods, "training__lr": comparison.rates, "seed": [0]},
-        jobs=jobs,
-        extend=True,
-        progress=True,
-    )
-    for rate, methods in chosen(comparison, grid).items():
+    """Run what has not been run: each method's grid with seed 0, then the method as it was best there with `seeds`."""
+    for method in comparison.methods:
+        found = _searched(comparison, method, folder, jobs)
         hs.sweep(
-            folder / f"{comparison.name}-lr{rate:g}",
-            config.with_(training__lr=rate),
-            over={"seed": seeds, "method": methods},
+            _study(comparison, method, folder),
+            shared(comparison).with_(method=found["method"], training__lr=found["training"]["lr"]),
+            over={"seed": seeds},
             jobs=jobs,
             extend=True,
             progress=True,
         )
 
 
-def chosen(comparison: Comparison, grid: hs.Study) -> dict[float, list[str]]:
-    """The comparison's methods for which each learning rate is best on eval."""
-    found: dict[float, list[str]] = {}
-    for row in grid.table(by="method", select="eval").rows:
-        rate = grid.sessions[Path(row.sessions[0]).name].settings["training"]["lr"]
-        if row.key[0] in comparison.methods:
-            found.setdefault(rate, []).append(str(row.key[0]))
-    return dict(sorted(found.items()))
+def _searched(comparison: Comparison, method: str, folder: Path, jobs: int) -> Raw:
+    """The settings that are best in a grid whose best learning rate is neither its least nor its largest."""
+    config = shared(comparison).with_(rounds=comparison.tried, method={"name": method})
+    own = comparison.methods[method]
+    rates = comparison.rates
+    while True:
+        grid = hs.sweep(
+            _grid(comparison, method, folder),
+            config,
+            over={"training__lr": rates, "seed": [0]} | ({f"method__{own[0]}": own[1]} if own else {}),
+            jobs=jobs,
+            extend=True,
+            progress=True,
+        )
+        found = best(grid)
+        wider = widened(rates, found["training"]["lr"])
+        if wider == rates:
+            return found
+        rates = wider
+
+
+def widened(rates: tuple[float, ...], chosen: float) -> tuple[float, ...]:
+    """`rates` with the next of RATES on the side where `chosen` is the last; the same where it is not, or none is."""
+    first, end = RATES.index(rates[0]), RATES.index(rates[-1]) + 1
+    if chosen == rates[0]:
+        first = max(0, first - 1)
+    if chosen == rates[-1]:
+        end = min(len(RATES), end + 1)
+    return RATES[first:end]
+
+
+def best(grid: hs.Study) -> Raw:
+    """The settings of the session that is best on eval."""
+    (row,) = grid.table(by="method", select="eval").rows
+    return grid.sessions[Path(row.sessions[0]).name].settings
 
 
 def compared(comparison: Comparison, folder: Path) -> Table:
     """The table of the seeds that were not chosen on."""
-    runs, faults = glances(select([f"{comparison.name}-lr*"], folder))
+    studies = [_study(comparison, method, folder).name for method in comparison.methods]
+    runs, faults = glances(select(studies, folder))
     for fault in faults:
         raise SessionUnreadable(fault.error)
-    place = {method: number for number, method in enumerate(comparison.methods)}
-    runs = sorted((run for run in runs if run.method in place), key=lambda run: place[run.method])
     return table(runs, "method", comparison.target, comparison.baseline, "eval")
 
 
 def text(comparison: Comparison, folder: Path) -> str:
-    """The table as Markdown, and under it the learning rates."""
-    rates = "; ".join(
-        f"{rate:g} for {', '.join(f'`{method}`' for method in methods)}"
-        for rate, methods in chosen(comparison, hs.Study(_grid(comparison, folder))).items()
-    )
-    return f"{compared(comparison, folder).to_markdown()}\nLearning rates chosen on `eval`: {rates}.\n"
+    """The table as Markdown, and under it what was chosen."""
+    chosen = "; ".join(_chosen(comparison, folder))
+    return f"{compared(comparison, folder).to_markdown()}\nChosen on `eval`: {chosen}.\n"
 
 
-def _grid(comparison: Comparison, folder: Path) -> Path:
-    return folder / f"{comparison.name}-grid"
+def _chosen(comparison: Comparison, folder: Path) -> Iterator[str]:
+    """`fedgh` 0.1, `eta_theta` 0.01: a method, its learning rate, and its own option."""
+    for method, own in comparison.methods.items():
+        found = best(hs.Study(_grid(comparison, method, folder)))
+        option = f", `{own[0]}` {found['method'][own[0]]:g}" if own else ""
+        yield f"`{method}` {found['training']['lr']:g}{option}"
+
+
+def _grid(comparison: Comparison, method: str, folder: Path) -> Path:
+    return folder / f"grid-{comparison.name}-{method}"
+
+
+def _study(comparison: Comparison, method: str, folder: Path) -> Path:
+    return folder / f"{comparison.name}-{method}"
 
 
 def write(names: Iterable[str], folder: Path) -> None:

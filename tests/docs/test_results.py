@@ -1,9 +1,11 @@
 """docs/results.md, whose tables `make results` writes."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+import htfl_sim as hs
 from benchmarks import results
 from benchmarks.page import placed
 
@@ -25,9 +27,46 @@ def test_a_table_takes_the_place_of_the_one_before_and_of_nothing_else() -> None
 def test_what_it_asks_for_are_settings_that_there_are(comparison: results.Comparison) -> None:
     config = results.shared(comparison)
     assert config.method.name == comparison.baseline
-    for method in comparison.methods:
-        config.with_(method={"name": method})
-    assert not {0} & set(results.SEEDS), "seed 0 is the one that learning rates are chosen on"
+    for method, own in comparison.methods.items():
+        default = config.with_(method={"name": method})
+        for value in own[1] if own else ():
+            default.with_(method={"name": method, own[0]: value})
+        if own:
+            assert default.to_json()["method"][own[0]] in own[1], "the default is among what is tried"
+    assert not {0} & set(results.SEEDS), "seed 0 is the one that settings are chosen on"
+
+
+def test_a_grid_grows_where_its_best_rate_has_no_neighbour() -> None:
+    assert results.widened((0.03, 0.1), 0.1) == (0.03, 0.1, 0.3)
+    assert results.widened((0.03, 0.1), 0.03) == (0.01, 0.03, 0.1)
+    assert results.widened((0.01, 0.03, 0.1), 0.03) == (0.01, 0.03, 0.1)
+    assert results.widened((0.3, 1.0), 1.0) == (0.3, 1.0), "there is no larger one"
+
+
+@pytest.mark.slow
+def test_each_method_runs_with_what_was_best_on_eval(tmp_path: Path) -> None:
+    tiny = results.Comparison(
+        name="tiny",
+        config={"rounds": 2, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}},
+        methods={"standalone": None, "fd": ("gamma", (0.1, 1.0))},
+        rates=(0.01, 0.03),
+        tried=2,
+        target=0.0,
+    )
+    results.run(tiny, [1, 2], tmp_path, jobs=2)
+    for method in tiny.methods:
+        grid = hs.Study(tmp_path / f"grid-tiny-{method}")
+        found = max(grid.sessions.values(), key=_best_on_eval)
+        for session in hs.Study(tmp_path / f"tiny-{method}").sessions.values():
+            assert session.settings["method"] == found.settings["method"]
+            assert session.settings["training"] == found.settings["training"]
+    page = results.text(tiny, tmp_path)
+    assert "| standalone | 2 |" in page and "| fd | 2 |" in page
+
+
+def _best_on_eval(session: hs.Results) -> float:
+    rounds = (session.path / "ledger.jsonl").read_text("utf-8").splitlines()
+    return max(float(json.loads(each)["evaluation"]["eval"]["accuracy"]["mean"]) for each in rounds)
 
 
 def test_a_folder_that_cannot_be_one_is_said_in_a_sentence(
@@ -35,5 +74,5 @@ def test_a_folder_that_cannot_be_one_is_said_in_a_sentence(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr("sys.argv", ["results", "inco", "--folder", str(tmp_path / "file")])
-    with pytest.raises(SystemExit, match=r"^error: .*file/inco-grid"):
+    with pytest.raises(SystemExit, match=r"^error: .*file/grid-inco"):
         results.main()
