@@ -137,6 +137,23 @@ def test_a_dialog_holds_at_each_size(name: str, home: Path) -> None:
         check(f"{name}-{width}x{height}", shown)
 
 
+def test_a_dialog_is_no_smaller_on_a_larger_screen(home: Path) -> None:
+    app = HtflApp(LaunchOptions(home, home / "data"), panels=blanks())
+    found = []
+
+    async def script(pilot: Pilot[str]) -> None:
+        app.push_screen(dialog := Help("live"))
+        await until(pilot, lambda: app.screen is dialog)
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            found.append(dialog.query_one(".dialog").region.size)
+
+    drive(app, script, SIZES[0])
+    assert [size.width for size in found] == [76, 92, 92]
+    assert found[0].height < found[1].height == found[2].height
+
+
 @pytest.mark.parametrize("name", DIALOGS)
 def test_with_ascii_glyphs_a_dialog_is_ascii(name: str, home: Path) -> None:
     shown = pictures(name, home, [MIDDLE], glyphs="ascii")[MIDDLE]

@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.events import Event, InputEvent, Resize
+from textual.geometry import Size
 from textual.widgets import ContentSwitcher, Static
 
 from simulator.analysis.run import Run
@@ -70,8 +71,6 @@ class HtflApp(SteeringApp):
     AUTO_FOCUS = ""
     ALLOW_IN_MAXIMIZED_VIEW = "#head, #filter, #keys"
     ENABLE_COMMAND_PALETTE = False  # ours is bound in keys.py, with the commands made from that table
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide"), (200, "-vast")]  # noqa: RUF012 - Textual declares it so
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (40, "-tall"), (60, "-towering")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
     def __init__(
@@ -119,6 +118,7 @@ class HtflApp(SteeringApp):
         return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
+        self._prepare(self.size)
         yield Vertical(Static(id="status"), Static(id="tabs"), id="head")
         with ContentSwitcher(initial="live", id="panels"):
             yield from self._panels
@@ -163,14 +163,17 @@ class HtflApp(SteeringApp):
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
         self.delay_update(SETTLED_SECONDS)
-        for panel in self._panels:
-            panel.prepare(width, height - FRAME_ROWS)
+        self._prepare(event.size)
         small = width < SMALLEST[0] or height < SMALLEST[1]
         if small and not isinstance(self.screen, TooSmall):
             self.push_screen(TooSmall())
         elif not small and isinstance(self.screen, TooSmall):
             self.pop_screen()
         self.call_after_refresh(self.draw_rows)
+
+    def _prepare(self, size: Size) -> None:
+        for panel in self._panels:
+            panel.prepare(size.width, size.height - FRAME_ROWS)
 
     # What is shown
 

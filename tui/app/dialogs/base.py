@@ -19,6 +19,8 @@ Result = TypeVar("Result")
 class Dialog(ModalScreen[Result]):
     """Base of the dialogs: `title` above, what `body` yields in the middle, `hint` below."""
 
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual declares it so
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (40, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "leave", show=False)]
     hint = "escape: leave"
 

@@ -94,9 +94,8 @@ class SizedPanel(Panel):
         return True
 
     def prepare(self, width: int, height: int) -> None:
-        self.set_class(width >= WIDE, "-wide")
-        self.set_class(width >= FULL, "-full")
-        self.set_class(height >= TALL, "-tall")
+        classes = {"-wide": width >= WIDE, "-full": width >= FULL, "-tall": height >= TALL}
+        self.update_classes(classes, update=self.is_attached)  # all at once: each time styles every widget in it
 
     def on_resize(self, event: events.Resize) -> None:
         self.prepare(*event.size)
