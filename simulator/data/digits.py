@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,23 +33,24 @@ class Digits(Dataset):
     shape = (1, SIDE, SIDE)
 
     def load(self, folder: Path) -> ImageSet:
-        images, labels = _read()
-        test = np.zeros(len(labels), dtype=bool)
-        for label in range(self.classes):
-            members = np.flatnonzero(labels == label)
-            test[members[len(members) - len(members) // TEST_SHARE :]] = True
-        return joined(
-            train=(images[~test], labels[~test]),
-            test=(images[test], labels[test]),
-            classes=tuple(str(digit) for digit in range(self.classes)),
-        )
+        whole = _read()
+        return replace(whole, images=whole.images.copy(), labels=whole.labels.copy())
 
 
 @functools.cache
-def _read() -> tuple[Images, NDArray[np.int64]]:
-    """All images and labels; a process with many sessions reads and enlarges them once, and copies what it takes."""
+def _read() -> ImageSet:
+    """All images; a process with many sessions reads, enlarges and measures them once, and copies them."""
     rows = scanned()
-    return enlarged(rows[:, :-1].reshape(-1, 8, 8)), rows[:, -1].astype(np.int64)
+    images, labels = enlarged(rows[:, :-1].reshape(-1, 8, 8)), rows[:, -1].astype(np.int64)
+    test = np.zeros(len(labels), dtype=bool)
+    for label in range(Digits.classes):
+        members = np.flatnonzero(labels == label)
+        test[members[len(members) - len(members) // TEST_SHARE :]] = True
+    return joined(
+        train=(images[~test], labels[~test]),
+        test=(images[test], labels[test]),
+        classes=tuple(str(digit) for digit in range(Digits.classes)),
+    )
 
 
 def scanned() -> NDArray[np.float64]:
