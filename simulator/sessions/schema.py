@@ -12,6 +12,7 @@ MAX_CLIENTS = 1_000_000
 MAX_ROUNDS = 999_999_999
 MAX_SAMPLES = 10**12
 
+_NUMBERS = {int, float, type(None), bool}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ANY = re.compile(r"(?s).*")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -264,6 +265,8 @@ def legible(value: Any) -> Any:
             return shown(value)
         case dict():
             return {shown(key): legible(each) for key, each in value.items()}
+        case list() if set(map(type, value)) <= _NUMBERS:  # one look at each, since there may be thousands
+            return value.copy()
         case list() | tuple():
             return type(value)(legible(each) for each in value)
     return value
