@@ -54,7 +54,7 @@ def trained(clients: int, rounds: int, folder: Path) -> None:
 
 def shown(folder: Path) -> float:
     """Seconds that `htfl-sim show` takes, from the start of Python."""
-    command = [COMMAND, "show", folder.name, "--sessions-dir", str(folder.parent)]
+    command = [str(COMMAND), "show", folder.name, "--sessions-dir", str(folder.parent)]
     began = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began

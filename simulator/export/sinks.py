@@ -1,21 +1,19 @@
 """The sinks by name."""
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from simulator.errors import ConfigError, nearest
-from simulator.export.csv_file import CsvFile
-from simulator.export.following import Sink
-from simulator.export.mlflow import Mlflow
-from simulator.export.tensorboard import TensorBoard
-from simulator.export.wandb import Wandb
+
+if TYPE_CHECKING:
+    from simulator.export.following import Sink
 
 Target = Literal["csv", "tensorboard", "wandb", "mlflow"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 PROJECT = "htfl-sim"
 
 
-def sink(target: str, session: str, out: Path | None, what: str = "rounds", project: str = PROJECT) -> Sink:
+def sink(target: str, session: str, out: Path | None, what: str = "rounds", project: str = PROJECT) -> "Sink":
     """Where a session's rounds go: `out` is a file (csv) or a folder; each has a default of its own.
 
     `what` is a table for csv; `project` is W&B's project or MLflow's experiment. Raises ConfigError for an unknown
@@ -23,12 +21,20 @@ def sink(target: str, session: str, out: Path | None, what: str = "rounds", proj
     """
     match target:
         case "csv":
+            from simulator.export.csv_file import CsvFile
+
             return CsvFile(out or Path(f"{session}-{what}.csv"), what)
         case "tensorboard":
+            from simulator.export.tensorboard import TensorBoard
+
             return TensorBoard(out or Path("runs") / session)
         case "wandb":
+            from simulator.export.wandb import Wandb
+
             return Wandb(project, out)
         case "mlflow":
+            from simulator.export.mlflow import Mlflow
+
             return Mlflow(project, out)
     raise ConfigError(
         f"there is no export to '{target}'.{nearest(target, TARGETS)} There is: {', '.join(TARGETS)}."

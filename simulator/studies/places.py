@@ -1,8 +1,11 @@
 """Where the points of a study can be carried out, by the names that `sweep --on` has for them."""
 
+from typing import TYPE_CHECKING
+
 from simulator.errors import ConfigError, nearest
-from simulator.studies.carrier import Place
-from simulator.studies.children import Here
+
+if TYPE_CHECKING:
+    from simulator.studies.carrier import Place
 
 HERE, RAY, SLURM = "here", "ray", "slurm"
 NAMES = (HERE, RAY, SLURM)
@@ -17,7 +20,7 @@ def checked(name: str) -> str:
     return name
 
 
-def place(name: str) -> type[Place]:
+def place(name: str) -> "type[Place]":
     """The place of that name. Raises ConfigError for one that is none, or that cannot be used from here."""
     match checked(name):
         case "ray":
@@ -33,4 +36,6 @@ def place(name: str) -> type[Place]:
             raise ConfigError(
                 "points on Slurm are run by Slurm: `htfl-sim sweep STUDY … --on slurm` writes what to submit."
             )
+    from simulator.studies.children import Here
+
     return Here

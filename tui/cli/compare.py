@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from checkpoints import SessionUnreadable
-from simulator.studies.selection import select as sessions_named
 from tui.cli import completion, options, output
 from tui.common import folders
 from tui.common.formatting import printable
@@ -99,6 +98,7 @@ def chosen(
     Raises SessionUnreadable where none can be read or none has a round.
     """
     from simulator.analysis.glance import glances
+    from simulator.studies.selection import select as sessions_named
 
     runs, faults = glances(sessions_named(names, folders.sessions_dir(sessions_dir)), look)
     if not runs:

@@ -14,7 +14,7 @@ from simulator.nested import Raw, merged, read_toml, with_overrides
 from simulator.own import GROUP, Files, Names
 from simulator.sessions.signals import Signals
 from simulator.studies.places import HERE, SLURM, checked
-from tui.cli import completion, options, output, running, sweep_progress, sweep_slurm
+from tui.cli import completion, options, output, running, sweep_slurm
 from tui.cli.options import HOW, WHAT
 from tui.common import folders
 from tui.common.errors import POINTS_FAILED
@@ -311,6 +311,7 @@ def _carry_out(
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130 or 143 after a signal, 8 when points failed."""
     from simulator.studies.sweep import sweep as carry_out
+    from tui.cli import sweep_progress
 
     name = planned.folder.name
     output.say(f"study {name}: {len(planned.points)} points in {planned.folder}")

@@ -8,7 +8,6 @@ import typer
 
 from checkpoints import DiskError, SessionUnreadable
 from presets import PresetError
-from simulator.config import keys
 from simulator.errors import HtflError, NotEnoughMemory, is_of_memory
 from tui.common.formatting import printable
 
@@ -90,6 +89,8 @@ def _usage(error: Exception) -> str:
 
 def _setting(option: str) -> str | None:
     """The setting that somebody may mean who writes its name as an option: --lr is training.lr."""
+    from simulator.config import keys
+
     name = option.lstrip("-").replace("-", "_")
     return next((key for key in keys() if key.rpartition(".")[2] == name), None)
 

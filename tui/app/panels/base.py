@@ -95,7 +95,8 @@ class SizedPanel(Panel):
 
     def prepare(self, width: int, height: int) -> None:
         classes = {"-wide": width >= WIDE, "-full": width >= FULL, "-tall": height >= TALL}
-        self.update_classes(classes, update=self.is_attached)  # all at once: each time styles every widget in it
+        # All at once, since each time styles every widget in it.
+        self.update_classes(classes, update=self.is_attached)
 
     def on_resize(self, event: events.Resize) -> None:
         self.prepare(*event.size)
