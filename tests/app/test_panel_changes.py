@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
+from tui.app.compatibility import MethodChoice
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.facts import Facts
@@ -56,14 +57,18 @@ def test_a_panel_that_is_shown_again_is_drawn_once(
     assert drawn == [key]
 
 
+@pytest.mark.parametrize("opened", ["2", "f"], ids=["a panel", "a dialog"])
 def test_the_screen_as_a_whole_is_not_painted_anew_when_the_focus_moves(
-    app: HtflApp, monkeypatch: pytest.MonkeyPatch
+    app: HtflApp, opened: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     painted: list[bool] = []
+    fedlora = MethodChoice("fedlora", "FedLoRA", "…", None, ())
+    monkeypatch.setattr("tui.app.compatibility.method_choices", lambda config: [fedlora])
 
     async def script(pilot: Pilot[Any]) -> None:
         await settled(app, pilot)
-        await pilot.press("2")
+        await pilot.press(opened)
+        await until(pilot, lambda: (len(app.screen_stack) == 2) == (opened == "f"))
         await pilot.pause(0.1)
         before = app.focused
         whole = app.screen._compositor.render_full_update

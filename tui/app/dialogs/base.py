@@ -6,6 +6,9 @@ from typing import Any, ClassVar, TypeVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Resize
+from textual.geometry import Size
+from textual.reactive import Reactive
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -14,13 +17,15 @@ from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import spelled
 
 Result = TypeVar("Result")
+WIDE, TALL = 120, 40
+"""From so many columns of the screen on a dialog is -wide; from so many rows on -tall, below them -short."""
 
 
 class Dialog(ModalScreen[Result]):
     """Base of the dialogs: `title` above, what `body` yields in the middle, `hint` below."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual declares it so
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (40, "-tall")]  # noqa: RUF012
+    focused = Reactive[Widget | None](None, repaint=False)
+    """As of the main screen: Textual paints all of a screen, and what is under it, when the focus moves."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "leave", show=False)]
     hint = "escape: leave"
 
@@ -37,14 +42,21 @@ class Dialog(ModalScreen[Result]):
         return ()
 
     def compose(self) -> ComposeResult:
+        self.set_class(glyphs_of(self) == "ascii", "-ascii", update=False)
+        self._fit(self.app.size, update=False)  # so that it is laid out with them at once
         with Vertical(classes="dialog"):
             yield Static(self.spelled(self._title), classes="title", markup=False)
             yield from self.body()
             yield Static("", id="fault", markup=False)
             yield Static(self.spelled(self.hint), classes="hint", markup=False)
 
-    def on_mount(self) -> None:
-        self.set_class(glyphs_of(self) == "ascii", "-ascii")
+    def on_resize(self, event: Resize) -> None:
+        self._fit(event.size)
+
+    def _fit(self, size: Size, update: bool = True) -> None:
+        """Have the classes by which style.tcss gives dialogs their room."""
+        classes = {"-wide": size.width >= WIDE, "-tall": size.height >= TALL, "-short": size.height < TALL}
+        self.update_classes(classes, update=update, animate=False)
 
     def complain(self, fault: str) -> None:
         """Say what is wrong, in the dialog; an empty sentence takes it back."""

@@ -1,11 +1,12 @@
 """All keys, from the one table of them."""
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 from textual.widget import Widget
-from textual.widgets import Static
 
 from tui.app.dialogs.base import Dialog
 from tui.app.keys import GROUPS, PANEL_TITLES
@@ -14,21 +15,29 @@ from tui.common.formatting import wrapped
 WIDEST = 12
 
 
-class Keys(VerticalScroll):
+class Keys(Widget):
     """A text that is made for the width there is."""
 
-    def __init__(self, text: Callable[[int], Content]) -> None:
-        super().__init__(Static())
-        self._text = text
+    DEFAULT_CSS = "Keys { width: 1fr; height: auto; }"
 
-    def on_resize(self) -> None:
-        beside = WIDEST + 3  # the names of keys, and the scrollbar
-        self.query_one(Static).update(self._text(self.outer_size.width - beside))
+    def __init__(self, text: Callable[[int], Content]) -> None:
+        super().__init__()
+        self._made = lru_cache(1)(text)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self._made(width).plain.count("\n") + 1
+
+    def render(self) -> Content:
+        return self._made(self.content_size.width)
 
 
 class Help(Dialog[None]):
     """The keys by group; those that do not work in the present panel say where they do."""
 
+    DEFAULT_CSS = """
+    Help VerticalScroll { scrollbar-gutter: stable; }  /* or it would be laid out twice */
+    Help.-ascii VerticalScroll { scrollbar-gutter: auto; }  /* there is no bar */
+    """
     hint = "up, down, page up, page down: scroll   escape: leave"
 
     def __init__(self, panel: str) -> None:
@@ -36,21 +45,20 @@ class Help(Dialog[None]):
         self._panel = panel
 
     def body(self) -> Iterable[Widget]:
-        yield Keys(self._text)
+        yield VerticalScroll(Keys(self._text))
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self.set_focus(self.query_one(Keys))
+        self.set_focus(self.query_one(VerticalScroll))
 
     def _text(self, width: int) -> Content:
-        """The groups of keys; what is said of each in `width` cells."""
+        """The groups of keys, in `width` cells."""
         lines: list[Content] = []
         for group, keys in GROUPS.items():
             lines += [Content("")] * bool(lines) + [Content.styled(group, "bold")]
             for key in keys:
                 places = f" ({', '.join(PANEL_TITLES[each] for each in key.where)})" if key.where else ""
                 style = "" if key.works_in(self._panel) else "dim"
-                for place, text in enumerate(wrapped(self.spelled(key.about + places), width)):
+                for place, text in enumerate(wrapped(self.spelled(key.about + places), width - WIDEST - 2)):
                     name = "" if place else key.print
                     lines.append(Content.assemble((f"  {name:<{WIDEST}}", "bold"), (text, style)))
         return Content("\n").join(lines)
