@@ -49,6 +49,7 @@ format: $(READY)  ## Put the code into shape
 
 bench: $(READY)  ## Measure speed and memory on this machine
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.operations
 
 bench-gpu: $(READY)  ## Measure speed and memory on one CUDA device, and write the figures into docs/performance.md
 	$(BIN)/python -m benchmarks.gpu
@@ -73,8 +74,9 @@ bench-sweep: $(READY)  ## Measure what a sweep adds to its points, and what two 
 bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
 	$(BIN)/python -m benchmarks.compare
 
-bench-scale: $(READY)  ## Measure what 10,000 clients cost of whom ten take part in a round
+bench-scale: $(READY)  ## Measure what 10,000 clients cost of whom ten take part in a round, and how soon a long session of theirs is read
 	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.long
 
 bench-ray: $(READY)  ## Measure what clients on Ray cost on one machine, beside threads in process, and how evenly two nodes are used
 	$(BIN)/python -m benchmarks.ray
