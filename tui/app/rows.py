@@ -11,7 +11,7 @@ from textual.widgets import Static
 from simulator.analysis import ahead
 from simulator.analysis.run import LIVE
 from tui.app.charts.glyphs import GLYPHS, Glyphs
-from tui.app.charts.table import fit
+from tui.app.charts.names import cut
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
 from tui.app.view import Panel, View
 from tui.app.widgets import LineChart
@@ -52,7 +52,7 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
         facts.pop()
     rest = len(gap.join(["", *facts[1:]]))
     if facts and len(facts[0]) + rest > room:
-        facts[0] = fit(facts[0], max(room - rest, 0), False, GLYPHS[glyphs], name=True)
+        facts[0] = cut(facts[0], max(room - rest, 0), GLYPHS[glyphs].ellipsis)
     left = gap.join(facts)
     name = len(facts[0]) if facts else 0
     padding = Content(" " * max(width - len(left) - right.cell_length, 1))

@@ -14,8 +14,8 @@ from tui.app.charts.colours import ColourScheme, blend
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.legend import Entry, draw_keys, draw_legend, draw_marks, legend_rows
+from tui.app.charts.names import apart
 from tui.app.charts.plot_area import PlotArea, draw_axes, fit
-from tui.app.charts.table import fit as fitted
 from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, trace
 
 NAMED = 60  # the cells of a chart that has room for names at the lines' ends
@@ -151,10 +151,8 @@ def ends_of(figure: Figure, lines: Sequence[Line], width: int, glyphs: GlyphSet)
     """The key of each line that has one, and where there is room for it the name."""
     room = width // 5 if figure.named and width >= NAMED else 0
     keyed = [(line, line.series.name) for line in lines if line.key]
-    return [
-        Entry(line.key, fitted(name, min(room, len(name)), False, glyphs, name=True), "", line.fg)
-        for line, name in keyed
-    ]
+    shown = apart({name for _, name in keyed}, room, glyphs.ellipsis)
+    return [Entry(line.key, shown[name], "", line.fg) for line, name in keyed]
 
 
 def draw_lines(

@@ -1,12 +1,13 @@
 """Rows of text in columns on a canvas: which columns fit, how wide each is, in what order the rows stand."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.app.charts.canvas import BOLD, Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
+from tui.app.charts.names import apart
 from tui.common.formatting import spelled
 from tui.common.sparkline import sparkline
 
@@ -23,9 +24,9 @@ class Column:
     """A column of a table.
 
     title, name: what its header says, and what it is called in a sentence ("": as its title). numeric: flush right.
-    stretch: it gives way to others, down to `least` cells, and takes what they leave. names: its texts are cut in the
-    middle, since names differ at their ends. worth: where not all columns fit,
-    those of the least worth are left out. least, most: its width in cells; without a `most`, as wide as its texts.
+    stretch: it gives way to others, down to `least` cells, and takes what they leave. names: its texts are cut so that
+    they can be told apart. worth: where not all columns fit, those of the least worth are left out. least, most: its
+    width in cells; without a `most`, as wide as its texts.
     tone: of its texts, where neither row nor cell has one of its own. sort: which way rows are sorted by it first;
     None: they are not.
     """
@@ -175,16 +176,32 @@ def draw_header(
         canvas.put(0, canvas.width - LEFT_OUT, f"+{missing}".rjust(LEFT_OUT), scheme.muted, BOLD)
 
 
+def shortened(
+    columns: Sequence[Column], places: Sequence[Place], rows: Sequence[Row], glyphs: GlyphSet
+) -> dict[int, dict[str, str]]:
+    """By column, of those of names that have too little room: each name as it is shown there, told from the others."""
+    found = {}
+    for place in places:
+        if columns[place.column].names:
+            cells = (row.cells[place.column] for row in rows)
+            names = {_text(cell, glyphs) for cell in cells if not isinstance(cell, Trend)}
+            if any(len(name) > place.width for name in names):
+                found[place.column] = apart(names, place.width, glyphs.ellipsis)
+    return found
+
+
 def draw_row(
     canvas: Canvas,
     row: Row,
     columns: Sequence[Column],
     places: Sequence[Place],
+    names: Mapping[int, Mapping[str, str]],
     under_cursor: bool,
     scheme: ColourScheme,
     glyphs: GlyphSet,
 ) -> None:
-    """A row in a grid of one. The cursor is a pointer, and a tint where there is colour."""
+    """A row in a grid of one, its names as `shortened` has them. The cursor is a pointer, and a tint where there is
+    colour."""
     if under_cursor:
         canvas.put(0, 0, glyphs.pointer, scheme.highlight, BOLD)
         if scheme.coloured:
@@ -199,7 +216,9 @@ def draw_row(
         own = cell.tone if isinstance(cell, Cell) else column.tone
         tone = own if row.tone == "plain" else row.tone
         bold = BOLD if under_cursor or tone in ("strong", "highlight") else 0
-        text = fit(_text(cell, glyphs), place.width, column.numeric, glyphs, column.names)
+        text = _text(cell, glyphs)
+        text = names.get(place.column, {}).get(text, text)
+        text = fit(text, place.width, column.numeric, glyphs)
         canvas.put(0, place.left, text, _colour(tone, scheme), bold)
 
 
@@ -216,9 +235,8 @@ def _colour(tone: Tone, scheme: ColourScheme) -> int:
     return scheme.text
 
 
-def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet, name: bool = False) -> str:
-    """`text` in `room` cells: flush right if numeric, cut with an ellipsis if too long, a name in its middle."""
+def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet) -> str:
+    """`text` in `room` cells: flush right if numeric, cut with an ellipsis if too long."""
     if len(text) > room:
-        end = (room - 1) // 2 if name else 0
-        text = text[: max(room - 1 - end, 0)] + glyphs.ellipsis + text[len(text) - end :] if room else ""
+        text = text[: max(room - 1, 0)] + glyphs.ellipsis if room else ""
     return text.rjust(room) if numeric else text.ljust(room)

@@ -36,6 +36,7 @@ from tui.app.charts.table import (
     has_words,
     layout,
     left_out,
+    shortened,
     sorted_rows,
     widths,
 )
@@ -100,6 +101,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._cursor: Hashable | None = None
         self._widths: list[int] | None = None  # None: to be measured
         self._places: list[Place] = []
+        self._names: dict[int, dict[str, str]] = {}
         self._room = Size(0, 0)  # at the last resize
 
     @property
@@ -193,16 +195,20 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def draw(self, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
         canvas = Canvas.blank(width, height, scheme.text, scheme.background)
+        before = self._places
         if self._widths is None:
-            self._widths = widths(self._columns, self._all, self._order, glyphs)
+            before, self._widths = [], widths(self._columns, self._all, self._order, glyphs)
         self._places = layout(self._columns, self._widths, width, int(self._has_cursor))
+        if self._places != before:
+            self._names = shortened(self._columns, self._places, self._all, glyphs)
         if self._header:
             missing = left_out(self._widths, self._places)
             draw_header(canvas, self._columns, self._places, self._order, missing, scheme, glyphs)
         top, lines = self.scroll_offset.y, max(height - self._header, 0)
         for line, row in enumerate(self._rows[top : top + lines], self._header):
             here = self._has_cursor and row.key == self._cursor
-            draw_row(canvas.window(line, 0, 1, width), row, self._columns, self._places, here, scheme, glyphs)
+            window = canvas.window(line, 0, 1, width)
+            draw_row(window, row, self._columns, self._places, self._names, here, scheme, glyphs)
         return canvas
 
     def _arrange(self) -> None:
