@@ -190,6 +190,17 @@ def test_the_cursor_names_its_cell_and_its_value():
     assert sum("▲1" in row for row in rows) == 1
 
 
+def test_a_row_or_a_column_can_be_marked_where_there_is_no_cursor():
+    def margins(**marks):
+        rows = drawn(draw_heatmap(figure(np.eye(4), **marks), 60, 16, ColourScheme(), BRAILLE))
+        return any("2▶" in row for row in rows), any("▲1" in row for row in rows)
+
+    assert margins(marked=(2, None)) == (True, False)
+    assert margins(marked=(None, 1)) == (False, True)
+    assert margins() == (False, False)
+    assert margins(marked=(3, 3), cursor=(2, 1)) == (True, True)
+
+
 def test_the_cursor_on_a_shared_cell_shows_the_colour_of_its_own_value():
     canvas = draw_heatmap(figure([[0], [1], [1], [0]], cursor=(1, 0)), 2, 2, ColourScheme(), BRAILLE)
     assert drawn(canvas)[0] == "++"

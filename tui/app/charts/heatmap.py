@@ -22,6 +22,7 @@ class HeatFigure:
     """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
 
     value_range: the values of the first and last colour, or None for the matrix's own extremes. cursor: (row, column).
+    marked: the row and the column that are marked in the margins where there is no cursor; None: none.
     axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one. decimals: how exactly
     they are said. titles: what the bottom row calls rows and columns, where that is more than their names.
     """
@@ -31,6 +32,7 @@ class HeatFigure:
     columns: Sequence[str]
     value_range: tuple[float, float] | None = None
     cursor: tuple[int, int] | None = None
+    marked: tuple[int | None, int | None] = (None, None)
     axes: tuple[str, str] = ("", "")
     unit: str = ""
     decimals: int = 3
@@ -254,22 +256,24 @@ def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
 def draw_pointer(
     canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet
 ) -> None:
-    """Mark the cursor's cell, and its row and column in the margins."""
-    if figure.cursor is None:
-        return
-    row, column = figure.cursor
-    top = plan.top + plan.row(row, figure.matrix.shape[0])
-    left = plan.left + plan.column(column, figure.matrix.shape[1])
+    """Mark the cursor's cell, and its row and column in the margins; where there is none, what is marked there."""
+    row, column = figure.cursor or figure.marked
+    height, width = figure.matrix.shape
+    top = plan.top + plan.row(row or 0, height)
+    left = plan.left + plan.column(column or 0, width)
     middle = top + (plan.down - 1) // 2
-    if plan.left:
+    if plan.left and row is not None:
         name = figure.rows[row].rjust(plan.left - 1)
         canvas.put(middle, 0, name + glyphs.pointer, scheme.highlight, BOLD)
     below = plan.top + plan.height
-    if below < canvas.height - 1:
+    if column is not None and below < canvas.height - 1:
         name = figure.columns[column]
         canvas.put(below, plan.left, " " * plan.width, scheme.muted)
         start = min(max(left + (plan.across - len(name)) // 2 - 1, 0), canvas.width - len(name) - 1)
         canvas.put(below, start, f"{glyphs.up}{name}", scheme.highlight, BOLD)
+    if figure.cursor is None:
+        return
+    row, column = figure.cursor
     cells = middle, slice(left, left + plan.across)
     if FIGURE_AT_AN_END.search(row_text(canvas.chars[cells])):  # a bracket would take it
         canvas.flags[cells] = BOLD | REVERSE

@@ -88,8 +88,10 @@ class AccuracyChart(Container):
         if not self._map.display:
             return
         row, _ = self._map.cursor or (_first_row(view), None)
-        if view.client in self._clients:
-            row = self._clients.index(view.client)
+        selected = self._clients.index(view.client) if view.client in self._clients else None
+        self._map.mark(row=selected)
+        if selected is not None:
+            row = selected
         if self._column is None:
             if self._map.cursor is not None:
                 self._map.action_hide_cursor()

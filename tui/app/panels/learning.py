@@ -94,8 +94,10 @@ class LearningPanel(SizedPanel):
         self._partition.caption(f"samples to train on: {len(names)} classes × {len(clients)} clients")
 
     def _follow(self, view: View) -> None:
-        """Keep the cursor in the column of the client selected; where there is none, let it come up there."""
+        """Keep the cursor in the column of the client selected; where there is none, mark that, and let it come up
+        there."""
         client = view.client or 0
+        self._map.mark(column=view.client)
         if self._map.cursor is None:
             self._map.home = (0, client)
         elif view.client is not None and self._map.cursor[1] != client:

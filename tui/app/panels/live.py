@@ -31,6 +31,7 @@ from tui.common.formatting import number, percent, size, spelled
 BEGINNING = "No round is finished yet. The first one will be drawn here."
 NO_SESSION = "No session is shown: n begins a run, s lists those there are."
 UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
+NEVER_MEASURED = "Not measured: --set cka.every=5 has it measured every fifth round."
 FEW = 4  # clients at work that are named
 CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 
@@ -172,10 +173,10 @@ class LivePanel(SizedPanel):
         compared = () if found is None else found.clients
         if cursor is not None and client in compared and cursor[0] != (row := compared.index(client)):
             self._map.put_cursor(row, cursor[1])
-        if not self.differs("similarity", found):
+        if not self.differs("similarity", found, view.run.live):
             return
         part = self._parts["similarity"]
-        part.say(UNMEASURED if found is None else None)
+        part.say((UNMEASURED if view.run.live else NEVER_MEASURED) if found is None else None)
         part.caption("CKA")
         if found is not None:
             layer, titles = found.layers[-1], named_clients(view.run, found.clients)

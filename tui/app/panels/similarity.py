@@ -21,9 +21,11 @@ from tui.common.formatting import number
 
 UNMEASURED = (
     "How alike the clients' models are has not been measured yet.\n\n"
-    "c measures it now, with a checkpoint. To have it measured every fifth round, begin the run with "
-    "--set cka.every=5, or switch the setting on with m."
+    "{how} To have it measured every fifth round, begin the run with --set cka.every=5, or switch the setting on "
+    "with m."
 )
+NOW = "c measures it now, with a checkpoint."
+ONCE_IT_GOES_ON = "The run does not go on: space has it do so, and c then measures it, with a checkpoint."
 BAR = 12
 CKA = (0.0, 1.0)
 
@@ -106,9 +108,10 @@ class SimilarityPanel(SizedPanel):
         self._map.show(matrix, names, names, titles=(titles, titles))
 
     def _follow(self, view: View, found: Measured) -> None:
-        """Keep the cursor in the row of the client selected; where there is none, let it come up there."""
+        """Keep the cursor in the row of the client selected; where there is none, mark it, and let it come up there."""
         compared = view.client is not None and view.client in found.clients
         row = found.clients.index(view.client) if compared and view.client is not None else 0
+        self._map.mark(row=row if compared else None)
         if self._map.cursor is None:
             self._map.home = (row, 0 if row else 1)
         elif compared and self._map.cursor[0] != row:
@@ -242,4 +245,4 @@ def _unmeasured(view: View) -> str:
     later = view.run.ledger.measured
     if later:
         return f"CKA was first measured after round {later[0].round}. Go there with ] or L."
-    return UNMEASURED
+    return UNMEASURED.format(how=NOW if view.run.live else ONCE_IT_GOES_ON)

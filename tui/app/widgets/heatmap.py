@@ -75,6 +75,7 @@ class Heatmap(CanvasWidget, can_focus=True):
         self._at: tuple[int, int] | None = None  # in the order shown
         self.home = (0, 0)
         """Where the cursor comes up, as (row, column) of the matrix as given."""
+        self._marked: tuple[int | None, int | None] = (None, None)
         self.clustered = False
 
     def show(
@@ -115,6 +116,12 @@ class Heatmap(CanvasWidget, can_focus=True):
                 for order, place, last in ((by_row, row, last_row), (by_column, column, last_column))
             ]
             self._set_cursor((found[0], found[1]))
+
+    def mark(self, row: int | None = None, column: int | None = None) -> None:
+        """Mark this row and this column of the matrix as given in the margins, while there is no cursor."""
+        if (row, column) != self._marked:
+            self._marked = row, column
+            self.changed()
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor down and right, as the matrix is shown, up to the edges; the first move only shows it."""
@@ -188,8 +195,14 @@ class Heatmap(CanvasWidget, can_focus=True):
             columns=tuple(self._columns[column] for column in by_column),
             value_range=self._range,
             cursor=self._at,
+            marked=(_shown(by_row, self._marked[0]), _shown(by_column, self._marked[1])),
             axes=self._axes,
             unit=self._unit,
             decimals=self._decimals,
             titles=([rows[row] for row in by_row], [columns[column] for column in by_column]),
         )
+
+
+def _shown(order: Array, place: int | None) -> int | None:
+    """Where in the order shown a row or column of the matrix as given stands; None where there is none."""
+    return int(np.flatnonzero(order == place)[0]) if place is not None and place < len(order) else None
