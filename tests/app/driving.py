@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -75,3 +76,11 @@ async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float
             0.05
         )  # pilot.pause waits for an idle processor, which a run in this process is not
     raise AssertionError("it did not come about in time")
+
+
+def typed_at_once(app: Any, keys: str) -> None:
+    """Keys that are there before the app has dealt with the first of them."""
+    assert app._driver is not None
+    for key in keys.split():
+        name, character = (key, key) if len(key) == 1 else (key, None)
+        app._driver.send_message(Key(name, character))

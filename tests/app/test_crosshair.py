@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests import sessions
-from tests.app.driving import drive, until
+from tests.app.driving import drive, typed_at_once, until
 from tests.app.panels.stage import on_stage, read
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
@@ -50,6 +50,15 @@ def footer(app: HtflApp) -> str:
 
 def first_row(chart: LineChart) -> str:
     return chart.render_line(0).text
+
+
+def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: app.view.run.round == ROUNDS)
+        typed_at_once(app, "2 1 left left left left left")
+        await until(pilot, lambda: app.view.cursor() == ROUNDS - 4)  # the first shows it at the newest
+
+    drive(app, script)
 
 
 def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: HtflApp) -> None:

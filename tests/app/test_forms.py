@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from simulator.config import Config
 from tests import sessions
-from tests.app.driving import blanks, drive, until
+from tests.app.driving import blanks, drive, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.compatibility import MethodChoice, Parameter
@@ -44,14 +43,6 @@ def opened(home: Path, **options: str) -> HtflApp:
 
 async def shown(app: HtflApp, pilot: Pilot[str]) -> None:
     await until(pilot, lambda: app.view.run.round == 12)
-
-
-def typed_at_once(app: HtflApp, keys: str) -> None:
-    """Keys that are there before the app has dealt with the first of them."""
-    assert app._driver is not None
-    for key in keys.split():
-        name, character = (key, key) if len(key) == 1 else (key, None)
-        app._driver.send_message(Key(name, character))
 
 
 def remark(app: HtflApp) -> str:

@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 from tui.app.key_order import KeysInOrder
 from tui.app.panels.base import Part
-from tui.app.view import Panel
+from tui.app.view import Panel, in_sight
 from tui.app.widgets import LineChart
 
 
@@ -35,6 +35,9 @@ class PartsApp(KeysInOrder):
 
     def _chart(self, over_rounds: bool = False) -> LineChart | None:
         """The chart with the focus, else the panel's first visible one; of those alone that can have the crosshair."""
-        charts = [self.focused, *(chart for chart in self.panel.query(LineChart) if chart.is_on_screen)]
-        able = (chart for chart in charts if isinstance(chart, LineChart))
+        charts = list(self.panel.query(LineChart))
+        shown = [chart for chart in charts if chart.is_on_screen]
+        if not shown and self.screen.maximized is None:  # a panel that has just come up is not laid out yet
+            shown = [chart for chart in charts if in_sight(chart)]
+        able = (chart for chart in (self.focused, *shown) if isinstance(chart, LineChart))
         return next((chart for chart in able if not over_rounds or chart.figure.over is not None), None)
