@@ -11,7 +11,7 @@ import torch
 import checkpoints
 from simulator import rng
 from simulator.data import partition
-from simulator.environment import COMPARED, environment, inexact
+from simulator.environment import COMPARED, MODES, environment, inexact
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND, contents
@@ -75,6 +75,8 @@ def test_another_instruction_set_is_refused_unless_allowed_and_then_recorded(
 def test_a_mode_of_the_libraries_that_the_environment_sets_is_refused_unless_allowed_and_then_recorded(
     cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
+    for name in MODES:  # whoever tests may have set some
+        monkeypatch.delenv(name, raising=False)
     assert cli("run", *TINY, "--rounds=1", "--session=x").code == 0
     assert cli("switch", "x", "fedlora", "--set=rounds=2").code == 0
     monkeypatch.setenv(*variable.split("="))
