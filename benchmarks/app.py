@@ -116,24 +116,28 @@ def refresh(name: str, runs: list[Run], chart: int) -> float:
     return asyncio.run(measure())
 
 
-def opening(folder: Path) -> tuple[float, float]:
-    """Seconds to read a long session, and to show it from there."""
+def read(folder: Path) -> tuple[Run, float]:
+    """A session as the app reads it, and the processor seconds that it takes."""
     began = time.process_time()
     feed = Feed(folder)
     feed.poll()
-    read = time.process_time() - began
     if feed.run.error:
         raise SystemExit(feed.run.error)
+    return feed.run, time.process_time() - began
+
+
+def drawn(name: str, run: Run) -> float:
+    """Processor seconds until a panel shows a session for the first time."""
 
     async def show() -> float:
-        app = Stage("live")
+        app = Stage(name)
         async with app.run_test(size=(SIZE[0], SIZE[1] - 3)) as pilot:
             began = time.process_time()
-            app.panel.show(View(feed.run))
+            app.panel.show(View(run))
             await pilot.pause()
             return time.process_time() - began
 
-    return read, asyncio.run(show())
+    return asyncio.run(show())
 
 
 class Terminal:
@@ -310,9 +314,10 @@ def main() -> None:
         long = sessions.make(
             Path(folder) / "long", clients=CLIENTS, rounds=LONG, cka_every=100, checkpoint_every=100
         )
-        read, drawn = opening(long)
+        run, reading = read(long)
+        shown = drawn("live", run)
         console.print(
-            f"opening {LONG} rounds × {CLIENTS} clients: read in {read:.2f} s, drawn in {drawn:.2f} s"
+            f"opening {LONG} rounds × {CLIENTS} clients: read in {reading:.2f} s, drawn in {shown:.2f} s"
         )
         console.print(f"to the terminal, idle: {written(long, live=False):.0f} B/s")
         console.print(

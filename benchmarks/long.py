@@ -6,7 +6,6 @@ median of five; the app reads the session and then draws each panel for the firs
 """
 
 import argparse
-import asyncio
 import statistics
 import subprocess
 import sys
@@ -16,32 +15,16 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from textual.app import App, ComposeResult
 
 import simulator
+from benchmarks.app import drawn, read
 from benchmarks.scale import config
-from simulator.analysis.feed import Feed
-from simulator.analysis.run import Run
 from simulator.nested import merged
 from simulator.progress import unobserved
 from tui.app.panels import PANELS
-from tui.app.view import View
 
 COMMAND = Path(sys.executable).with_name("htfl-sim")
-SIZE = (120, 37)
-"""A terminal of 120×40 without the app's own rows."""
 SHOWN = 5
-
-
-class Stage(App[None]):
-    """One panel."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.panel = PANELS[name](name)
-
-    def compose(self) -> ComposeResult:
-        yield self.panel
 
 
 def trained(clients: int, rounds: int, folder: Path) -> None:
@@ -58,30 +41,6 @@ def shown(folder: Path) -> float:
     began = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
-
-
-def read(folder: Path) -> tuple[Run, float]:
-    """The session as the app reads it, and processor seconds that it took."""
-    began = time.process_time()
-    feed = Feed(folder)
-    feed.poll()
-    if feed.run.error:
-        raise SystemExit(feed.run.error)
-    return feed.run, time.process_time() - began
-
-
-def drawn(name: str, run: Run) -> float:
-    """Processor seconds until a panel shows it for the first time."""
-
-    async def measure() -> float:
-        app = Stage(name)
-        async with app.run_test(size=SIZE) as pilot:
-            began = time.process_time()
-            app.panel.show(View(run))
-            await pilot.pause()
-            return time.process_time() - began
-
-    return asyncio.run(measure())
 
 
 def main() -> None:

@@ -61,6 +61,19 @@ def test_arrows_typed_while_a_panel_comes_up_all_count(app: HtflApp) -> None:
     drive(app, script)
 
 
+def test_an_arrow_finds_the_chart_of_a_panel_that_is_not_laid_out_yet(app: HtflApp) -> None:
+    async def script(pilot: Pilot[Any]) -> None:
+        await shown(app, pilot)
+        await pilot.press("2")
+        await pilot.pause()
+        app.show_panel("live")
+        assert not charts(app)
+        app.action_crosshair(-1)
+        assert app.view.cursor() == ROUNDS
+
+    drive(app, script)
+
+
 def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: HtflApp) -> None:
     async def script(pilot: Pilot[Any]) -> None:
         await shown(app, pilot)

@@ -40,5 +40,6 @@ def test_nothing_is_wider_than_its_room_and_no_more_look_the_same_than_by_plain_
     shown = apart(names, room, "…")
     assert set(shown) == names
     assert all(len(text) <= room for text in shown.values())
+    assert len({*shown.values()}) >= len({cut(name, room, "…") for name in names})
     if room >= TELLING:
         assert all(shown[name] == name for name in names if len(name) <= room)

@@ -10,6 +10,7 @@ import pytest
 
 from simulator.analysis.events import said
 from simulator.analysis.ledger import Ledger
+from simulator.analysis.run import Run
 from simulator.analysis.similarity import least_alike
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
@@ -66,6 +67,17 @@ def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> N
     assert "▲4" in text
     _, text = on_stage("similarity", chosen, tab_to_matrix)
     assert "client 4 cnn5 × client 0 cnn1: 0." in text
+
+
+def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> None:
+    ended = read(at_home / "begun")
+    for run, way in (
+        (replace(ended, state="running"), "c measures it now"),
+        (replace(ended, state="stopped"), "space has it do so, and c then measures it"),
+        (Run(Path("nowhere")), "There is no session to show"),
+    ):
+        _, text = on_stage("similarity", View(run, sessions_dir=at_home))
+        assert way in " ".join(text.split())
 
 
 def test_moving_a_cursor_selects_the_client(view: View) -> None:

@@ -27,8 +27,8 @@ SHOWN: tuple[Shown, ...] = (*MEASURES, "accuracy of clients")
 PLAIN: tuple[Shown, ...] = ("loss", "CKA")
 """Those that are not in per cent."""
 UNKNOWN: dict[Shown, str] = {
-    "CKA": "None of these sessions has measured CKA. c measures it now, with a checkpoint; --set cka.every=5 has it "
-    "measured every fifth round.",
+    "CKA": "None of these sessions has measured CKA. In a run that goes on c measures it, with a checkpoint; "
+    "--set cka.every=5 has it measured every fifth round.",
     "selected on eval": "None of these sessions has an eval part to select rounds on; --set data.split=8:1:1 "
     "makes one.",
 }

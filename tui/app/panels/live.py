@@ -173,10 +173,10 @@ class LivePanel(SizedPanel):
         compared = () if found is None else found.clients
         if cursor is not None and client in compared and cursor[0] != (row := compared.index(client)):
             self._map.put_cursor(row, cursor[1])
-        if not self.differs("similarity", found, view.run.live):
+        if not self.differs("similarity", found, view.run.live, bool(view.run.document)):
             return
         part = self._parts["similarity"]
-        part.say((UNMEASURED if view.run.live else NEVER_MEASURED) if found is None else None)
+        part.say(_unmeasured(view) if found is None else None)
         part.caption("CKA")
         if found is not None:
             layer, titles = found.layers[-1], named_clients(view.run, found.clients)
@@ -257,6 +257,13 @@ class LivePanel(SizedPanel):
                 view.run.records[: view.shown], view.curves.accuracy.tolist(), strict=False
             )
         ]
+
+
+def _unmeasured(view: View) -> str:
+    """What stands in the place of CKA."""
+    if not view.run.document:
+        return ""
+    return UNMEASURED if view.run.live else NEVER_MEASURED
 
 
 def at_it(view: View) -> str:

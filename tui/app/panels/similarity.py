@@ -24,6 +24,7 @@ UNMEASURED = (
     "{how} To have it measured every fifth round, begin the run with --set cka.every=5, or switch the setting on "
     "with m."
 )
+NO_SESSION = "There is no session to show: n begins one, a shows one."
 NOW = "c measures it now, with a checkpoint."
 ONCE_IT_GOES_ON = "The run does not go on: space has it do so, and c then measures it, with a checkpoint."
 BAR = 12
@@ -245,4 +246,6 @@ def _unmeasured(view: View) -> str:
     later = view.run.ledger.measured
     if later:
         return f"CKA was first measured after round {later[0].round}. Go there with ] or L."
+    if not view.run.document:
+        return NO_SESSION
     return UNMEASURED.format(how=NOW if view.run.live else ONCE_IT_GOES_ON)
