@@ -14,12 +14,13 @@ from pathlib import Path
 
 import htfl_sim as hs
 from benchmarks.page import placed
-from checkpoints import DiskError, SessionUnreadable
+from checkpoints import POINTS, DiskError, SessionUnreadable
 from simulator.analysis.comparison import table
 from simulator.analysis.glance import glances
 from simulator.analysis.table import Table
 from simulator.errors import HtflError
 from simulator.nested import Raw
+from simulator.studies.folder import read_points
 from simulator.studies.selection import select
 
 PAGE = Path(__file__).parent.parent / "docs" / "results.md"
@@ -126,10 +127,11 @@ def _searched(comparison: Comparison, method: str, folder: Path, jobs: int) -> R
     """The settings that are best in a grid whose best learning rate is neither its least nor its largest."""
     config = shared(comparison).with_(rounds=comparison.tried, method={"name": method})
     own = comparison.methods[method]
-    rates = comparison.rates
+    study = _grid(comparison, method, folder)
+    rates = _reached(study) or comparison.rates
     while True:
         grid = hs.sweep(
-            _grid(comparison, method, folder),
+            study,
             config,
             over={"training__lr": rates, "seed": [0]} | ({f"method__{own[0]}": own[1]} if own else {}),
             jobs=jobs,
@@ -141,6 +143,14 @@ def _searched(comparison: Comparison, method: str, folder: Path, jobs: int) -> R
         if wider == rates:
             return found
         rates = wider
+
+
+def _reached(study: Path) -> tuple[float, ...]:
+    """The learning rates that a search of before had got to; none where there was none."""
+    if not (study / POINTS).exists():
+        return ()
+    tried = {point.config["training"]["lr"] for point in read_points(study)}
+    return tuple(rate for rate in RATES if rate in tried)
 
 
 def widened(rates: tuple[float, ...], chosen: float) -> tuple[float, ...]:

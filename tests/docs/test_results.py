@@ -64,6 +64,24 @@ def test_each_method_runs_with_what_was_best_on_eval(tmp_path: Path) -> None:
     assert "| standalone | 2 |" in page and "| fd | 2 |" in page
 
 
+@pytest.mark.slow
+def test_a_search_goes_on_where_it_had_grown(tmp_path: Path) -> None:
+    tiny = results.Comparison(
+        name="tiny",
+        config={"rounds": 1, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}},
+        methods={"standalone": None},
+        rates=(0.003, 0.01),
+        tried=1,
+        target=0.0,
+    )
+    results.run(tiny, [1], tmp_path, jobs=2)
+    grown = [*hs.Study(tmp_path / "grid-tiny-standalone").sessions]
+    assert len(grown) > len(tiny.rates)
+    results.run(tiny, [1, 2], tmp_path, jobs=2)
+    assert [*hs.Study(tmp_path / "grid-tiny-standalone").sessions] == grown
+    assert len(hs.Study(tmp_path / "tiny-standalone").sessions) == 2
+
+
 def _best_on_eval(session: hs.Results) -> float:
     rounds = (session.path / "ledger.jsonl").read_text("utf-8").splitlines()
     return max(float(json.loads(each)["evaluation"]["eval"]["accuracy"]["mean"]) for each in rounds)
