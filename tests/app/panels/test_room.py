@@ -73,3 +73,18 @@ def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: 
     assert "loss; 479.2 KiB up and down a round" in text  # 4 × 122,680 bytes
     losses = [record["loss"]["mean"] for record in steady.run.records]
     assert app.panel._trend.figure.series[0].y.tolist() == pytest.approx(losses)  # type: ignore[attr-defined]
+
+
+def test_traffic_that_is_the_same_in_every_round_gives_way_to_what_it_adds_up_to(
+    at_home: Path, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    async def measure(pilot: Any, shown: Any) -> None:
+        seen.append(tuple(shown._parts[name].region.width for name in ("round", "total")))
+
+    on_stage("communication", View(read(at_home / "main"), sessions_dir=at_home), measure, size=(200, 60))
+    view = View(read(sessions.make(tmp_path / "steady", rounds=3, clients=4)), sessions_dir=tmp_path)
+    _, text = on_stage("communication", view, measure, size=(200, 60))
+    assert seen == [(66, 66), (0, 99)]
+    assert "bytes in total; 479.2 KiB up and down a round" in text

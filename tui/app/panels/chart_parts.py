@@ -4,11 +4,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simulator.analysis.curves import Array
+from simulator.analysis.curves import Array, Curves
 from simulator.analysis.milestones import milestones
 from simulator.analysis.run import Run
+from simulator.nested import Raw
 from tui.app.charts.figure import Figure, Mark, Series
-from tui.common.formatting import size_unit
+from tui.common.formatting import size, size_unit
 
 PERCENT = 100.0
 """What an accuracy is multiplied by to be drawn, with the unit "%"."""
@@ -38,6 +39,17 @@ def traffic(up: Array, down: Array) -> Figure:
     series = [Series(name, amount) for name, amount in zip(("up", "down"), amounts, strict=True)]
     top = _most(*amounts) * 1.05 or 1.0
     return Figure(series, x_label="round", unit=unit, y_range=(0.0, top), over="rounds")
+
+
+def steady(curves: Curves) -> bool:
+    """Whether the same crosses the wire in every round, so that a line of it tells no more than its number."""
+    return not (np.ptp(curves.up) or np.ptp(curves.down))
+
+
+def in_each_round(record: Raw) -> str:
+    """What crosses the wire where it is the same in every round."""
+    up, down = size(record["bytes"]["up"]), size(record["bytes"]["down"])
+    return f"{up} up and down a round" if up == down else f"{up} up, {down} down a round"
 
 
 def losses(loss: Array) -> Figure:

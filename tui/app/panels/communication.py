@@ -10,7 +10,7 @@ from tui.app.charts.table import Column, Row
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.chart_parts import PERCENT, sizes, traffic
+from tui.app.panels.chart_parts import PERCENT, in_each_round, sizes, steady, traffic
 from tui.app.panels.facts import Facts
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
@@ -50,6 +50,8 @@ class CommunicationPanel(SizedPanel):
     CommunicationPanel.-wide .clients { display: block; margin-left: 1; }
     CommunicationPanel.-tall .lower { height: 15; }
     CommunicationPanel.-full .lower { height: 24; }
+    CommunicationPanel.-wide.-steady .round { display: none; }
+    CommunicationPanel.-wide.-steady .total { margin-left: 0; }
     CommunicationPanel.-empty .total, CommunicationPanel.-empty .over { display: none; }
     CommunicationPanel.-empty .lower { display: none; }
     """
@@ -79,13 +81,18 @@ class CommunicationPanel(SizedPanel):
         about = (view.curves, view.round, self._chart, wide, view.filter, view.run.config, view.run.error)
         if not self.differs("all", *about):
             return
-        self.set_class(view.record is None, "-empty")
+        alike = view.record is not None and steady(view.curves)
+        self.set_class(view.record is None, "-empty").set_class(alike, "-steady")
         self._parts["round"].say(None if view.record else view.run.error or BEGINNING)
         if view.record is None:
             return
         if wide:
-            self._draw_chart(view, "round", 0)
-            self._draw_chart(view, "total", 1)
+            if alike:
+                self._draw_chart(view, "total", 1)
+                self._parts["total"].caption(f"{CHARTS[1]}; {in_each_round(view.record)}")
+            else:
+                self._draw_chart(view, "round", 0)
+                self._draw_chart(view, "total", 1)
             self._draw_chart(view, "over", max(self._chart, OVER))
             self._draw_clients(view)
         else:

@@ -21,7 +21,7 @@ from tui.app.messages import (
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
 from tui.app.panels.base import Part, SizedPanel
-from tui.app.panels.chart_parts import losses, named_clients, traffic
+from tui.app.panels.chart_parts import in_each_round, losses, named_clients, steady, traffic
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View, in_sight
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -157,16 +157,13 @@ class LivePanel(SizedPanel):
         if record is None:
             part.caption("bytes a round")
             return
-        about = record["bytes"]
-        up, down = size(about["up"]), size(about["down"])
-        if np.ptp(curves.up) or np.ptp(curves.down) or not np.isfinite(curves.loss).any():
+        if steady(curves) and np.isfinite(curves.loss).any():
+            part.caption(f"loss; {in_each_round(record)}")
+            self._trend.show(losses(curves.loss))
+        else:
+            about = record["bytes"]
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down so far")
             self._trend.show(traffic(curves.up, curves.down))
-        else:
-            part.caption(
-                f"loss; {up} up and down a round" if up == down else f"loss; {up} up, {down} down a round"
-            )
-            self._trend.show(losses(curves.loss))
 
     def _draw_similarity(self, view: View, found: Measured | None) -> None:
         client, cursor = view.client, self._map.cursor
