@@ -173,6 +173,11 @@ def test_with_ascii_glyphs_a_list_that_scrolls_is_ascii(home: Path) -> None:
         await pilot.pause()
         assert "p3" in text(app) and "p11" not in text(app)
         assert text(app).isascii()
+        bar = app.screen.query_one("#parameters").region.right - 1
+        rows = [line[bar] for line in text(app).splitlines() if line[bar : bar + 1] in ("#", "|")]
+        assert "".join(rows).startswith("#") and rows.count("#") < len(rows), (
+            "what is in sight, and what is not"
+        )
         await pilot.press("escape", "ctrl+p", "r")
         await until(pilot, lambda: "resources" in text(app).lower())
         await pilot.pause()

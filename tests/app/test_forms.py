@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from simulator.config import Config
 from tests import sessions
@@ -17,12 +18,14 @@ from tests.app.panels.stage import read
 from tui.app.app import HtflApp
 from tui.app.compatibility import MethodChoice, Parameter
 from tui.app.dialogs.fork import ForkDialog, ForkWish
-from tui.app.dialogs.form import Field, Form
+from tui.app.dialogs.form import VALUE_CELLS, Field, Form
 from tui.app.dialogs.help import Help
+from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.launch_options import LaunchOptions
 from tui.app.messages import RunRead
+from tui.common.settings import Choices
 
 CHOICES = [
     MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", ""),)),
@@ -303,3 +306,21 @@ def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered:
             await until(pilot, lambda dialog=dialog: isinstance(app.screen, dialog))  # type: ignore[misc]
 
     drive(app, script)
+
+
+def test_from_120_columns_on_long_names_of_some_presets_cut_the_titles_of_no_others(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        app.push_screen(NewRunDialog(home, home / "data", Choices()))
+        await until(pilot, lambda: bool(app.screen.query("#known")))
+        await pilot.pause()
+        known = app.screen.query_one("#known", OptionList)
+        assert known.option_count > 400
+        for option in known.options:
+            assert isinstance(option.prompt, Content) and option.id
+            if len(option.id) <= VALUE_CELLS:
+                assert option.prompt.cell_length <= known.scrollable_content_region.width
+
+    drive(app, script, (120, 40))

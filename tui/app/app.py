@@ -48,6 +48,7 @@ from tui.app.together import Together
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
 from tui.app.widgets.filter import Filter
+from tui.app.widgets.scroll_bar import use_scroll_bars
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 from tui.common.settings import Choices
@@ -127,6 +128,7 @@ class HtflApp(SteeringApp):
 
     def on_mount(self) -> None:
         self.set_class(self.glyphs == "ascii", "-ascii")
+        use_scroll_bars(self.glyphs)
         if self._preferences.theme in self.available_themes:
             self.theme = self._preferences.theme
         if not self.is_headless:

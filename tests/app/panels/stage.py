@@ -18,6 +18,7 @@ from tui.app.panels import PANELS
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View
+from tui.app.widgets.scroll_bar import use_scroll_bars
 
 
 def read(folder: Path) -> Run:
@@ -32,6 +33,7 @@ class Stage(App[None]):
 
     def __init__(self, panel: SizedPanel, view: View, glyphs: Glyphs) -> None:
         super().__init__()
+        use_scroll_bars(glyphs)
         self.panel, self.view, self.glyphs = panel, view, glyphs
         self.posted: list[Message] = []
         self.selected: list[int] = []

@@ -19,6 +19,8 @@ from tui.common.errors import explain
 Result = TypeVar("Result")
 Known = tuple[str, str]
 """A value that may stand in a field, and what it is."""
+VALUE_CELLS = 28
+"""The widest that the column of listed values is made: a longer one moves what it is, and does not cut all others'."""
 SLOW_SECONDS = 0.5
 """An answer that takes longer says that it is being worked on."""
 
@@ -166,9 +168,9 @@ class Form(Dialog[Result]):
         offered = field.known() if field and field.known else ()
         found = [each for each in offered if self._typed.lower() in f"{each[0]} {each[1]}".lower()]
         known.clear_options()
-        width = max((len(value) for value, _ in found), default=0) + 2
+        width = min(max((len(value) for value, _ in found), default=0), VALUE_CELLS)
         known.add_options(
-            Option(Content.assemble((value.ljust(width), "bold"), self.spelled(about)), id=value)
+            Option(Content.assemble((f"{value:<{width}}  ", "bold"), self.spelled(about)), id=value)
             for value, about in found
         )
         known.display = bool(found)

@@ -36,7 +36,6 @@ class Help(Dialog[None]):
 
     DEFAULT_CSS = """
     Help VerticalScroll { scrollbar-gutter: stable; }  /* or it would be laid out twice */
-    Help.-ascii VerticalScroll { scrollbar-gutter: auto; }  /* there is no bar */
     """
     hint = "up, down, page up, page down: scroll   escape: leave"
 

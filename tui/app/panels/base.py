@@ -27,7 +27,7 @@ class SizedPanel(Panel):
 
     DEFAULT_CSS = """
     SizedPanel { layout: vertical; width: 1fr; height: 1fr; }
-    SizedPanel.-ascii Table, SizedPanel Part.-bare Table { scrollbar-size-vertical: 0; }
+    SizedPanel Part.-bare Table { scrollbar-size-vertical: 0; }
     SizedPanel.-ascii Part { border-top: ascii $foreground 30%; }
     SizedPanel.-ascii Part.-bare { border: none; }
     """
