@@ -89,7 +89,7 @@ HTM5 = Comparison(
 INCO = Comparison(
     name="inco",
     config={
-        "rounds": 20,
+        "rounds": 60,
         "data": _SPLIT | {"limit": 5_000, "alpha": 0.5},
         "federation": {"clients": 10, "group": "inco_resnet_narrow"},
         "training": {"batch_size": 32, "epochs": 1, "optimizer": "adam"},
