@@ -95,7 +95,7 @@ INCO = Comparison(
         "training": {"batch_size": 32, "epochs": 1, "optimizer": "adam"},
         "evaluation": {"model": "aggregated"},
     },
-    methods={"fedavg": None, "heteroavg": None, "inco_avg": None},
+    methods={"standalone": None, "fedavg": None, "heteroavg": None, "inco_avg": None},
     rates=(0.0003, 0.001),
     tried=20,
     target=0.5,
