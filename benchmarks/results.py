@@ -18,7 +18,7 @@ from checkpoints import POINTS, DiskError, SessionUnreadable
 from simulator.analysis.comparison import table
 from simulator.analysis.glance import glances
 from simulator.analysis.table import Table
-from simulator.errors import HtflError
+from simulator.errors import HtflError, PointsFailed
 from simulator.nested import Raw
 from simulator.studies.folder import read_points
 from simulator.studies.selection import select
@@ -29,6 +29,8 @@ _SPLIT: Raw = {"dataset": "fashion_mnist", "partition": "dirichlet", "split": "4
 """More test images than the papers' 8:1:1 leaves: with a tenth of a small data set means would be too coarse."""
 
 
+DIVERGED = "not finite"
+"""What the reason says where a point failed because its rates were too high for it."""
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Where the search for a learning rate may go."""
 Own = tuple[str, tuple[float, ...]]
@@ -130,15 +132,19 @@ def _searched(comparison: Comparison, method: str, folder: Path, jobs: int) -> R
     study = _grid(comparison, method, folder)
     rates = _reached(study) or comparison.rates
     while True:
-        grid = hs.sweep(
-            study,
-            config,
-            over={"training__lr": rates, "seed": [0]} | ({f"method__{own[0]}": own[1]} if own else {}),
-            jobs=jobs,
-            extend=True,
-            progress=True,
-        )
-        found = best(grid)
+        try:
+            hs.sweep(
+                study,
+                config,
+                over={"training__lr": rates, "seed": [0]} | ({f"method__{own[0]}": own[1]} if own else {}),
+                jobs=jobs,
+                extend=True,
+                progress=True,
+            )
+        except PointsFailed as failed:  # what diverges is not the best, and the search goes on without it
+            if not all(DIVERGED in reason for reason in failed.reasons.values()):
+                raise
+        found = best(study)
         wider = widened(rates, found["training"]["lr"])
         if wider == rates:
             return found
@@ -163,10 +169,11 @@ def widened(rates: tuple[float, ...], chosen: float) -> tuple[float, ...]:
     return RATES[first:end]
 
 
-def best(grid: hs.Study) -> Raw:
-    """The settings of the session that is best on eval."""
-    (row,) = grid.table(by="method", select="eval").rows
-    return grid.sessions[Path(row.sessions[0]).name].settings
+def best(grid: Path) -> Raw:
+    """The settings of the session that is best on eval, of those that came to their end."""
+    ended = [run for run in glances(select([grid.name], grid.parent))[0] if run.state == "finished"]
+    (row,) = table(ended, "method", select="eval").rows
+    return hs.Study(grid).sessions[Path(row.sessions[0]).name].settings
 
 
 def compared(comparison: Comparison, folder: Path) -> Table:
@@ -187,7 +194,7 @@ def text(comparison: Comparison, folder: Path) -> str:
 def _chosen(comparison: Comparison, folder: Path) -> Iterator[str]:
     """`fedgh` 0.1, `eta_theta` 0.01: a method, its learning rate, and its own option."""
     for method, own in comparison.methods.items():
-        found = best(hs.Study(_grid(comparison, method, folder)))
+        found = best(_grid(comparison, method, folder))
         option = f", `{own[0]}` {found['method'][own[0]]:g}" if own else ""
         yield f"`{method}` {found['training']['lr']:g}{option}"
 

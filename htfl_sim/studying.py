@@ -13,7 +13,7 @@ from simulator.analysis.comparison import table
 from simulator.analysis.feed import read
 from simulator.analysis.run import Run as Moment
 from simulator.analysis.table import Select, Table
-from simulator.errors import ConfigError, SessionError
+from simulator.errors import ConfigError, PointsFailed
 from simulator.studies.folder import read_points
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def sweep(
     `jobs` at most.
 
     An interrupt stops every point between two clients and raises KeyboardInterrupt; the same call goes on. Raises
-    ConfigError for settings that cannot be, before anything runs, and for a study that is another one; SessionError
-    when points failed, with their reasons, after the others have run.
+    ConfigError for settings that cannot be, before anything runs, and for a study that is another one; PointsFailed, a
+    SessionError with their `reasons` by name, when points failed, after the others have run.
     """
     from simulator.data.datasets import data_folder
     from simulator.own import Files, Names
@@ -174,8 +174,7 @@ def sweep(
     if interrupt.came:
         raise KeyboardInterrupt
     if outcome.failed:
-        reasons = "; ".join(f"{each.name}: {each.reason.rstrip('.')}" for each in outcome.failed)
-        raise SessionError(f"{len(outcome.failed)} of {len(planned.points)} points failed: {reasons}.")
+        raise PointsFailed({each.name: each.reason for each in outcome.failed}, len(planned.points))
     return Study(folder, data_dir)
 
 

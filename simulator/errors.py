@@ -2,7 +2,7 @@
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "can't start new thread")
 """How libraries say so in a RuntimeError."""
@@ -37,6 +37,15 @@ class SessionError(HtflError):
     """A session that cannot be resumed as it is."""
 
     exit_code = 4
+
+
+class PointsFailed(SessionError):
+    """Points of a study that failed, with the reason of each by its name."""
+
+    def __init__(self, reasons: Mapping[str, str], points: int) -> None:
+        said = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in reasons.items())
+        super().__init__(f"{len(reasons)} of {points} points failed: {said}.")
+        self.reasons = reasons
 
 
 class NotEnoughMemory(HtflError):

@@ -82,6 +82,24 @@ def test_a_search_goes_on_where_it_had_grown(tmp_path: Path) -> None:
     assert len(hs.Study(tmp_path / "tiny-standalone").sessions) == 2
 
 
+@pytest.mark.slow
+def test_what_diverges_is_not_the_best_and_does_not_end_the_search(tmp_path: Path) -> None:
+    tiny = results.Comparison(
+        name="tiny",
+        config={"rounds": 2, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}},
+        methods={"fedgh": ("eta_theta", (0.01, 3e38))},
+        rates=(0.003, 0.01),
+        tried=2,
+        target=0.0,
+    )
+    results.run(tiny, [1], tmp_path, jobs=2)
+    tried = hs.Study(tmp_path / "grid-tiny-fedgh").sessions
+    states = {session.settings["method"]["eta_theta"]: session.state for session in tried.values()}
+    assert states == {0.01: "finished", 3e38: "stopped"}
+    (one,) = hs.Study(tmp_path / "tiny-fedgh").sessions.values()
+    assert one.settings["method"]["eta_theta"] == 0.01
+
+
 def _best_on_eval(session: hs.Results) -> float:
     rounds = (session.path / "ledger.jsonl").read_text("utf-8").splitlines()
     return max(float(json.loads(each)["evaluation"]["eval"]["accuracy"]["mean"]) for each in rounds)
