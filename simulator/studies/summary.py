@@ -1,6 +1,5 @@
 """A study in a few facts, from those of its sessions; and its sessions seed by seed."""
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,10 +78,16 @@ def _points(folder: Path, changed: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """Sessions of a study that differ in nothing but their seeds, or a single session."""
+    """Sessions of a study that differ in nothing but their seeds, or a single session; named after what their names
+    have in common."""
 
     name: str
     runs: tuple[Run, ...]
+
+    @property
+    def label(self) -> str:
+        """The name, and how many seeds it stands for."""
+        return self.name if len(self.runs) == 1 else f"{self.name}, {len(self.runs)} seeds"
 
 
 def by_seed(runs: Sequence[Run], studies: Collection[Path]) -> list[Seeds]:
@@ -100,7 +105,7 @@ def by_seed(runs: Sequence[Run], studies: Collection[Path]) -> list[Seeds]:
             key = study, checkpoints.canonical({name: each for name, each in flat.items() if _matters(name)})
         together.setdefault(key, []).append(run)
     return [
-        Seeds(_without_seed(each[0].name) if len(each) > 1 else each[0].name, tuple(each))
+        Seeds(_in_common([run.name for run in each]) if len(each) > 1 else each[0].name, tuple(each))
         for each in together.values()
     ]
 
@@ -109,5 +114,8 @@ def _matters(setting: str) -> bool:
     return not setting.startswith("runtime.")
 
 
-def _without_seed(name: str) -> str:
-    return re.sub(r"(-s\d+(?=-|$))|((?<=/)s\d+-)", "", name)
+def _in_common(names: Sequence[str]) -> str:
+    """The study, and those words of its points' names that are the same in all."""
+    words = zip(*(name.rpartition("/")[2].split("-") for name in names), strict=False)
+    point = "-".join(each[0] for each in words if len(set(each)) == 1)
+    return "/".join(filter(None, (names[0].rpartition("/")[0], point)))

@@ -125,7 +125,10 @@ GROUPS: dict[str, tuple[Key, ...]] = {
     ),
     "Sessions": (
         Key("a", "attach", "attach", "Show another session.", 25),
-        Key("x", "panel('mark')", "mark", "Mark the session under the cursor, to compare or steer.", 80, ("sessions",)),
+        Key(
+            "x", "panel('mark')", "mark",
+            "Mark the session under the cursor (◆; ✓ is a finished one), to compare or steer.", 80, ("sessions",),
+        ),
         Key("v", "compare", "compare", "Compare the marked sessions with the one shown.", 24),
     ),
     "View": (

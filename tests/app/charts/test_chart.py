@@ -1,5 +1,6 @@
 """Line charts as characters."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -262,18 +263,89 @@ def test_where_a_band_can_only_be_grey_the_legend_shows_it_grey():
         assert (red == green == blue) is grey
 
 
-@pytest.mark.parametrize(
-    ("scheme", "glyphs"), [(ColourScheme(exact=False), BRAILLE), (ColourScheme(), ASCII)]
-)
-def test_bands_of_lines_have_their_lines_colours_where_no_tint_has_them(scheme, glyphs):
-    colours = {0.8: OKABE_ITO[1], 0.2: OKABE_ITO[0]}
-    lines = [Series("a", np.full(4, level), colour=colour, pinned=True) for level, colour in colours.items()]
-    bands = [Band("a", one.y - 0.15, one.y + 0.15, colour=one.colour) for one in lines]
-    canvas = draw_chart(Figure(lines, bands=bands, y_range=(0, 1)), 40, 24, scheme, glyphs)
-    for top, colour in zip((3, 12), colours.values(), strict=True):
-        half = canvas.window(top, 6, 9, 30)  # without legend and axis, whose numbers have dots
-        shaded = half.chars == ord(glyphs.shade)
-        assert shaded.any() and (half.fg[shaded] == scheme.clear(colour)).all()
+SURFACES = [
+    pytest.param(ColourScheme(0xE0E0E0, 0x121212), id="dark"),
+    pytest.param(ColourScheme(0xE0E0E0, 0x121212, exact=False), id="dark-256"),
+    pytest.param(ColourScheme(0x202020, 0xE0E0E0, dark=False), id="light"),
+    pytest.param(ColourScheme(0x202020, 0xE0E0E0, dark=False, exact=False), id="light-256"),
+]
+
+
+@pytest.mark.parametrize("glyphs", [BRAILLE, BLOCK])
+@pytest.mark.parametrize("scheme", SURFACES)
+@pytest.mark.parametrize("colour", OKABE_ITO)
+def test_every_line_reads_on_a_band(scheme, glyphs, colour):
+    lines = [Series(str(place), np.full(4, place / 10), pinned=True) for place in range(1, 9)]
+    figure = Figure(lines, Band("band", np.zeros(4), np.ones(4), colour=colour), y_range=(0, 1))
+    canvas = draw_chart(figure, 40, 40, scheme, glyphs)
+    drawn_there = np.isin(canvas.chars, glyphs.cells[1:]) & (canvas.bg != scheme.background)
+    pairs = {*zip(canvas.fg[drawn_there].tolist(), canvas.bg[drawn_there].tolist(), strict=True)}
+    assert len(pairs) == len(lines)
+    assert min(contrast(*pair) for pair in pairs) >= 3
+
+
+@pytest.mark.parametrize("scheme", SURFACES)
+def test_a_band_of_characters_is_no_fainter_than_what_else_must_be_seen(scheme):
+    canvas = draw_chart(Figure([], Band("band", np.zeros(4), np.ones(4))), 40, 12, scheme, ASCII)
+    shaded = canvas.window(1, 6, 8, 30)
+    assert drawn(shaded) == ["." * 30] * 8
+    assert min(contrast(int(fg), scheme.background) for fg in np.unique(shaded.fg)) >= 3
+
+
+def test_what_may_be_shown_in_the_bands_place_has_room_and_is_not_drawn():
+    shown, other = Band("a", np.zeros(4), np.ones(4)), Band("b", np.full(4, 5.0), np.full(4, 9.0))
+    plain, both = Figure([rising], shown, y_range=(0, 9)), Figure([rising], shown, bands=[other])
+    assert both.y_axis().high >= 9
+    canvases = [draw_chart(replace(one, y_range=(0, 9)), 40, 12, NO_COLOUR, ASCII) for one in (plain, both)]
+    assert drawn(canvases[0]) == drawn(canvases[1])
+
+
+@pytest.mark.parametrize("glyphs", [BRAILLE, BLOCK])
+def test_lines_of_one_colour_can_be_told_apart_by_their_strokes(glyphs):
+    def dots(stroke):
+        line = Series("a", np.full(4, 0.5), pinned=True, colour=OKABE_ITO[0], key="a", stroke=stroke)
+        plot = draw_chart(Figure([line], y_range=(0, 1)), 120, 12, ColourScheme(), glyphs).window(
+            1, 5, 9, 110
+        )
+        return tuple(np.isin(plot.chars, glyphs.cells[1:]).any(axis=0).tolist())
+
+    assert all(dots(0))
+    assert len({dots(stroke) for stroke in range(6)}) == 6
+
+
+@given(at=st.integers(2, 97), stroke=st.integers(0, 5))
+def test_a_spike_survives_any_stroke(at, stroke):
+    y = np.full(100, 0.1)
+    y[at] = 1.0
+    line = Series("a", y, pinned=True, stroke=stroke)
+    top = draw_chart(Figure([line], y_range=(0, 1)), 60, 12, ColourScheme(), BRAILLE).window(1, 5, 1, 55)
+    assert np.isin(top.chars, BRAILLE.cells[1:]).any()
+
+
+def test_lines_beyond_the_palettes_colours_have_other_strokes():
+    lines = lines_of(
+        Figure([Series(str(place), np.ones(3), pinned=True) for place in range(20)]), ColourScheme()
+    )
+    assert len({(line.fg, line.stroke) for line in lines}) == 20
+
+
+def test_in_ascii_a_line_has_one_mark_in_the_plot_in_the_legend_and_at_its_end():
+    keys = ("1:3", "2:3", "12", "4")
+    lines = [
+        Series(f"line{key}", np.full(9, place / 4), pinned=True, key=key) for place, key in enumerate(keys)
+    ]
+    rows = drawn(draw_chart(Figure(lines, y_range=(0, 1), named=True), 90, 16, ColourScheme(), ASCII))
+    for mark, key in zip(("A 1:3", "B 2:3", "C 12", "4"), keys, strict=True):
+        assert f"{mark} line{key} " in " ".join(rows[:2])
+        (end,) = (row for row in rows[2:] if row.rstrip().endswith(f" {mark} line{key}"))
+        assert mark[0] * 40 in end
+
+
+def test_without_colour_lines_have_their_whole_keys_on_them_however_many_lie_on_one_another():
+    keys = [f"{run}:{client}" for run in (1, 2, 3) for client in (3, 7, 12)]
+    lines = [Series(key, np.full(9, 0.5), pinned=True, key=key) for key in keys]
+    plot = draw_chart(Figure(lines, y_range=(0, 1)), 76, 30, NO_COLOUR, BRAILLE).window(5, 4, 23, 67)
+    assert {"".join(filter(str.isascii, word)) for word in re.findall(r"[\d:]+", plot.text())} == {*keys}
 
 
 def test_series_over_places_of_their_own_share_one_axis():

@@ -128,6 +128,28 @@ def test_clients_are_compared_by_their_number_across_sessions(at_home: Path) -> 
     np.testing.assert_allclose(accuracy, read(at_home / "base").curves.accuracy[:, 7] * 100)
 
 
+def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_its_own(at_home: Path) -> None:
+    lines = [Seeds(name, (read(at_home / name),)) for name in ("main", "base")]
+    for places in ([0, 1], [1, 9]):  # the second has the first's colour: there are eight
+        series = figure(lines, places, "accuracy of clients", "rounds", [3, 5, 7]).series
+        assert len({(one.colour, one.stroke) for one in series}) == 6
+        assert len({one.colour for one in series[:3]}) == len({one.colour for one in series[3:]}) == 1
+
+
+def test_in_ascii_each_client_of_each_session_has_a_mark_of_its_own(at_home: Path) -> None:
+    async def act(pilot: Any, panel: ComparePanel) -> None:
+        panel._shown = SHOWN[-1]
+        panel.update()
+
+    view = replace(view_of(at_home, "main", "base"), pinned=frozenset({3, 7}))
+    _, text = on_stage("compare", view, act, glyphs="ascii")
+    legend, plot = text.splitlines()[1:3], text.splitlines()[3:26]
+    for mark, line in (("A", "1:3 main"), ("B", "1:7 main"), ("C", "2:3 base"), ("D", "2:7 base")):
+        assert f"{mark} {line} " in " ".join(legend)
+        assert any(f" {mark} {line} " in f"{row} " for row in plot)
+        assert sum(mark in row for row in plot) > 5
+
+
 def test_lines_have_their_names_at_their_ends_where_there_is_room(at_home: Path) -> None:
     names = {1: "1 main", 2: "2 base"}
     for width, there in ((80, True), (59, False)):

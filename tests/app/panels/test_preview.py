@@ -10,8 +10,10 @@ import pytest
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.table import Cell, Trend
+from tui.app.keys import KEYS
 from tui.app.panels.session_list import STATES, SessionList
 from tui.app.view import View
+from tui.common.formatting import spelled
 
 
 @pytest.fixture
@@ -26,6 +28,16 @@ def test_a_state_is_a_glyph_a_word_and_a_colour(view: View) -> None:
     assert by_name["begun"] == Cell("■ stopped", "muted")
     glyphs = [glyph for glyph, _ in STATES.values()]
     assert all(len(glyph) == 1 for glyph in glyphs)
+
+
+@pytest.mark.parametrize("glyphs", ["braille", "ascii"])
+def test_a_marked_session_has_a_glyph_that_is_no_states(view: View, at_home: Path, glyphs: str) -> None:
+    app, _ = on_stage("sessions", replace(view, marked=(at_home / "base",)))
+    flags = {row.key.name: row.cells[0] for row in app.panel._list.rows}  # type: ignore[attr-defined]
+    shown, mark = (spelled(flags[name].strip(), glyphs) for name in ("main", "base"))
+    others = {shown, *(spelled(glyph, glyphs) for glyph, _ in STATES.values())}
+    assert len(mark) == 1 and mark not in others
+    assert f"({mark};" in spelled(next(key.about for key in KEYS if key.argument == "mark"), glyphs)
 
 
 def test_every_session_has_a_trend_of_its_rounds(view: View) -> None:

@@ -3,23 +3,30 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from rich.color import ColorSystem
 
 import checkpoints
+from simulator.analysis.run import Run
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, Study
 from simulator.studies.summary import StudySummary, by_seed
 from tests import sessions
+from tests.app.charts.pictures import drawn
 from tests.app.panels.stage import on_stage, read
 from tests.app.panels.test_snapshots import MIDDLE, check
+from tui.app.charts.glyphs import BRAILLE
 from tui.app.messages import SessionMarked
+from tui.app.panels.compare import ComparePanel
 from tui.app.panels.compare_chart import figure
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel
 from tui.app.view import View
 from tui.app.watch import sessions_of
+from tui.app.widgets.surface import scheme_of
 
 METHODS = {"fedlora": 0.95, "standalone": 0.85}
 
@@ -78,9 +85,74 @@ def test_marked_it_is_a_line_for_each_method_with_a_band_over_seeds(home: Path) 
     app, text = on_stage("compare", view_of(home), size=MIDDLE)
     check("compare-study-120x40", text)
     figure = app.panel._chart.figure  # type: ignore[attr-defined]
-    assert [line.name for line in figure.series] == ["t3/fedlora", "t3/standalone", "base"]
-    assert [band.name for band in figure.bands] == ["t3/fedlora", "t3/standalone"]
-    assert "t3/fedlora ×3" in text and "t3/standalone ×2" in text
+    assert [line.name for line in figure.series] == ["t3/fedlora, 3 seeds", "t3/standalone, 2 seeds", "base"]
+    assert [band.name for band in figure.bands] == ["std over 3 seeds of 1", "std over 2 seeds of 2"]
+    assert text.count("t3/fedlora, 3 seeds") == text.count("t3/standalone, 2 seeds") == 2
+
+
+@pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
+def test_one_band_at_a_time_is_shown_without_gaps_that_of_the_row_under_the_cursor(
+    home: Path, system: ColorSystem
+) -> None:
+    shown: list[tuple[str, int]] = []
+
+    async def act(pilot: Any, panel: ComparePanel) -> None:
+        pilot.app.console._color_system = system
+        for key in (home / "t3" / "standalone-s0", home / "base", home / "t3" / "fedlora-s0"):
+            panel._table.put_cursor(key)
+            await pilot.pause()
+            figure, scheme = panel._chart.figure, scheme_of(panel._chart)
+            assert figure.band is not None
+            canvas = panel._chart.draw(72, 24, scheme, BRAILLE)
+            plot = canvas.window(2, 4, 19, 48)
+            whole = canvas.bg[canvas.bg != scheme.background]
+            assert "░" not in drawn(plot) and len(np.unique(whole)) == 1
+            shown.append((figure.band.name, len(figure.bands)))
+
+    on_stage("compare", view_of(home), act, size=MIDDLE)
+    assert shown == [
+        ("std over 2 seeds of 2", 2),
+        ("std over 3 seeds of 1", 2),  # a single session has none: the first there is
+        ("std over 3 seeds of 1", 2),
+    ]
+
+
+def test_the_axes_stay_whichever_band_is_shown(home: Path) -> None:
+    lines = by_seed(view_of(home).compared, [home / "t3"])
+    charts = [
+        figure(lines, [0, 1, 2], "mean accuracy", "rounds", [], line.runs[0].folder) for line in lines[:2]
+    ]
+    assert charts[0].band is not charts[1].band
+    assert charts[0].y_axis() == charts[1].y_axis()
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("fd-s0", "fd-s1"), "t3/fd, 2 seeds"),
+        (("s0-fd", "s1-fd", "s2-fd"), "t3/fd, 3 seeds"),
+        (("s1", "s2", "s10"), "t3, 3 seeds"),
+        (("fd-seed1", "fd-seed2"), "t3/fd, 2 seeds"),  # of data.seed
+        (("lr1e-05-s1", "lr1e-05-s2"), "t3/lr1e-05, 2 seeds"),
+        (("fd-s1",), "t3/fd-s1"),
+    ],
+)
+def test_seeds_shown_together_are_named_after_what_they_share_and_counted(
+    names: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    study = tmp_path / "t3"
+    checkpoints.Group.open(study, documents(Study("quickstart", over={"seed": (0,)}), [])).close("stopped")
+    (line,) = by_seed([Run(study / name, config={"seed": seed}) for seed, name in enumerate(names)], [study])
+    assert line.label == said
+
+
+def test_settings_that_differ_say_those_of_all_seeds_unless_these_are_the_same(home: Path) -> None:
+    app, _ = on_stage("compare", view_of(home), size=MIDDLE)
+    rows = {row.key: row.cells[1:] for row in app.panel._settings.rows}  # type: ignore[attr-defined]
+    assert rows["seed"] == ("0, 1, 2", "0, 1", "0")
+    two = [folder for folder in sessions_of((home / "t3",)) if folder.name[-1] in "01"]
+    app, _ = on_stage("compare", View(read(two[0]), marked=(home / "t3",), compared=tuple(map(read, two))))
+    assert [row.key for row in app.panel._settings.rows] == ["method.name"]  # type: ignore[attr-defined]
 
 
 def test_a_line_is_the_mean_and_its_band_the_sample_deviation_of_the_rounds_all_seeds_have(

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from string import ascii_uppercase
 
 import numpy as np
 
 from simulator.analysis.costs import nearest
+from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.axis import label, reading
 from tui.app.charts.canvas import BOLD, DEFAULT, Array, Canvas
 from tui.app.charts.colours import ColourScheme, blend
@@ -16,25 +18,27 @@ from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.legend import Entry, draw_keys, draw_legend, draw_marks, legend_rows
 from tui.app.charts.names import apart
 from tui.app.charts.plot_area import PlotArea, draw_axes, fit
-from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, trace
+from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, stroked, trace
 
 NAMED = 60  # the cells of a chart that has room for names at the lines' ends
 HALVES = (ord("▀"), ord("▄"))
+TINT = 0.16  # the share of its colour in a band: it is seen, and lines on it keep colours of their own
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A series with the key, colour and standing it is drawn with; a line of the crowd has no key."""
+    """A series with the key, colour, standing and stroke it is drawn with; a line of the crowd has no key."""
 
     series: Series
     key: str
     fg: int
     pinned: bool
+    stroke: int = 0
 
     @property
-    def layer(self) -> tuple[bool, int, str]:
-        """Lines of one layer are drawn as one: of one standing, one colour, one key."""
-        return self.pinned, self.fg, self.key
+    def layer(self) -> tuple[bool, int, str, int]:
+        """Lines of one layer are drawn as one: of one standing, one colour, one key, one stroke."""
+        return self.pinned, self.fg, self.key, self.stroke
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +63,8 @@ def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, gl
     lines, legend, area = layout.lines, layout.legend, layout.area
 
     draw_axes(canvas, area, figure.x_label, scheme, glyphs)
-    for band in figure.all_bands():
-        draw_band(canvas, area, band, scheme, glyphs, alone=band is figure.band)
+    if figure.band is not None:
+        draw_band(canvas, area, figure.band, scheme, glyphs)
     draw_marks(canvas, area, figure.marks, legend if layout.labelled else None, scheme, glyphs)
     draw_cursor(canvas, area, figure.cursor, scheme, glyphs)
     draw_lines(canvas, area, lines, scheme, glyphs)
@@ -84,6 +88,8 @@ def place_at(
 def laid_out(figure: Figure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Layout:
     """What there is room for on [height, width] cells."""
     lines = lines_of(figure, scheme)
+    if glyphs.name == "ascii":
+        lines = marked(lines)
     entries = legend_of(figure, lines, scheme, glyphs)
     legend = legend_rows(entries, width, height)
     labelled = bool(figure.marks) and height - legend >= 6
@@ -99,6 +105,7 @@ def lines_of(figure: Figure, scheme: ColourScheme) -> list[Line]:
     The first series of each kind comes last, on top. Lines of the crowd have neither a key nor a colour of their own.
     """
     crowded = figure.crowded()
+    ground = None if figure.band is None or not scheme.coloured else band_tint(figure.band, scheme)
     taken = {one.key for one in figure.series}
     keys = iter([key for key in KEYS if key not in taken])
     crowd, plain, pinned = list[Line](), list[Line](), list[Line]()
@@ -106,11 +113,23 @@ def lines_of(figure: Figure, scheme: ColourScheme) -> list[Line]:
         if crowded and not one.pinned:
             crowd.append(Line(one, "", scheme.muted, False))
             continue
-        colour = scheme.series(len(plain) + len(pinned))
-        if one.colour is not None and scheme.coloured:
-            colour = scheme.clear(one.colour)
-        (pinned if one.pinned else plain).append(Line(one, one.key or next(keys, "?"), colour, one.pinned))
+        place, stroke = len(plain) + len(pinned), one.stroke
+        colour = scheme.series(place, ground)
+        if one.colour is None:
+            stroke += place // len(OKABE_ITO)
+        elif scheme.coloured:
+            colour = scheme.clear(one.colour, ground)
+        key = one.key or next(keys, "?")
+        (pinned if one.pinned else plain).append(Line(one, key, colour, one.pinned, stroke))
     return crowd + plain[::-1] + pinned[::-1]
+
+
+def marked(lines: Sequence[Line]) -> list[Line]:
+    """The lines as ASCII has them, drawn with their keys' first characters: a key that is longer stands behind a mark
+    of the line's own, a capital, as no other key is."""
+    free = iter([*ascii_uppercase, *(key for key in KEYS if all(line.key != key for line in lines))])
+    keys = [line.key if len(line.key) < 2 else f"{next(free, '?')} {line.key}" for line in reversed(lines)]
+    return [replace(line, key=key) for line, key in zip(lines, reversed(keys), strict=True)]
 
 
 def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyphs: GlyphSet) -> list[Entry]:
@@ -132,7 +151,7 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
     entries = [entry for entry in named if entry.pinned]
     if figure.band is not None:
         swatch = "▒" if tinted(scheme, glyphs) else glyphs.shade
-        colour = band_colour(figure.band, scheme) if scheme.exact else scheme.muted  # as it is drawn: a grey
+        colour = band_colour(figure.band, scheme)
         entries.append(Entry(swatch, figure.band.name, reach(figure.band.edges()), colour))
     entries += [entry for entry in named if not entry.pinned]
     crowd = [line.series for line in lines if not line.key]
@@ -150,7 +169,7 @@ def said(figure: Figure, one: Series) -> str:
 def ends_of(figure: Figure, lines: Sequence[Line], width: int, glyphs: GlyphSet) -> list[Entry]:
     """The key of each line that has one, and where there is room for it the name."""
     room = width // 5 if figure.named and width >= NAMED else 0
-    keyed = [(line, line.series.name) for line in lines if line.key]
+    keyed = [(line, line.series.short or line.series.name) for line in lines if line.key]
     shown = apart({name for _, name in keyed}, room, glyphs.ellipsis)
     return [Entry(line.key, shown[name], "", line.fg) for line, name in keyed]
 
@@ -163,13 +182,15 @@ def draw_lines(
     total = np.zeros((area.height, area.width), int)
     keys = np.zeros_like(total)
     fg = np.zeros_like(total)
-    for (pinned, colour, key), group in groupby(lines, key=lambda line: line.layer):
+    for (pinned, colour, key, stroke), group in groupby(lines, key=lambda line: line.layer):
         dots = dots_of(list(group), area, glyphs)
+        if glyphs.name != "ascii":  # whose lines have marks
+            dots = stroked(dots, stroke, glyphs.dots[0])
         layer = masks(dots, glyphs.dots)
         there = layer > 0
         total = np.where(there, layer, total) if pinned else total | layer
         fg[there] = colour if key else density(dots, scheme, glyphs)[there]
-        keys[there] = ord(key[-1:] or ".")
+        keys[there] = ord(key[:1] or ".")
     there = total > 0
     half_tinted = there & np.isin(plot.chars, HALVES)
     plot.bg[half_tinted] = plot.fg[half_tinted]
@@ -209,12 +230,14 @@ def stacks(series: Sequence[Series]) -> list[tuple[Array, Array]]:
 def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> None:
     """Write each line's key on the line a few times, where colours cannot tell lines apart."""
     keyed = [line for line in lines if line.key]
+    room = 2 + max((len(line.key) for line in keyed), default=0)
+    stride = max(12, room * len(keyed))
     for place, line in enumerate(keyed):
         (x, y), = stacks([line.series]) or [(np.empty(0), np.empty((1, 0)))]  # fmt: skip
         spans = trace(area.x.fractions(x), area.y.fractions(y), area.width, area.height)
         low, _, there = spans.clipped(area.height)
-        stride = max(12, 3 * len(keyed))
-        for column in range(stride // 2 + 3 * place, area.width, stride):
+        start, end = stride // 2 + room * place, area.width - len(line.key) + 1
+        for column in range(start if start < end else start - stride, end, stride):
             if there[0, column]:
                 plot.put(area.height - 1 - int(low[0, column]), column, line.key, line.fg, BOLD)
 
@@ -230,7 +253,10 @@ def heights(area: PlotArea, lines: Sequence[Line], ends: Sequence[Entry]) -> lis
 
 
 def band_colour(band: Band, scheme: ColourScheme) -> int:
-    """A band's own colour: that asked for, else the palette's second, since its mean often has the first."""
+    """A band's own colour: that asked for, else the palette's second, since its mean often has the first. Of 256
+    colours none is a tint of it, and it is grey."""
+    if not scheme.exact:
+        return scheme.muted
     return scheme.series(1) if band.colour is None or not scheme.coloured else scheme.clear(band.colour)
 
 
@@ -239,12 +265,14 @@ def tinted(scheme: ColourScheme, glyphs: GlyphSet) -> bool:
     return scheme.coloured and scheme.background != DEFAULT and glyphs.name != "ascii"
 
 
-def draw_band(
-    canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, glyphs: GlyphSet, alone: bool
-) -> None:
-    """Shade the area between the band's edges: by colour behind the lines, else by a character. One that is not alone
-    has its line's colour, which no tint of 256 colours has."""
-    as_tint = tinted(scheme, glyphs) and (alone or scheme.exact)
+def band_tint(band: Band, scheme: ColourScheme) -> int:
+    """What a band is where it is a tint."""
+    return scheme.tint(band_colour(band, scheme), TINT)
+
+
+def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, glyphs: GlyphSet) -> None:
+    """Shade the area between the band's edges: by colour behind the lines, else by a character."""
+    as_tint = tinted(scheme, glyphs)
     rows = area.height * (2 if as_tint else 1)
     low, high = (
         trace(area.x.fractions(x), area.y.fractions(y[None]), area.width, rows)
@@ -256,11 +284,10 @@ def draw_band(
     halves = counts(spans, rows) > 0
     plot = canvas.window(area.top, area.left, area.height, area.width)
     if not as_tint:
-        own = scheme.faint if alone else band_colour(band, scheme)
         plot.chars[halves] = ord(glyphs.shade)
-        plot.fg[halves] = own if scheme.coloured else scheme.muted
+        plot.fg[halves] = scheme.muted
         return
-    tint = scheme.tint(band_colour(band, scheme), 0.28)
+    tint = band_tint(band, scheme)
     upper, lower = halves[0::2], halves[1::2]
     plot.bg[upper & lower] = tint
     for half, character in ((upper & ~lower, HALVES[0]), (lower & ~upper, HALVES[1])):

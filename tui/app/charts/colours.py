@@ -55,14 +55,14 @@ VIRIDIS_256 = np.repeat(
     HEAT_LEVELS // 16,
 )  # fmt: skip
 """Of xterm's 256 colours those that go the way of viridis, each lighter than the one before."""
-OKABE_ITO_256 = dict(
-    zip(
-        OKABE_ITO,
-        (0xFFAF00, 0x5FAFD7, 0x00AF87, 0xD787AF, 0x005FD7, 0xD75F00, 0xFFFF5F, 0x9E9E9E),
-        strict=True,
+ON_DARK_256, ON_LIGHT_256 = (
+    dict(zip(OKABE_ITO, colours, strict=True))
+    for colours in (
+        (0xFFAF00, 0x5FAFD7, 0x00AF87, 0xD787AF, 0x0087FF, 0xFF5F00, 0xFFFF5F, 0x9E9E9E),
+        (0xAF5F00, 0x005F87, 0x008700, 0x875FAF, 0x005FD7, 0xD70000, 0x5F5F00, 0x6C6C6C),
     )
 )
-"""For each colour of the series the one of xterm's: near it, and as far from the others."""
+"""For each colour of the series the one of xterm's: near it, as far from the others, and legible on a band."""
 GREYS_256 = tuple(level * 0x010101 for level in range(8, 239, 10))
 """xterm's greys."""
 
@@ -122,14 +122,15 @@ class ColourScheme:
             else GREYS_256[GREYS_256.index(own) + (2 if self.dark else -2)]
         )
 
-    def clear(self, colour: int) -> int:
-        """`colour`, legible on this background."""
-        surface = self.background
-        colour = colour if self.exact else OKABE_ITO_256.get(colour, colour)
+    def clear(self, colour: int, ground: int | None = None) -> int:
+        """`colour`, legible on this background, or on what is drawn on it as the ground of lines."""
+        surface = self.background if ground is None else ground
+        if not self.exact:
+            colour = (ON_DARK_256 if self.dark else ON_LIGHT_256).get(colour, colour)
         if surface == DEFAULT:
             surface = 0x000000 if self.dark else 0xFFFFFF
         return readable(colour, surface)
 
-    def series(self, place: int) -> int:
+    def series(self, place: int, ground: int | None = None) -> int:
         """The colour of the `place`-th series; the text's own under NO_COLOR."""
-        return self.clear(OKABE_ITO[place % len(OKABE_ITO)]) if self.coloured else self.text
+        return self.clear(OKABE_ITO[place % len(OKABE_ITO)], ground) if self.coloured else self.text

@@ -22,7 +22,8 @@ class Series:
 
     pinned: drawn over all others and always named in the legend (a mean, a client one watches). colour: 0xRRGGBB, or
     None for the palette's next. key: what names the line in the plot and the legend, one to three characters, or "" for
-    the next of 1…9, a…z.
+    the next of 1…9, a…z. stroke: how many points stand between its dashes; 0: it is drawn through. short: what is
+    written at its end, where that is not its name.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Series:
     pinned: bool = False
     colour: int | None = None
     key: str = ""
+    stroke: int = 0
+    short: str = ""
 
     def points(self) -> tuple[Array, Array]:
         """x and y as floats, of one length, x ascending and finite."""
@@ -94,8 +97,9 @@ class Figure:
     """All that a chart shows; ranges of None follow the data.
 
     unit: what values are in ("%", "MiB"), said after those in the legend. crowd: the noun for lines too many to name.
-    bands: further ones, of single lines, which the legend does not name. over: what x counts of a run, in `x_unit`;
-    None: something else, on which there is no crosshair. named: whether lines have their names at their ends, too.
+    bands: what may be shown in the band's place, for which the axes have room already. over: what x counts of a run, in
+    `x_unit`; None: something else, on which there is no crosshair. named: whether lines have their names at their ends,
+    too.
     """
 
     series: Sequence[Series] = ()
@@ -140,7 +144,7 @@ class Figure:
         return one.value_at(self.cursor, near=self.over not in (None, "rounds"))
 
     def all_bands(self) -> list[Band]:
-        """The bands in drawing order."""
+        """The band, and those that may be shown in its place."""
         return [*self.bands, *([self.band] if self.band else [])]
 
     def x_axis(self) -> Axis:

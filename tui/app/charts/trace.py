@@ -11,6 +11,8 @@ import numpy as np
 from tui.app.charts.canvas import Array
 
 NOWHERE = -(2**30)
+DASH, POINT, GAP = 9, 2, 3
+"""Columns of dots that the parts of a line take that is not drawn through."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,16 @@ def counts(spans: Spans, rows: int) -> Array:
     begins = np.bincount(low[there] * columns + place, minlength=size)
     ends = np.bincount((high[there] + 1) * columns + place, minlength=size)
     return np.cumsum((begins - ends).reshape(rows + 1, columns), axis=0)[:rows][::-1]
+
+
+def stroked(dots: Array, points: int, steep: int) -> Array:
+    """The dots of a line with so many points between its dashes. Columns that hold more than `steep` dots stay whole,
+    so that a spike survives this, too."""
+    if not points:
+        return dots
+    parts = [1] * DASH + [0] * GAP + ([1] * POINT + [0] * GAP) * points
+    shown = np.resize(parts, dots.shape[1]) + (dots.sum(axis=0) > steep) > 0
+    return np.asarray(dots * shown)
 
 
 def by_cell(dots: Array, per_cell: tuple[int, int]) -> Array:

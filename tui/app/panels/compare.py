@@ -4,6 +4,7 @@ Of a study, sessions that differ in their seed alone are one line, with a band.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean
 
 from textual.app import ComposeResult
@@ -46,7 +47,7 @@ class ComparePanel(SizedPanel):
         self._unit, self._shown = COSTS[0], SHOWN[0]
         self._target: float | None = None  # None: what all have reached
         self._chart = LineChart()
-        self._table, self._settings = Table(STANDINGS), Table(())
+        self._table, self._settings = Table(STANDINGS, cursor=True), Table(())
         self._curves = Part("compare", self._chart)
         self._sessions = Part("target", self._table)
         self._room = Vertical(self._sessions, classes="table")  # not the part's own height, for z
@@ -71,36 +72,53 @@ class ComparePanel(SizedPanel):
         places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
         clients = tuple(clients_of(view)) if self._shown == SHOWN[-1] else ()
-        if self.differs("chart", ledgers, self._unit, self._shown, clients):
-            self._draw_chart(lines, places, clients)
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
-            self._sessions.caption(f"target {percent(target)} (, lower, . higher)")
+            seeds = any(len(line.runs) > 1 for line in lines)
+            band = "; the row under the cursor has the band" if seeds and len(lines) > 1 else ""
+            self._sessions.caption(f"target {percent(target)} (, lower, . higher){band}")
             self._table.show([row_of(place, line, target) for place, line in zip(places, lines, strict=True)])
+        if self.differs("chart", ledgers, self._unit, self._shown, clients, self._table.selected):
+            self._draw_chart(lines, places, clients)
         if self.differs("settings", tuple(run.config for run in runs)):
-            self._draw_settings([line.runs[0] for line in lines], places)
+            self._draw_settings(lines, places)
 
     def target(self, runs: Sequence[Run]) -> float:
         """The accuracy to reach: the one asked for, or the highest multiple of five per cent that all reached."""
         return common_target(runs) if self._target is None else self._target
 
     def _draw_chart(self, lines: Sequence[Seeds], places: Sequence[int], clients: Sequence[int]) -> None:
-        found = figure(lines, places, self._shown, self._unit, clients)
+        front = self._table.selected
+        front = front if isinstance(front, Path) else None
+        found = figure(lines, places, self._shown, self._unit, clients, front)
         there = any(len(line.y) for line in found.series)
         self._curves.say(None if there else UNKNOWN.get(self._shown))
         self._chart.show(found)
         shown = self._shown if not clients else f"accuracy of client {', '.join(map(str, clients))}"
-        seeds = ", with the standard deviation over seeds" if found.bands else ""
-        self._curves.caption(f"{shown} (y) over {self._unit} (u){seeds}")
+        band = ", band: std over seeds" if found.band else ""
+        self._curves.caption(f"{shown} (y) over {self._unit} (u){band}")
 
-    def _draw_settings(self, runs: Sequence[Run], places: Sequence[int]) -> None:
-        rows = [(name, *map(_said, values)) for name, values in differences(runs)]
+    def _draw_settings(self, lines: Sequence[Seeds], places: Sequence[int]) -> None:
+        """Of a line of several seeds the values of all."""
+        of = [line for line in lines for _ in line.runs]
+        rows = list[tuple[str, ...]]()
+        for name, values in differences([run for line in lines for run in line.runs]):
+            said = {line: dict[str, None]() for line in lines}
+            for line, value in zip(of, values, strict=True):
+                said[line][_said(value)] = None
+            if len({*map(tuple, said.values())}) > 1:
+                rows.append((name, *map(", ".join, said.values())))
         columns = [Column("setting", stretch=True, names=True, worth=99)]
         columns += [
             Column(key_of(place), stretch=True, worth=90 - column) for column, place in enumerate(places)
         ]
         self._settings.show([Row(row[0], row) for row in rows], columns)
         self._differences.say(None if rows else "All their settings are the same.")
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        """The band is that of the row under the cursor."""
+        if message.table is self._table:
+            self.update()
 
     def action_unit(self) -> None:
         """Over rounds, bytes, FLOPs or seconds."""
@@ -185,7 +203,7 @@ def row_of(place: int, line: Seeds, target: float) -> Row:
         )
     states = ", ".join(dict.fromkeys(run.state for run in line.runs))
     rounds = f"{min(run.round for run in line.runs)}/{line.runs[0].rounds}"
-    about = (key_of(place), f"{line.name} ×{len(line.runs)}", course(line.runs[0].methods), states, rounds)
+    about = (key_of(place), line.label, course(line.runs[0].methods), states, rounds)
     best = percent(_mean([each.best for each in stands]))
     last = percent(_mean([each.last for each in stands]))
     return Row(line.runs[0].folder, (*about, best, last, *cost))

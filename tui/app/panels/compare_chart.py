@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from simulator.analysis.costs import Cost
@@ -45,35 +46,46 @@ def clients_of(view: View) -> list[int]:
 
 
 def figure(
-    lines: Sequence[Seeds], places: Sequence[int], shown: Shown, cost: Cost, clients: Sequence[int]
+    lines: Sequence[Seeds],
+    places: Sequence[int],
+    shown: Shown,
+    cost: Cost,
+    clients: Sequence[int],
+    front: Path | None = None,
 ) -> Figure:
     """The lines over what they cost; a fork begins where it left a session that is drawn, too. Where all are of one
-    study, its name is left out."""
+    study, its name is left out. Of several bands, in which none could be read, one is shown: that of the line whose
+    first session is `front`, else the first."""
     known = {run.document.get("id") for line in lines for run in line.runs}
     studies = {line.name.rpartition("/")[0] for line in lines}
     prefix = f"{studies.pop()}/" if len(studies) == 1 and len(lines) > 1 else "/"
-    drawn = list[tuple[str, int, Line]]()
+    drawn = list[tuple[Seeds, str, int, int, Line]]()
     for session, place in zip(lines, places, strict=True):
-        for key, name, values in _curves(session.name.removeprefix(prefix), key_of(place), shown, clients):
+        curves = _curves(session.label.removeprefix(prefix), key_of(place), shown, clients)
+        again, colour = divmod(place, len(OKABE_ITO))
+        for stroke, (key, name, values) in enumerate(curves, again * len(curves)):
             found = averaged(name, session.runs, after_fork(values, known), cost)
-            drawn.append((key, OKABE_ITO[place % len(OKABE_ITO)], found))
-    over, unit, x_unit = [line.x for _, _, line in drawn], str(cost), 1.0
+            drawn.append((session, key, OKABE_ITO[colour], stroke, found))
+    over, unit, x_unit = [line.x for *_, line in drawn], str(cost), 1.0
     if cost == "bytes":
         over, unit, x_unit = sizes(*over)
     scale = 1.0 if shown in PLAIN else PERCENT
-    series, bands = list[Series](), list[Band]()
-    for (key, colour, one), x in zip(drawn, over, strict=True):
-        mean = one.mean * scale
-        series.append(Series(one.label, mean, x, pinned=True, colour=colour, key=key))
+    series, bands = list[Series](), dict[Path, Band]()
+    for (session, key, colour, stroke, one), x in zip(drawn, over, strict=True):
+        mean, short = one.mean * scale, session.name.removeprefix(prefix)
+        series.append(Series(one.label, mean, x, True, colour, key, stroke, short))
         if one.std is not None:
-            bands.append(Band(one.label, mean - one.std * scale, mean + one.std * scale, x, colour))
+            reach = one.std * scale
+            band = Band(f"std over {one.n} seeds of {key}", mean - reach, mean + reach, x, colour)
+            bands.setdefault(session.runs[0].folder, band)
     percent = "" if shown in PLAIN else "%"
     return Figure(
         series,
+        bands.get(front or Path(), next(iter(bands.values()), None)),
         x_label=unit,
         unit=percent,
         crowd="sessions",
-        bands=bands,
+        bands=[*bands.values()],
         over=cost,
         x_unit=x_unit,
         named=True,

@@ -241,7 +241,7 @@ def _in_brief(one: Summary | StudySummary, cells: Cells) -> Cells:
 def _flags(session: Summary | StudySummary, view: View) -> str:
     """The session shown, and whether it is marked."""
     folder = Path(session.path)
-    return ("●" if folder == view.run.folder else " ") + ("✓" if folder in view.marked else " ")
+    return ("●" if folder == view.run.folder else " ") + ("◆" if folder in view.marked else " ")
 
 
 def _rounds(session: Summary) -> str:
