@@ -246,6 +246,20 @@ def test_the_header_stays_while_rows_scroll():
     on_stage(table, act)
 
 
+def test_a_row_chosen_while_the_table_has_no_bar_yet_is_brought_into_sight():
+    table = clients()
+    table.styles.overflow_y = "hidden"  # for good; as a rule it is until the layout after the first rows
+
+    async def act(pilot):
+        table.show(ROWS)
+        table.put_cursor(57)
+        await pilot.pause()
+        await pilot.pause()
+        assert any(line.startswith("▶") and " 57 " in line for line in lines(table))
+
+    on_stage(table, act)
+
+
 def test_a_row_chosen_before_the_table_has_any_room_is_in_sight_once_it_has():
     table = clients()
     table.display = False

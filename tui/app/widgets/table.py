@@ -161,7 +161,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def action_move(self, lines: int) -> None:
         if not self._has_cursor:
-            self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
+            self._scroll(self.scroll_offset.y + lines)
         elif self._rows:
             self._select(min(max(self._place() + lines, 0), len(self._rows) - 1))
 
@@ -262,7 +262,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         in_sight = max(room(self).height - self._header, 1)
         top = min(max(self.scroll_offset.y, place - in_sight + 1), place)
         if top != self.scroll_offset.y:
-            self.scroll_to(y=top, animate=False)
+            self._scroll(top)
 
     def _set_cursor(self, key: Hashable | None) -> None:
         if key != self._cursor:
@@ -275,7 +275,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     def _to_end(self) -> None:
         if self.scroll_offset.y != self._last_offset():
-            self.scroll_to(y=self._last_offset(), animate=False)
+            self._scroll(self._last_offset())
+
+    def _scroll(self, top: int) -> None:
+        """Have this row on top. Textual scrolls by itself only what has its bar, which comes with the next layout."""
+        self.scroll_to(y=top, animate=False, force=True)
 
 
 def _name(column: Column) -> str:
