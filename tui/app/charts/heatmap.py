@@ -14,7 +14,7 @@ from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
 
 WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
-FIGURE_AT_AN_END = re.compile(r"^[\d.]\d|\d$")
+FIGURE_AT_AN_END = re.compile(r"^\.?\d|\d$")
 
 
 @dataclass(frozen=True, eq=False)
