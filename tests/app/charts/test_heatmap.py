@@ -190,6 +190,57 @@ def test_the_cursor_names_its_cell_and_its_value():
     assert sum("▲1" in row for row in rows) == 1
 
 
+@pytest.mark.parametrize("column", [0, 17, 39])
+def test_the_other_columns_keep_their_names_beside_the_cursors(column):
+    def names(cursor):
+        canvas = draw_heatmap(figure(np.zeros((4, 40)), cursor=cursor), 100, 16, ColourScheme(), BRAILLE)
+        return next(row.split() for row in reversed(drawn(canvas)[:-1]) if row.strip())
+
+    pointed = names((2, column))
+    assert f"▲{column}" in pointed
+    others = {int(name) for name in names(None)} - {column}
+    kept = {int(name) for name in pointed if name.isdigit()}
+    assert kept <= others
+    assert all(abs(name - column) <= 2 for name in others - kept)  # the one beside it, whose room it takes
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "said"),
+    [
+        ((100, 3), ("client", "round"), "rows are means of 4-5 clients"),
+        ((42, 3), ("client", "round"), "rows are means of 2 clients"),
+        ((3, 60), ("client", "round"), "columns are means of 1-2 rounds"),
+        ((100, 100), ("client", "client"), "cells are means of 4-5 x 2-3 clients"),
+        ((100, 100), ("class", "client"), "cells are means of 4-5 classes x 2-3 clients"),
+        ((21, 3), ("client", "round"), ""),
+    ],
+)
+def test_where_cells_are_means_it_is_said_of_how_many(shape, axes, said):
+    rows = drawn(draw_heatmap(figure(np.zeros(shape), axes=axes), 60, 24, ColourScheme(), ASCII))
+    assert ("means" in "".join(rows)) == bool(said)
+    if said:
+        assert rows[-2].rstrip() == said
+
+
+def test_two_rows_that_share_a_cell_are_no_mean():
+    shown = figure(np.zeros((40, 3)), axes=("client", "round"))
+    assert "means" not in draw_heatmap(shown, 60, 24, ColourScheme(), BRAILLE).text()
+    assert "means of 1–2 clients" in draw_heatmap(shown, 60, 24, NO_COLOUR, BRAILLE).text()
+
+
+def test_among_means_the_cell_under_the_cursor_is_its_own():
+    shares = np.zeros((40, 2))
+    shares[7] = 80
+
+    def number(cursor):
+        shown = figure(shares, value_range=(0, 100), cursor=cursor, axes=("client", "round"), unit="%")
+        rows = drawn(draw_heatmap(shown, 60, 23, ColourScheme(), ASCII))
+        return rows[3][7:11].strip(" []"), rows[-2].rstrip()
+
+    assert number(None) == ("40", "rows are means of 2 clients")
+    assert number((7, 1)) == ("80", "other cells are means of 2 clients")
+
+
 def test_a_row_or_a_column_can_be_marked_where_there_is_no_cursor():
     def margins(**marks):
         rows = drawn(draw_heatmap(figure(np.eye(4), **marks), 60, 16, ColourScheme(), BRAILLE))
@@ -227,6 +278,9 @@ def test_the_cursor_takes_no_figure_of_a_value(glyphs):
         text = "".join(drawn(draw_heatmap(shares, width, 8, ColourScheme(), GLYPHS[glyphs]))[:-1])
         seen.add((text.count("63.6"), text.count("64")))
     assert {(0, 16), (16, 0)} <= seen <= {(0, 0), (0, 16), (16, 0)}
+    none = figure(np.zeros((4, 2)), value_range=(0, 100), cursor=(1, 1), unit="%")
+    rows = drawn(draw_heatmap(none, 60, 6, ColourScheme(), GLYPHS[glyphs]))
+    assert "".join(rows[:4]).count("0.0") == 8
 
 
 @pytest.mark.parametrize("glyphs", list(GLYPHS))

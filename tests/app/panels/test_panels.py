@@ -101,10 +101,56 @@ def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
     app, text = on_stage("similarity", view, least)
     names = " × ".join(f"{client} {view.run.models[client]}" for client in (one, other))
     assert f"{names}: {cka.matrix('fc2')[one, other]:.3f} of fc2" in text
-    assert f"{names}, by depth" in text
+    assert f"{names}, by depth, read at fc2" in text
     pair = app.panel._rounds.figure.series[0]  # type: ignore[attr-defined]
     assert list(pair.y) == [each.matrix("fc2")[one, other] for each in view.run.ledger.measured]
     assert app.selected[-1] == one
+
+
+def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(view: View) -> None:
+    pairs = least_alike(view.run.ledger.measured[-1].matrix("fc2"))
+    shallow = least_alike(view.run.ledger.measured[-1].matrix("conv2"))
+    seen = []
+
+    async def act(pilot: Any, panel: Any) -> None:
+        async def least() -> None:
+            panel.action_least()
+            await pilot.pause()
+            seen.append(panel._map.cursor)
+
+        panel._map.put_cursor(*pairs[5])
+        for _ in range(3):
+            await least()
+        panel._map.action_move(1, 0)
+        for _ in range(2):
+            await least()
+        panel.action_previous()
+        panel.action_previous()
+        await least()
+
+    on_stage("similarity", view, act)
+    assert seen == [*pairs[:3], *pairs[:2], shallow[0]]
+
+
+@pytest.mark.parametrize("layers_up", [0, 1, 3])
+@pytest.mark.parametrize("pair", [None, (2, 6)])
+def test_by_depth_is_read_at_the_layer_chosen(
+    view: View, layers_up: int, pair: tuple[int, int] | None
+) -> None:
+    cka = view.run.ledger.measured[-1]
+    layer = cka.layers[-1 - layers_up]
+
+    async def choose(pilot: Any, panel: Any) -> None:
+        if pair is not None:
+            panel._map.put_cursor(*pair)
+        for _ in range(layers_up):
+            panel.action_previous()
+
+    _, text = on_stage("similarity", view, choose)
+    depth = text[text.index("by depth") : text.index("over rounds" if pair is None else f" of {layer}─")]
+    assert f"read at {layer}" in depth
+    value = f"round 20 {cka.mean(layer):.3f}" if pair is None else f"the pair {cka.between(*pair, layer):.3f}"
+    assert value in depth
 
 
 def test_every_line_is_read_in_the_legend_also_where_it_is_narrow(view: View) -> None:

@@ -36,6 +36,13 @@ def test_with_a_hundred_clients_accuracy_has_a_third_of_the_screen(
     assert shares(crowd, size)["accuracy"] >= 1 / 3
 
 
+def test_with_a_hundred_clients_every_map_says_where_it_shows_means(crowd: View) -> None:
+    _, similarity = on_stage("similarity", crowd, size=(200, 60), glyphs="ascii")
+    assert "rows are means of 1-2 clients" in similarity
+    _, live = on_stage("live", replace(crowd, chart=2), size=(200, 60), glyphs="ascii")
+    assert "rows are means of 2-3 clients" in live and "cells are means of 5-6 x 1-2 clients" in live
+
+
 def test_the_matrix_has_what_a_few_clients_leave_and_little_before_it_is_measured(
     at_home: Path, crowd: View
 ) -> None:

@@ -14,7 +14,7 @@ from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
 
 WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
-FIGURE_AT_AN_END = re.compile(r"^[\d.]\d|\d$")
+FIGURE_AT_AN_END = re.compile(r"^\.?\d|\d$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,30 +100,38 @@ def draw_heatmap(
         shade(plot, plan, levels, glyphs)
     if plan.across >= 4 and plan.per_cell == 1:
         write_values(plot, plan, levels, coloured, figure.unit)
-    draw_labels(canvas, plan, figure, scheme)
-    draw_bar(canvas, plan, figure, scheme, glyphs, coloured)
-    draw_pointer(canvas, plan, figure, scheme, glyphs)
+    said = merged(plan, figure, glyphs)
+    above = canvas.window(0, 0, height - (height > 3) * (1 + bool(said)), width)
+    draw_labels(above, plan, figure, scheme, glyphs)
+    draw_bar(above, plan, figure, scheme, glyphs, coloured)
+    draw_pointer(above, plan, figure, scheme, glyphs)
     if height > 3:
-        canvas.put(
-            height - 1, 0, status(figure, glyphs)[:width], scheme.text if figure.cursor else scheme.muted
-        )
+        canvas.put(height - 2, 0, said, scheme.muted)
+        canvas.put(height - 1, 0, status(figure, glyphs), scheme.text if figure.cursor else scheme.muted)
     return canvas
 
 
 def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
-    """The layout: exact cells if the rows fit, else two rows a cell (`halves`), else means of neighbours."""
+    """The layout: exact cells if the rows fit, else two rows a cell (`halves`), else means of neighbours and a line
+    that says so; but the cursor's cell is its own."""
     rows, columns = figure.matrix.shape
     left = max(len(name) for name in figure.rows) + 2 if width >= 24 else 0
     left = left if left <= width // 3 else 0
     bar = 5 + max(len(text) for text in bar_labels(figure, 4)) if width >= 24 else 0
     below = 2 if height >= 6 else 1 if height > 3 else 0
     room_down, room_across = max(height - below, 1), max(width - left - bar, 1)
+    if below and (rows > room_down * (1 + halves) or columns > room_across):
+        room_down -= 1
     per_cell = 2 if halves and rows > room_down else 1
     shown = min(rows, room_down * per_cell), min(columns, room_across)
     down = 1 if per_cell == 2 else room_down // shown[0]
     across = min(room_across // shown[1], WIDEST * down)
     down = min(down, max(across, 1))
-    return Plan(0, left, binned(figure.matrix, *shown), per_cell, down, max(across, 1))
+    plan = Plan(0, left, binned(figure.matrix, *shown), per_cell, down, max(across, 1))
+    if figure.cursor is not None and shown != (rows, columns):
+        at = tuple(_bin_of(*each) for each in zip(figure.cursor, (rows, columns), shown, strict=True))
+        plan.values[at] = figure.matrix[figure.cursor]
+    return plan
 
 
 def cell_at(
@@ -191,8 +199,10 @@ def cell_text(value: float, room: int, unit: str = "") -> str:
     return next((text for text in texts if len(text) <= room), "")
 
 
-def draw_labels(canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme) -> None:
-    """Names of rows on the left and of columns below, as many as do not run into one another."""
+def draw_labels(
+    canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet
+) -> None:
+    """Names of rows on the left and of columns below, as many as do not run into one another or what is pointed at."""
     rows, columns = figure.matrix.shape
     if plan.left:
         room = plan.height if rows <= plan.height else plan.height // 2
@@ -201,16 +211,17 @@ def draw_labels(canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourSc
             at = plan.row(row, rows) + (plan.down - 1) // 2
             canvas.put(plan.top + at, plan.left - 1 - len(name), name, scheme.muted)
     below = plan.top + plan.height
-    if below >= canvas.height - 1:
-        return
+    pointed, text = pointed_column(canvas, plan, figure, glyphs)
     widest = max(len(name) for name in figure.columns) + 1
     free = 0
     for column in range(0, columns, _stride(columns, max(plan.width // widest, 1))):
         name = figure.columns[column]
         start = plan.left + plan.column(column, columns) + max((plan.across - len(name)) // 2, 0)
-        if start >= free and start + len(name) <= plan.left + plan.width + 1:
+        end = start + len(name)
+        beside = not text or end < pointed or start > pointed + len(text)
+        if start >= free and beside and end <= plan.left + plan.width + 1:
             canvas.put(below, start, name, scheme.muted)
-            free = start + len(name) + 1
+            free = end + 1
 
 
 def _stride(count: int, room: int) -> int:
@@ -253,6 +264,16 @@ def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
     return [label(value, step, max(abs(low), abs(high))) for value in values]
 
 
+def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> tuple[int, str]:
+    """Where below the plot the column of the cursor, or the one that is marked, is named, and how; "" for none."""
+    column = (figure.cursor or figure.marked)[1]
+    if column is None:
+        return 0, ""
+    name = figure.columns[column]
+    middle = plan.left + plan.column(column, figure.matrix.shape[1]) + (plan.across - len(name)) // 2
+    return min(max(middle - 1, 0), canvas.width - len(name) - 1), f"{glyphs.up}{name}"
+
+
 def draw_pointer(
     canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet
 ) -> None:
@@ -265,12 +286,8 @@ def draw_pointer(
     if plan.left and row is not None:
         name = figure.rows[row].rjust(plan.left - 1)
         canvas.put(middle, 0, name + glyphs.pointer, scheme.highlight, BOLD)
-    below = plan.top + plan.height
-    if column is not None and below < canvas.height - 1:
-        name = figure.columns[column]
-        canvas.put(below, plan.left, " " * plan.width, scheme.muted)
-        start = min(max(left + (plan.across - len(name)) // 2 - 1, 0), canvas.width - len(name) - 1)
-        canvas.put(below, start, f"{glyphs.up}{name}", scheme.highlight, BOLD)
+    start, text = pointed_column(canvas, plan, figure, glyphs)
+    canvas.put(plan.top + plan.height, start, text, scheme.highlight, BOLD)
     if figure.cursor is None:
         return
     row, column = figure.cursor
@@ -292,6 +309,23 @@ def draw_pointer(
         bg = int(scheme.heat[level]) if level >= 0 else scheme.background
         canvas.put(top, left, "+" * plan.across, text_on(bg) if level >= 0 else scheme.text, BOLD)
         canvas.bg[top, left : left + plan.across] = bg
+
+
+def merged(plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> str:
+    """The row above the bottom one: how many rows and columns of the matrix it is the means of that are shown; "" where
+    all are shown as they are."""
+    parts, spans, times = list[str](), dict[str, list[str]](), f" {glyphs.times} "
+    sizes = zip(("row", "column"), figure.axes, figure.matrix.shape, plan.values.shape, strict=True)
+    for part, axis, count, bins in sizes:
+        if bins < count:
+            few, many = count // bins, -(-count // bins)
+            things = f"{axis or part}{'es' if axis.endswith('s') else 's'}"
+            spans.setdefault(things, []).append(f"{few}{glyphs.dash}{many}" if few < many else f"{few}")
+            parts.append(part)
+    if not parts:
+        return ""
+    what = "other cells" if figure.cursor else "cells" if len(parts) == 2 else f"{parts[0]}s"
+    return f"{what} are means of {times.join(f'{times.join(one)} {name}' for name, one in spans.items())}"
 
 
 def status(figure: HeatFigure, glyphs: GlyphSet) -> str:

@@ -50,6 +50,7 @@ class SimilarityPanel(SizedPanel):
         super().__init__(id)
         self._layer: str | None = None  # None: the deepest
         self._fitted = False
+        self._least: tuple[str, tuple[int, int]] | None = None  # the layer and the pair that `d` came to
         self._map = Heatmap(value_range=CKA, axes=("client", "client"))
         columns = [
             Column("layer", worth=3, stretch=True),
@@ -87,9 +88,10 @@ class SimilarityPanel(SizedPanel):
             self._parts["layers"].caption(f"layers, round {found.round}, shallow to deep")
             self._room.styles.max_height = len(found.layers) + 2
         self._layers.put_cursor(layer)
-        if self.differs("curves", view.curves, view.round, self._map.cursor, self._map.cursor and layer):
+        if self.differs("curves", view.curves, view.round, self._map.cursor, layer):
+            self._depth.put_cursor(found.layers.index(layer) + 1.0)
             if self._map.cursor is None:
-                self._draw_depth(view, found)
+                self._draw_depth(view, found, layer)
                 self._draw_rounds(view, found)
             else:
                 one, other = self._map.cursor
@@ -132,7 +134,7 @@ class SimilarityPanel(SizedPanel):
         by_round = [one.between(*pair, layer) for one in measured], [one.mean(layer) for one in measured]
         self._depth.show(Figure(_beside(*by_depth, depths), x_label="layer", y_range=CKA))
         self._rounds.show(Figure(_beside(*by_round, rounds), x_label="round", y_range=CKA, over="rounds"))
-        self._parts["depth"].caption(f"{names}, by depth")
+        self._parts["depth"].caption(f"{names}, by depth, read at {layer}")
         self._parts["rounds"].caption(f"{names}: {now} of {layer}")
 
     def chosen(self, found: Measured) -> str:
@@ -145,7 +147,7 @@ class SimilarityPanel(SizedPanel):
         filled = 0 if np.isnan(mean) else round(BAR * min(max(mean, 0.0), 1.0))
         return Row(layer, (layer, number(mean), (full * filled).ljust(BAR)))
 
-    def _draw_depth(self, view: View, found: Measured) -> None:
+    def _draw_depth(self, view: View, found: Measured, layer: str) -> None:
         """The mean over pairs by depth, now and when it was first measured."""
         first = view.run.ledger.measured[0]
         depths = np.arange(1.0, len(found.layers) + 1)
@@ -159,7 +161,8 @@ class SimilarityPanel(SizedPanel):
             for place, one in enumerate([found] if found is first else [found, first])
         ]
         self._depth.show(Figure(series, x_label="layer", y_range=CKA))
-        self._parts["depth"].caption(f"by depth: 1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}")
+        ends = f"1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}"
+        self._parts["depth"].caption(f"by depth, read at {layer}: {ends}")
 
     def _draw_rounds(self, view: View, found: Measured) -> None:
         measured = view.run.ledger.measured
@@ -189,13 +192,16 @@ class SimilarityPanel(SizedPanel):
         self.update()
 
     def action_least(self) -> None:
-        """The pair least alike in this layer; from one that is under the cursor, the next."""
+        """The pair least alike in this layer; from one that this led to, the next."""
         found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None
-        pairs = least_alike(found.matrix(self.chosen(found))) if found is not None else []
-        if pairs:
-            now = self._map.cursor and (min(self._map.cursor), max(self._map.cursor))
-            place = pairs.index(now) + 1 if now in pairs else 0
-            self._map.put_cursor(*pairs[place % len(pairs)])
+        if found is None:
+            return
+        layer, now = self.chosen(found), self._map.cursor
+        if pairs := least_alike(found.matrix(layer)):
+            place = pairs.index(now) + 1 if now in pairs and self._least == (layer, now) else 0
+            pair = pairs[place % len(pairs)]
+            self._least = layer, pair
+            self._map.put_cursor(*pair)
 
     def action_scale(self) -> None:
         """Colours for 0 to 1, or for what the pairs have."""

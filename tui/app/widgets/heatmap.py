@@ -8,10 +8,11 @@
     heatmap.cursor                                      # (row, column) of the matrix as given, whatever the order shown
 
 Viridis, with a colour bar. Where a matrix has more rows than the space, two share a cell (half blocks); where it has
-still more rows or columns, neighbours are averaged; where there is room, cells hold their numbers. With ASCII glyphs or
-under NO_COLOR a ramp of characters takes the colours' place. The bottom row names the cell under the cursor and its
-value; without a cursor, the range and the mean. The arrow keys and h j k l move the cursor and escape hides it, where
-the heatmap has the focus; a click puts it on a cell.
+still more rows or columns, neighbours are averaged, which the row above the bottom one says, and the cursor's cell
+alone shows its own value; where there is room, cells hold their numbers. With ASCII glyphs or under NO_COLOR a ramp of
+characters takes the colours' place. The bottom row names the cell under the cursor and its value; without a cursor, the
+range and the mean. The arrow keys and h j k l move the cursor and escape hides it, where the heatmap has the focus; a
+click puts it on a cell.
 """
 
 from collections.abc import Sequence
