@@ -121,6 +121,15 @@ def test_why_a_process_failed_is_told_in_its_own_words_and_it_leaves_no_zombie(
     assert capfd.readouterr() == ("", "")  # nothing of it comes into the app's terminal
 
 
+def test_a_process_that_tells_its_end_is_not_under_way_any_more(tmp_path: Path) -> None:
+    under_way: list[bool] = []
+    run = Elsewhere(tmp_path / "none", ["resume", "none"], lambda _: under_way.append(run.is_under_way))
+    run.start()
+    assert run.is_under_way
+    run.join(60)
+    assert under_way == [False]  # what it told may be answered before its thread is gone
+
+
 def test_a_session_that_has_nothing_left_to_do_has_finished(tmp_path: Path) -> None:
     folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
     assert elsewhere._state(folder) == "finished"

@@ -1,7 +1,6 @@
 """A run in a process of its own. It goes on without the app, which reads and steers it through its session."""
 
 import signal
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ from textual.message import Message
 from checkpoints import DiskError, SessionUnreadable
 from simulator.sessions.reader import SessionReader
 from simulator.studies.process import Process
-from tui.app.messages import RunEnded, RunStarted
+from tui.app.begun import Begun
 from tui.common.errors import explain
 
 LOOK_SECONDS = 0.2
@@ -21,28 +20,27 @@ _STOPPED = {0, *(128 + each for each in (signal.SIGHUP, signal.SIGINT, signal.SI
 """The exit codes of a run that came to its end, or was stopped with a checkpoint."""
 
 
-class Elsewhere(threading.Thread):
+class Elsewhere(Begun):
     """Starts `htfl-sim` with these arguments, and waits for its end: why it failed is told, and no zombie is left."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], post: Callable[[Message], object]) -> None:
-        super().__init__(name=f"process of {folder.name}", daemon=True)
-        self.folder = folder
-        self._arguments, self._post = arguments, post
+        super().__init__(f"process of {folder.name}", folder, post)
+        self._arguments = arguments
 
     def run(self) -> None:
         try:
             process = Process("tui.cli", self._arguments)
         except OSError as error:
-            self._post(RunEnded(self.folder, "stopped", explain(error)[0]))
+            self._tell_end("stopped", explain(error)[0])
             return
         began = False
         while (code := process.wait(LOOK_SECONDS)) is None:
             if not began and _owner(self.folder) == process.pid:
                 began = True
-                self._post(RunStarted(self.folder))
+                self._tell_start()
         failure = None if code in _STOPPED else _failure(code, process.words())
         process.close()
-        self._post(RunEnded(self.folder, _state(self.folder), failure))
+        self._tell_end(_state(self.folder), failure)
 
 
 def _failure(code: int, words: str) -> str:

@@ -1,13 +1,12 @@
 """A run on a thread of this process. The app steers and reads it through its session, like anybody's."""
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tui.app.messages import RunEnded, RunStarted
+from tui.app.begun import Begun
 from tui.common.errors import explain
 
 if TYPE_CHECKING:
@@ -18,12 +17,11 @@ Opener = Callable[[], "Session"]
 """Makes or resumes a session. It is called on the run's own thread: the first one imports torch."""
 
 
-class Launch(threading.Thread):
+class Launch(Begun):
     """Opens a session and runs it to its end, a stop, or a failure, which is kept and never raised."""
 
     def __init__(self, folder: Path, open: Opener, post: Callable[[Message], object]) -> None:
-        super().__init__(name="run", daemon=True)
-        self.folder = folder
+        super().__init__("run", folder, post)
         self.error: Exception | None = None
         """What ended it, if not the last round or a stop."""
         self.state = "stopped"
@@ -31,7 +29,6 @@ class Launch(threading.Thread):
         self.observe: Observer | None = None
         """Told of the run's events, if anybody wants them."""
         self._open = open
-        self._post = post
         self._reason: str | None = None
 
     def stop(self, reason: str) -> None:
@@ -41,12 +38,12 @@ class Launch(threading.Thread):
     def run(self) -> None:
         try:
             with self._open() as session:
-                self._post(RunStarted(self.folder))
+                self._tell_start()
                 self.state = session.run(self._tell, stop=lambda: self._reason).state
         except Exception as error:  # whatever it is, it is shown, and the app goes on
             self.error = error
         failure = explain(self.error)[0] if self.error else None
-        self._post(RunEnded(self.folder, self.state, failure))
+        self._tell_end(self.state, failure)
 
     def _tell(self, event: "Event") -> None:
         if self.observe is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import checkpoints
 from simulator.analysis.run import Run
 from tui.app.background import Background
+from tui.app.begun import Begun
 from tui.app.compatibility import MethodChoice, MethodChoices
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
@@ -35,12 +36,12 @@ class LocalRuns:
 
     @property
     def running(self) -> bool:
-        return self.launch is not None and self.launch.is_alive()
+        return self.launch is not None and self.launch.is_under_way
 
     @property
     def elsewhere(self) -> list[str]:
         """The sessions that processes begun here run."""
-        return [checkpoints.name_of(folder) for folder, other in self._others.items() if other.is_alive()]
+        return [checkpoints.name_of(folder) for folder, other in self._others.items() if other.is_under_way]
 
     @property
     def name(self) -> str:
@@ -133,8 +134,8 @@ class LocalRuns:
     def start(self, beginning: Beginning) -> None:
         """Run a session from now on: on a thread, or in a process of its own where a thread runs one already."""
         folder = beginning.folder
-        begun: list[Launch | Elsewhere] = [*([self.launch] if self.launch else []), *self._others.values()]
-        if any(each.folder == folder and each.is_alive() for each in begun):
+        begun: list[Begun] = [*([self.launch] if self.launch else []), *self._others.values()]
+        if any(each.folder == folder and each.is_under_way for each in begun):
             self._host.say(f"{checkpoints.name_of(folder)} has been started already.")
             return
         self._failures.pop(folder, None)

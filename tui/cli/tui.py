@@ -178,7 +178,7 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) ->
     from tui.cli.progress import Lines
 
     name = launch.folder.name
-    if launch.is_alive():
+    if launch.is_under_way:
         if keep:
             launch.observe = _UntilHangup(Lines(rounds))
             output.say(f"{name} trains on; Ctrl-C stops it. Look again: htfl-sim tui --session {name}")
