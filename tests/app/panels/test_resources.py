@@ -98,6 +98,43 @@ def test_the_memory_of_a_gpu_is_a_chart_where_there_was_one(view: View) -> None:
     assert dict(facts_of(on_gpu))["GPU"] == "2.0 GiB"
 
 
+def taking(view: View, memory: list[int], cpu: list[float]) -> View:
+    """The same run with rounds that took these bytes, and as many seconds of processors."""
+    taken = zip(view.run.records, memory, cpu, strict=False)
+    records = [
+        record | {"timing": record["timing"] | {"memory": bytes, "cpu": seconds}}
+        for record, bytes, seconds in taken
+    ]
+    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))
+
+
+def test_memory_that_stays_as_it_is_gives_way_to_processors_that_do_not(view: View) -> None:
+    flat, steep = [1000, 1000, 960], [1.0, 1.0, 2.0]  # 40 of 1000 is less than a twentieth
+    drawn = []
+    for memory, cpu in ((flat, steep), ([1000, 1000, 900], steep), (flat, [1.0, 1.0, 1.0])):
+        app, _ = on_stage("resources", taking(view, memory, cpu))
+        drawn.append(app.panel._charts["machine"].figure.series[0].name)  # type: ignore[attr-defined]
+    assert drawn == ["processors", "memory", "memory"]
+
+    async def act(pilot: Any, panel: Any) -> None:
+        panel.action_unit()
+        await pilot.pause()
+
+    app, _ = on_stage("resources", taking(view, flat, steep), act)
+    assert app.panel._charts["machine"].figure.series[0].name == "memory"  # type: ignore[attr-defined]
+
+
+def test_a_method_without_figures_leaves_their_room_to_the_other_charts(view: View) -> None:
+    def widths(view: View) -> list[int]:
+        app, _ = on_stage("resources", view)
+        parts = app.panel._parts  # type: ignore[attr-defined]
+        return [parts[name].outer_size.width for name in ("time", "machine", "metric")]
+
+    three, two = widths(told(view, spread=3)), widths(view)
+    assert two[2] == 0 < three[2]
+    assert two[0] > three[0]
+
+
 def told(view: View, **metrics: float) -> View:
     """The same run with figures of its method in every round."""
     records = [record | {"method_metrics": metrics} for record in view.run.records]

@@ -1,10 +1,12 @@
 """The Resources panel: where a round's time goes, which client takes it, what the run takes of the machine."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from simulator.analysis.curves import Array
+from simulator.analysis.curves import Array, Curves
 from simulator.analysis.resources import PARTS, at_work, busy, machine, metrics, parts
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Trend
@@ -39,6 +41,7 @@ CLIENTS = (
     Column("trend", stretch=True, worth=4, least=5),
 )
 SLOW = 1.5  # times the median: from here on a client is pointed out
+FLAT = 0.05  # of the largest value: what differs by less is a straight line in a chart that begins at zero
 
 
 class ResourcesPanel(SizedPanel):
@@ -52,6 +55,7 @@ class ResourcesPanel(SizedPanel):
     ResourcesPanel .facts { width: 36; margin-left: 1; }
     ResourcesPanel.-wide .machine, ResourcesPanel.-wide .metric { display: block; margin-left: 1; }
     ResourcesPanel.-empty .machine, ResourcesPanel.-empty .metric { display: none; }
+    ResourcesPanel.-without-metrics .metric { display: none; }
     ResourcesPanel.-tall .lower { height: 16; }
     ResourcesPanel.-full .lower { height: 28; }
     """
@@ -92,19 +96,21 @@ class ResourcesPanel(SizedPanel):
         wide = self.has_class("-wide")
         if not self.differs("charts", *about, wide, self._chart, self._metric):
             return
+        found = metrics(view.run.records)
         self.set_class(not view.curves.rounds, "-empty")
+        self.set_class(not found, "-without-metrics")
         self._parts["time"].say(None if view.curves.rounds else view.run.error or BEGINNING)
         if not view.curves.rounds:
             self._parts["time"].caption(TITLES["time"])
             return
         if wide:
             self._draw_time(view)
-            self._draw_machine(view, "machine", self._chart if self._chart in MACHINE else "memory")
-            self._draw_metric(view, "metric")
+            self._draw_machine(view, "machine", self._of_machine(view))
+            self._draw_metric(view, "metric", found)
         elif self._chart == "time":
             self._draw_time(view)
         elif self._chart == "metric":
-            self._draw_metric(view, "time")
+            self._draw_metric(view, "time", found)
         else:
             self._draw_machine(view, "time", self._chart)
 
@@ -117,18 +123,20 @@ class ResourcesPanel(SizedPanel):
         ]
         self._show("time", TITLES["time"], view, series, "s")
 
+    def _of_machine(self, view: View) -> str:
+        """What is drawn of the machine beside the other charts: what was chosen, or the first that varies."""
+        varying = (name for name in MACHINE if varies(of_machine(view.curves, name)))
+        return self._chart if self._chart in MACHINE else next(varying, "memory")
+
     def _draw_machine(self, view: View, part: str, name: str) -> None:
-        curves = view.curves
-        if name == "processors":
-            values, unit = curves.cpu / curves.seconds, ""
-        else:
-            (values,), unit, _ = sizes(curves.memory if name == "memory" else curves.gpu_memory)
+        values, unit = of_machine(view.curves, name), ""
+        if name != "processors":
+            (values,), unit, _ = sizes(values)
         self._show(part, MACHINE[name], view, [_line(name, values)], unit)
         missing = f"The {name} of these rounds is not on record."
         self._parts[part].say(None if np.isfinite(values).any() else missing)
 
-    def _draw_metric(self, view: View, part: str) -> None:
-        found = metrics(view.run.records)
+    def _draw_metric(self, view: View, part: str, found: Mapping[str, Array]) -> None:
         self._parts[part].say(None if found else NO_METRICS)
         self._parts[part].caption(TITLES["metric"])
         if found:
@@ -169,9 +177,11 @@ class ResourcesPanel(SizedPanel):
         names = list(MACHINE)
         if not np.isfinite(self._view.curves.gpu_memory).any():
             names.remove("GPU memory")
-        if not self.has_class("-wide"):
-            names = ["time", *names, "metric"]
-        place = names.index(self._chart) if self._chart in names else 0
+        if self.has_class("-wide"):
+            shown = self._of_machine(self._view)
+        else:
+            names, shown = ["time", *names, "metric"], self._chart
+        place = names.index(shown) if shown in names else 0
         self._chart = names[(place + 1) % len(names)]
         self.update()
 
@@ -270,6 +280,19 @@ def _machine(
     }
     said = {name: ", ".join(filter(None, (of_round[name], of_now[name]))) for name in of_round}
     return [(name, text) for name, text in said.items() if text]
+
+
+def of_machine(curves: Curves, name: str) -> Array:
+    """What each round took of one part of the machine: processors at work, or bytes."""
+    if name == "processors":
+        return curves.cpu / curves.seconds
+    return curves.memory if name == "memory" else curves.gpu_memory
+
+
+def varies(values: Array) -> bool:
+    """Whether a line of these tells more than a number."""
+    known = values[np.isfinite(values)]
+    return known.size > 0 and float(np.ptp(known)) > FLAT * float(known.max())
 
 
 def _line(name: str, values: Array) -> Series:
