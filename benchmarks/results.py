@@ -3,8 +3,10 @@
 Each method has a learning rate of its own, and a value of the option that weighs most in it: those whose accuracy on
 the clients' eval parts is best in a grid of seed 0. Where the best rate is the least or the largest of the grid, the
 grid grows until it is not. The tables are of other seeds with what was chosen, as `htfl-sim compare --select eval`
-makes them. The studies are kept under `sessions/results/`; finished points are not run again. `htfl-sim report`,
-`plot` and `compare` take them by name: `htfl-sim compare 'htm5-*' --sessions-dir sessions/results --by method`.
+makes them. Where training diverged in one of those, they are also run with the next lower rate of the grid, and the
+table has whichever is better on eval. The studies are kept under `sessions/results/`; finished points are not run
+again. `htfl-sim report`, `plot` and `compare` take them by name:
+`htfl-sim compare 'htm5-*' --sessions-dir sessions/results --by method --select eval`.
 """
 
 import argparse
@@ -17,7 +19,7 @@ from benchmarks.page import placed
 from checkpoints import POINTS, DiskError, SessionUnreadable
 from simulator.analysis.comparison import table
 from simulator.analysis.glance import glances
-from simulator.analysis.table import Table
+from simulator.analysis.run import Run
 from simulator.errors import HtflError, PointsFailed
 from simulator.nested import Raw
 from simulator.studies.folder import read_points
@@ -112,47 +114,55 @@ def shared(comparison: Comparison) -> hs.Config:
 
 
 def run(comparison: Comparison, seeds: Sequence[int], folder: Path, jobs: int) -> None:
-    """Run what has not been run: each method's grid with seed 0, then the method as it was best there with `seeds`."""
+    """Run what has not been run: each method's grid with seed 0, then the method as it was best there with `seeds`.
+
+    Where one of these diverges, the method is run with the next lower rate of its grid, too: one seed cannot tell that
+    a rate is too high for others.
+    """
     for method in comparison.methods:
-        found = _searched(comparison, method, folder, jobs)
-        hs.sweep(
-            _study(comparison, method, folder),
-            shared(comparison).with_(method=found["method"], training__lr=found["training"]["lr"]),
-            over={"seed": seeds},
-            jobs=jobs,
-            extend=True,
-            progress=True,
-        )
+        _search(comparison, method, folder, jobs)
+        grid = _grid(comparison, method, folder)
+        for rate in _downwards(grid):
+            found, study = best(grid, rate), _study(comparison, method, folder, rate)
+            config = shared(comparison).with_(method=found["method"], training__lr=rate)
+            if not _swept(study, config, {"seed": seeds}, jobs):
+                break
 
 
-def _searched(comparison: Comparison, method: str, folder: Path, jobs: int) -> Raw:
-    """The settings that are best in a grid whose best learning rate is neither its least nor its largest."""
+def _search(comparison: Comparison, method: str, folder: Path, jobs: int) -> None:
+    """Run a grid whose best learning rate is neither its least nor its largest."""
     config = shared(comparison).with_(rounds=comparison.tried, method={"name": method})
     own = comparison.methods[method]
     study = _grid(comparison, method, folder)
-    rates = _reached(study) or comparison.rates
+    rates = _tried(study) or comparison.rates
     while True:
-        try:
-            hs.sweep(
-                study,
-                config,
-                over={"training__lr": rates, "seed": [0]} | ({f"method__{own[0]}": own[1]} if own else {}),
-                jobs=jobs,
-                extend=True,
-                progress=True,
-            )
-        except PointsFailed as failed:  # what diverges is not the best, and the search goes on without it
-            if not all(DIVERGED in reason for reason in failed.reasons.values()):
-                raise
-        found = best(study)
-        wider = widened(rates, found["training"]["lr"])
+        over = {"training__lr": rates, "seed": [0]} | ({f"method__{own[0]}": own[1]} if own else {})
+        _swept(study, config, over, jobs)
+        wider = widened(rates, best(study)["training"]["lr"])
         if wider == rates:
-            return found
+            return
         rates = wider
 
 
-def _reached(study: Path) -> tuple[float, ...]:
-    """The learning rates that a search of before had got to; none where there was none."""
+def _swept(study: Path, config: hs.Config, over: Mapping[str, Sequence[float]], jobs: int) -> bool:
+    """Run the points of a study that have not been run; whether training diverged in one of all."""
+    try:
+        hs.sweep(study, config, over=over, jobs=jobs, extend=True, progress=True)
+    except PointsFailed as failed:  # what diverges is not the best, and the others are
+        if not all(DIVERGED in reason for reason in failed.reasons.values()):
+            raise
+        return True
+    return any(record["diverged"] for run in _runs(study) for record in run.records)
+
+
+def _downwards(grid: Path) -> list[float]:
+    """The best learning rate of a grid, then those below it, the next first."""
+    chosen = best(grid)["training"]["lr"]
+    return sorted({rate for rate in map(_rate, _ended(grid)) if rate <= chosen}, reverse=True)
+
+
+def _tried(study: Path) -> tuple[float, ...]:
+    """The learning rates that a search has got to; none where there was none."""
     if not (study / POINTS).exists():
         return ()
     tried = {point.config["training"]["lr"] for point in read_points(study)}
@@ -169,42 +179,61 @@ def widened(rates: tuple[float, ...], chosen: float) -> tuple[float, ...]:
     return RATES[first:end]
 
 
-def best(grid: Path) -> Raw:
-    """The settings of the session that is best on eval, of those that came to their end."""
-    ended = [run for run in glances(select([grid.name], grid.parent))[0] if run.state == "finished"]
+def best(grid: Path, rate: float | None = None) -> Raw:
+    """The settings of the session that is best on eval, of those that came to their end; of all rates, or of one."""
+    ended = [run for run in _ended(grid) if rate in (None, _rate(run))]
     (row,) = table(ended, "method", select="eval").rows
     return hs.Study(grid).sessions[Path(row.sessions[0]).name].settings
 
 
-def compared(comparison: Comparison, folder: Path) -> Table:
-    """The table of the seeds that were not chosen on."""
-    studies = [_study(comparison, method, folder).name for method in comparison.methods]
-    runs, faults = glances(select(studies, folder))
-    for fault in faults:
-        raise SessionUnreadable(fault.error)
-    return table(runs, "method", comparison.target, comparison.baseline, "eval")
-
-
 def text(comparison: Comparison, folder: Path) -> str:
-    """The table as Markdown, and under it what was chosen."""
-    chosen = "; ".join(_chosen(comparison, folder))
-    return f"{compared(comparison, folder).to_markdown()}\nChosen on `eval`: {chosen}.\n"
+    """The table of the seeds that nothing was chosen on, as Markdown, and under it what was chosen."""
+    runs = list(_compared(comparison, folder))
+    found = table(runs, "method", comparison.target, comparison.baseline, "eval")
+    configs = {run.name: run.config for run in runs}
+    chosen = "; ".join(_chosen(comparison, configs[row.sessions[0]]) for row in found.rows)
+    return f"{found.to_markdown()}\nChosen on `eval`: {chosen}.\n"
 
 
-def _chosen(comparison: Comparison, folder: Path) -> Iterator[str]:
+def _compared(comparison: Comparison, folder: Path) -> Iterator[Run]:
+    """Every method's sessions with the rates at which all came to their end."""
+    for method in comparison.methods:
+        for rate in _downwards(_grid(comparison, method, folder)):
+            study = _study(comparison, method, folder, rate)
+            if study.exists() and len(ended := _ended(study)) == len(_runs(study)):
+                yield from ended
+
+
+def _chosen(comparison: Comparison, config: Raw) -> str:
     """`fedgh` 0.1, `eta_theta` 0.01: a method, its learning rate, and its own option."""
-    for method, own in comparison.methods.items():
-        found = best(_grid(comparison, method, folder))
-        option = f", `{own[0]}` {found['method'][own[0]]:g}" if own else ""
-        yield f"`{method}` {found['training']['lr']:g}{option}"
+    method = config["method"]["name"]
+    own = comparison.methods[method]
+    option = f", `{own[0]}` {config['method'][own[0]]:g}" if own else ""
+    return f"`{method}` {config['training']['lr']:g}{option}"
 
 
 def _grid(comparison: Comparison, method: str, folder: Path) -> Path:
     return folder / f"grid-{comparison.name}-{method}"
 
 
-def _study(comparison: Comparison, method: str, folder: Path) -> Path:
-    return folder / f"{comparison.name}-{method}"
+def _study(comparison: Comparison, method: str, folder: Path, rate: float) -> Path:
+    return folder / f"{comparison.name}-{method}-lr{rate:g}"
+
+
+def _runs(study: Path) -> list[Run]:
+    """The sessions of a study. Raises SessionUnreadable for one that is damaged."""
+    runs, faults = glances(select([study.name], study.parent))
+    for fault in faults:
+        raise SessionUnreadable(fault.error)
+    return runs
+
+
+def _ended(study: Path) -> list[Run]:
+    return [run for run in _runs(study) if run.state == "finished"]
+
+
+def _rate(run: Run) -> float:
+    return float(run.config["training"]["lr"])
 
 
 def write(names: Iterable[str], folder: Path) -> None:

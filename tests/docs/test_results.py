@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import htfl_sim as hs
 from benchmarks import results
 from benchmarks.page import placed
+from simulator.nested import Raw
+
+TINY: Raw = {"rounds": 1, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}}
 
 
 @pytest.mark.parametrize("name", results.COMPARISONS)
@@ -47,7 +51,7 @@ def test_a_grid_grows_where_its_best_rate_has_no_neighbour() -> None:
 def test_each_method_runs_with_what_was_best_on_eval(tmp_path: Path) -> None:
     tiny = results.Comparison(
         name="tiny",
-        config={"rounds": 2, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}},
+        config=TINY | {"rounds": 2},
         methods={"standalone": None, "fd": ("gamma", (0.1, 1.0))},
         rates=(0.01, 0.03),
         tried=2,
@@ -57,7 +61,8 @@ def test_each_method_runs_with_what_was_best_on_eval(tmp_path: Path) -> None:
     for method in tiny.methods:
         grid = hs.Study(tmp_path / f"grid-tiny-{method}")
         found = max(grid.sessions.values(), key=_best_on_eval)
-        for session in hs.Study(tmp_path / f"tiny-{method}").sessions.values():
+        study = results._study(tiny, method, tmp_path, found.settings["training"]["lr"])
+        for session in hs.Study(study).sessions.values():
             assert session.settings["method"] == found.settings["method"]
             assert session.settings["training"] == found.settings["training"]
     page = results.text(tiny, tmp_path)
@@ -68,7 +73,7 @@ def test_each_method_runs_with_what_was_best_on_eval(tmp_path: Path) -> None:
 def test_a_search_goes_on_where_it_had_grown(tmp_path: Path) -> None:
     tiny = results.Comparison(
         name="tiny",
-        config={"rounds": 1, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}},
+        config=TINY,
         methods={"standalone": None},
         rates=(0.003, 0.01),
         tried=1,
@@ -79,14 +84,15 @@ def test_a_search_goes_on_where_it_had_grown(tmp_path: Path) -> None:
     assert len(grown) > len(tiny.rates)
     results.run(tiny, [1, 2], tmp_path, jobs=2)
     assert [*hs.Study(tmp_path / "grid-tiny-standalone").sessions] == grown
-    assert len(hs.Study(tmp_path / "tiny-standalone").sessions) == 2
+    (study,) = tmp_path.glob("tiny-standalone-*")
+    assert len(hs.Study(study).sessions) == 2
 
 
 @pytest.mark.slow
 def test_what_diverges_is_not_the_best_and_does_not_end_the_search(tmp_path: Path) -> None:
     tiny = results.Comparison(
         name="tiny",
-        config={"rounds": 2, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}},
+        config=TINY | {"rounds": 2},
         methods={"fedgh": ("eta_theta", (0.01, 3e38))},
         rates=(0.003, 0.01),
         tried=2,
@@ -96,8 +102,37 @@ def test_what_diverges_is_not_the_best_and_does_not_end_the_search(tmp_path: Pat
     tried = hs.Study(tmp_path / "grid-tiny-fedgh").sessions
     states = {session.settings["method"]["eta_theta"]: session.state for session in tried.values()}
     assert states == {0.01: "finished", 3e38: "stopped"}
-    (one,) = hs.Study(tmp_path / "tiny-fedgh").sessions.values()
+    (study,) = tmp_path.glob("tiny-fedgh-*")
+    (one,) = hs.Study(study).sessions.values()
     assert one.settings["method"]["eta_theta"] == 0.01
+
+
+@pytest.mark.slow
+def test_a_rate_at_which_a_seed_diverges_is_compared_with_the_next_lower_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = results.Comparison("tiny", TINY, {"standalone": None}, rates=(0.003, 0.01), tried=1, target=0.0)
+    swept = results._swept
+
+    def diverging(study: Path, *rest: Any) -> bool:
+        return swept(study, *rest) or study == first
+
+    results._search(tiny, "standalone", tmp_path, jobs=2)
+    best, lower, *_ = results._downwards(tmp_path / "grid-tiny-standalone")
+    first = results._study(tiny, "standalone", tmp_path, best)
+    monkeypatch.setattr(results, "_swept", diverging)
+    results.run(tiny, [1, 2], tmp_path, jobs=2)
+    rates = {each.name.partition("-lr")[2] for each in tmp_path.glob("tiny-standalone-*")}
+    assert rates == {f"{best:g}", f"{lower:g}"}
+    assert f"`standalone` {best:g}." in results.text(tiny, tmp_path), "a round is too short for a lower rate"
+    assert "| standalone | training.lr=" in results.text(tiny, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_study_in_which_a_loss_was_not_finite_has_diverged(tmp_path: Path) -> None:
+    config = hs.config(TINY | {"rounds": 2, "method": {"name": "standalone"}})
+    assert not results._swept(tmp_path / "low", config.with_(training__lr=0.01), {"seed": [1]}, 1)
+    assert results._swept(tmp_path / "high", config.with_(training__lr=1e25), {"seed": [1]}, 1)
 
 
 def _best_on_eval(session: hs.Results) -> float:
