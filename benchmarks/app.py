@@ -9,6 +9,7 @@ Keys: seconds of the wall's clock from a key until the last that the app writes 
 itself and beside a run with two workers. `python -m benchmarks.app keys` measures them alone.
 """
 
+import argparse
 import asyncio
 import fcntl
 import os
@@ -147,7 +148,7 @@ class Terminal:
         self.bytes, self.last = 0, 0.0  # written by the app; when it wrote last
         self._leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
-        command = [sys.executable, "-m", "benchmarks.app", str(folder)]
+        command = [sys.executable, "-m", "benchmarks.app", "--show", str(folder)]
         self._app = subprocess.Popen(
             command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
         )
@@ -327,10 +328,15 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["keys"]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", nargs="?", choices=["keys"], help="measure this alone")
+    parser.add_argument("--show", type=Path, metavar="SESSION", help="be the app that is measured")
+    asked = parser.parse_args()
+    if asked.show:
+        HtflApp(LaunchOptions(asked.show.parent, asked.show.parent), asked.show).run()
+    elif asked.part:
         keys(Console())
-    elif len(sys.argv) > 1:
-        session = Path(sys.argv[1])
-        HtflApp(LaunchOptions(session.parent, session.parent), session).run()
     else:
         main()
