@@ -1,5 +1,8 @@
 """What a change of panel costs: each thing is drawn once, in the size that it will have."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +123,32 @@ def test_what_was_drawn_in_a_part_that_had_the_whole_screen_is_drawn_again_in_it
         assert [row.cells for row in facts.rows] == own
 
     drive(app, script, size=(96, 40))
+
+
+@pytest.mark.parametrize(("panel", "key"), [("2", "j"), ("2", "o"), ("1", "left_square_bracket")])
+def test_a_key_that_moves_no_part_lays_nothing_out_anew(app: HtflApp, panel: str, key: str) -> None:
+    laid_out: list[object] = []
+
+    async def script(pilot: Pilot[Any]) -> None:
+        await settled(app, pilot)
+        for each in (panel, key):
+            await pilot.press(each)
+            await pilot.pause(0.1)
+        app.screen.screen_layout_refresh_signal.subscribe(app.screen, laid_out.append)
+        await pilot.press(key)
+        await pilot.pause(0.1)
+
+    drive(app, script)
+    assert laid_out == []
+
+
+def test_what_a_key_changes_is_painted_within_milliseconds_unless_a_user_says_otherwise() -> None:
+    def rate(**said: str) -> str:
+        code = "import tui.app.app, textual.constants as known; print(known.MAX_FPS)"
+        environment = {key: value for key, value in os.environ.items() if key != "TEXTUAL_FPS"} | said
+        return subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert rate() == "240"
+    assert rate(TEXTUAL_FPS="30") == "30"

@@ -36,7 +36,7 @@ def _write(screen: Screen[Any], row: str, text: Content) -> None:
     widget = screen.query_one(f"#{row}", Static)
     shown = widget.content
     if not isinstance(shown, Content) or (shown.plain, shown.spans) != (text.plain, text.spans):
-        widget.update(text)
+        widget.update(text, layout=False)  # the row stays a row
 
 
 def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Content:

@@ -160,3 +160,12 @@ class Part(Container):
             widget.display = sentence is None
         if sentence is not None:
             self._sentence.update(spelled(sentence, glyphs_of(self)))
+
+
+def at_most(widget: Widget, lines: int | None) -> None:
+    """Let a widget have no more lines than these; None: as many as it wants.
+
+    Textual lays the screen out anew whenever a rule is cleared, also one that there was not.
+    """
+    if lines is not None or widget.styles.has_rule("max_height"):
+        widget.styles.max_height = lines

@@ -9,7 +9,7 @@ from simulator.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import PERCENT, marks
 from tui.app.panels.facts import Facts
 from tui.app.view import View
@@ -66,7 +66,7 @@ class ClientsPanel(SizedPanel):
                 few, "-few"
             )  # then one client's parts stand below the table, with all that it leaves
             self.call_after_refresh(self.redraw)  # once they have their new sizes
-        self._room.styles.max_height = count + 2 if few else None
+        at_most(self._room, count + 2 if few else None)
         begins = None if view.curves.rounds else view.run.progress
         if self.differs("table", view.curves, view.run.config, view.pinned, view.shown, begins):
             self._table.show(client_rows.rows(view))

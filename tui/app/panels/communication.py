@@ -9,7 +9,7 @@ from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import PERCENT, in_each_round, sizes, steady, traffic
 from tui.app.panels.facts import Facts
 from tui.app.view import View
@@ -99,7 +99,7 @@ class CommunicationPanel(SizedPanel):
             self._draw_chart(view, "round", self._chart)
         self._draw_tensors(view)
         rows = max(len(self._tensors.rows), len(self._clients.rows), FACTS)
-        self._lower.styles.max_height = rows + 2  # what is not needed below, the charts have
+        at_most(self._lower, rows + 2)  # what is not needed below, the charts have
         self._parts["facts"].caption(f"round {view.shown}")
         self._facts.tell(facts_of(view))
 

@@ -15,7 +15,7 @@ from simulator.analysis.costs import COSTS
 from simulator.analysis.run import Run
 from simulator.studies.summary import Seeds, by_seed
 from tui.app.charts.table import Column, Row
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.compare_chart import SHOWN, UNKNOWN, clients_of, figure, key_of
 from tui.app.view import View
 from tui.app.widgets import LineChart, Table
@@ -68,7 +68,7 @@ class ComparePanel(SizedPanel):
             return
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
-        self._room.styles.max_height = len(lines) + 2  # what it does not need, the chart has
+        at_most(self._room, len(lines) + 2)  # what it does not need, the chart has
         places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
         clients = tuple(clients_of(view)) if self._shown == SHOWN[-1] else ()

@@ -10,7 +10,7 @@ from tui.app.charts.scatter import ScatterFigure, key_of
 from tui.app.embedding_process import images_of, looked_at
 from tui.app.embeddings import session_of
 from tui.app.messages import ClientSelected, EmbeddingWanted
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import named_clients
 from tui.app.view import View
 from tui.app.widgets import Heatmap, Scatter
@@ -84,7 +84,7 @@ class LearningPanel(SizedPanel):
         self._partition.say(None)
         held = samples.train.T.astype(float)
         across = max((room(self).width - MARGIN) // max(len(samples.train), 1), 1)
-        self._room.styles.max_height = across * len(held) + 4 if self.has_class("-crowd") else None
+        at_most(self._room, across * len(held) + 4 if self.has_class("-crowd") else None)
         self._map.scale((0.0, max(held.max(initial=0.0), 1.0)))
         names, clients = samples.classes, named_clients(view.run)
         rows = [f"{key_of(label)} {beside_key(label, name)}".rstrip() for label, name in enumerate(names)]

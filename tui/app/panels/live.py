@@ -20,7 +20,7 @@ from tui.app.messages import (
 )
 from tui.app.panels import client_rows, log_lines
 from tui.app.panels.accuracy import MODES, AccuracyChart
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import in_each_round, losses, named_clients, steady, traffic
 from tui.app.panels.session_list import SessionList
 from tui.app.view import View, in_sight
@@ -130,7 +130,7 @@ class LivePanel(SizedPanel):
                 f"best {percent(about['best_mean'])} ({MODES[view.chart]})"
             )
             self._accuracy.show(view)
-        self._behind.update(spelled(client_rows.behind(view), glyphs_of(self)))
+        self._behind.update(spelled(client_rows.behind(view), glyphs_of(self)), layout=False)
 
     def _draw_clients(self, view: View) -> None:
         begins = None if view.curves.rounds else view.run.progress
@@ -144,7 +144,7 @@ class LivePanel(SizedPanel):
         self._parts["clients"].caption(
             f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
-        self._room.styles.max_height = max(count, 1) + 2  # what it does not need, the matrix has
+        at_most(self._room, max(count, 1) + 2)  # what it does not need, the matrix has
         nobody = "No client has all these words; / changes them." if count else BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 

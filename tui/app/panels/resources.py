@@ -12,7 +12,7 @@ from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Trend
 from tui.app.messages import PanelWanted
 from tui.app.panels import client_rows
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import marks, sizes
 from tui.app.panels.facts import Facts
 from tui.app.view import View
@@ -84,7 +84,7 @@ class ResourcesPanel(SizedPanel):
         doing = at_work(view.run)
         if self.differs("clients", view.curves, view.round, view.run.config, doing):
             self._clients.show(rows(view, doing))
-            self._lower.styles.max_height = max(len(view.run.models), FACTS) + 2  # the rest have the charts
+            at_most(self._lower, max(len(view.run.models), FACTS) + 2)  # the rest have the charts
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
         self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(view.run.models)}")

@@ -12,7 +12,7 @@ from simulator.analysis.similarity import Measured, last_measured, least_alike
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
-from tui.app.panels.base import Part, SizedPanel
+from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import named_clients
 from tui.app.view import View
 from tui.app.widgets import Heatmap, LineChart, Table
@@ -86,7 +86,7 @@ class SimilarityPanel(SizedPanel):
         if self.differs("layers", found):
             self._layers.show([self._row(found, name) for name in found.layers])
             self._parts["layers"].caption(f"layers, round {found.round}, shallow to deep")
-            self._room.styles.max_height = len(found.layers) + 2
+            at_most(self._room, len(found.layers) + 2)
         self._layers.put_cursor(layer)
         if self.differs("curves", view.curves, view.round, self._map.cursor, layer):
             self._depth.put_cursor(found.layers.index(layer) + 1.0)
