@@ -1,6 +1,7 @@
 """The plot of a line chart: where it lies, its axes with ticks and labels, and its grid."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tui.app.charts.axis import Axis, labels, whole_ticks
 from tui.app.charts.canvas import Canvas
@@ -39,8 +40,18 @@ class PlotArea:
         return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
 
     def y_ticks(self) -> list[float]:
-        """Two ticks in about five rows: three from five rows on, eleven at most."""
-        return self.y.ticks(min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11))
+        """Two ticks in about five rows: three from five rows on, eleven at most. Fewer, but three, where those lie
+        equally far apart and more do not."""
+        most = min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11)
+        for number in range(most, 2, -1):
+            ticks = self.y.ticks(number)
+            if len(ticks) > 2 and self._evenly(ticks):
+                return ticks
+        return self.y.ticks(most)
+
+    def _evenly(self, ticks: list[float]) -> bool:
+        rows = [row for row in map(self.row, ticks) if row is not None]
+        return len({lower - upper for lower, upper in pairwise(rows)}) == 1
 
     def x_ticks(self) -> list[float]:
         """One tick in about eight columns; whole numbers, for rounds, where the range has any."""
