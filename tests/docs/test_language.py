@@ -37,9 +37,6 @@ UNREVISED = {
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/architecture.md",
-    "docs/checkpoints.md",
-    "docs/cka.md",
-    "docs/figures.md",
     "docs/ledger.md",
     "docs/methods/fedl2g_f.md",
     "docs/methods/fedl2g_l.md",
@@ -53,13 +50,8 @@ UNREVISED = {
     "docs/other-simulators.md",
     "docs/performance.md",
     "docs/python.md",
-    "docs/ray.md",
-    "docs/reliability.md",
-    "docs/scale.md",
-    "docs/terminal.md",
     "docs/tutorial.md",
     "docs/writing-a-method.md",
-    "docs/your-own.md",
 }
 
 REVISED = [page for page in (*AT_THE_TOP, *PAGES) if str(page.relative_to(ROOT)) not in UNREVISED]
