@@ -14,9 +14,10 @@ Definition = ast.ClassDef | ast.FunctionDef
 
 
 def reference(module: str, *names: str) -> str:
-    """These names of a module, or all that it offers, in order."""
+    """These names of a module, or all that it offers, in order; modules in it have a part of their own."""
     found = importlib.import_module(module)
-    return "\n".join(_entry(name, getattr(found, name)) for name in names or found.__all__)
+    offered = {name: getattr(found, name) for name in names or found.__all__}
+    return "\n".join(_entry(name, each) for name, each in offered.items() if not inspect.ismodule(each))
 
 
 def _entry(name: str, value: Any) -> str:

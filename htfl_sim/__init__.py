@@ -11,8 +11,10 @@
     t3.table(by="method", target=0.9).to_latex(); t3.plot(x="bytes", by="method").savefig("fig.pdf")
     hs.open("sessions/nb").records()                 # read-only, without torch, also while another process runs it
 
-Names are loaded when first used: reading sessions needs no torch. What a user can mend is raised as `hs.HtflError`, or
-as a subclass that says more, with a sentence that says how.
+Names are loaded when first used: reading sessions needs no torch. What a user can mend is raised as one of `hs.errors`,
+most often as a subclass of `hs.HtflError`, with a sentence that says how. Every command has its function here:
+the functions above for runs and studies, `hs.sessions` and `hs.steering` for single sessions, `hs.compare`, `hs.plot`,
+and `hs.report` for several, `hs.catalog` for what there is to choose from.
 """
 
 import importlib
@@ -21,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 from htfl_sim import rooms
 
 if TYPE_CHECKING:
-    from htfl_sim.configuring import config, plugin, preset
+    from htfl_sim import catalog, errors, folders, machine, sessions, steering, studies
+    from htfl_sim.comparing import compare, plot, report
+    from htfl_sim.configuring import config, load_files, plugin, preset
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
     from htfl_sim.studying import Study, sweep
@@ -40,17 +44,23 @@ _HOMES = {
     "Run": "htfl_sim.running",
     "SessionError": "simulator.errors",
     "Study": "htfl_sim.studying",
+    "compare": "htfl_sim.comparing",
     "config": "htfl_sim.configuring",
     "fork": "htfl_sim.running",
+    "load_files": "htfl_sim.configuring",
     "open": "htfl_sim.results",
+    "plot": "htfl_sim.comparing",
     "plugin": "htfl_sim.configuring",
     "preset": "htfl_sim.configuring",
     "register": "simulator.methods.registry",
+    "report": "htfl_sim.comparing",
     "resume": "htfl_sim.running",
     "run": "htfl_sim.running",
     "sweep": "htfl_sim.studying",
 }
 """Where each public name lives."""
+_MODULES = ("catalog", "errors", "folders", "machine", "sessions", "steering", "studies")
+"""Public modules: what there is more of, by topic."""
 
 __all__ = [
     "Config",
@@ -62,22 +72,35 @@ __all__ = [
     "Run",
     "SessionError",
     "Study",
+    "catalog",
+    "compare",
     "config",
+    "errors",
+    "folders",
     "fork",
+    "load_files",
+    "machine",
     "open",
+    "plot",
     "plugin",
     "preset",
     "register",
+    "report",
     "resume",
     "run",
+    "sessions",
+    "steering",
+    "studies",
     "sweep",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOMES and name not in _MODULES:
         raise AttributeError(f"module 'htfl_sim' has no attribute '{name}'; it has {', '.join(__all__)}")
     rooms.check()
+    if name in _MODULES:
+        return importlib.import_module(f"htfl_sim.{name}")
     found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
     return found
 

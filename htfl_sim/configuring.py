@@ -1,6 +1,6 @@
 """Configurations: from a preset, a file, or nested values; `Config.with_` changes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,9 @@ from simulator.config import Config
 from simulator.data.datasets import absolute
 from simulator.methods import plugins
 from simulator.nested import read_toml
-from simulator.own import Names, loaded
+from simulator.own import Files, Names, loaded
+
+__all__ = ["Config", "Files", "config", "load_files", "plugin", "preset"]
 
 
 def preset(
@@ -55,6 +57,13 @@ def config(source: str | Path | Mapping[str, Any], **settings: Any) -> Config:
 def plugin(path: str | Path) -> None:
     """Let the methods of a Python file of your own stand beside the built-in ones. Raises ConfigError."""
     plugins.load(Path(path))
+
+
+def load_files(
+    plugins: Sequence[str | Path] = (), models: Sequence[str | Path] = (), metrics: Sequence[str | Path] = ()
+) -> None:
+    """Run files of your own: with methods, with models, with metrics. Raises ConfigError for one that fails."""
+    Files(*(tuple(map(str, files)) for files in (plugins, models, metrics))).load()
 
 
 def _loaded(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from simulator.sessions.signals import Signals, die_by
+
+__all__ = ["Interrupt", "Signals", "die_by", "heeded"]
+
 
 class Interrupt:
     """Whether an interrupt came: a reason for `Session.run` to stop."""

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import checkpoints
+from htfl_sim import comparing, sessions
+from htfl_sim.folders import place_of
 from htfl_sim.frames import frame
 from simulator.analysis import tidy
 from simulator.analysis.feed import Feed
 from simulator.analysis.run import Run as Moment
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
     from torch import Tensor
 
@@ -26,12 +29,12 @@ Place = str | Path
 class Results:
     """A session's results as its files have them now. Every look reads what is new.
 
-    Only `partition`, `model` and `data` load torch and the session's data set. Raises SessionUnreadable of the room
-    `checkpoints` where the session is missing or damaged.
+    `path` is its folder, or its name in $HTFL_SESSIONS, or else in ./sessions. Only `partition`, `model`, `scores` and
+    `data` load torch and the session's data set. Raises SessionUnreadable where it is missing or damaged.
     """
 
     def __init__(self, path: Place, data_dir: Place | None = None) -> None:
-        self.path = Path(path).expanduser()
+        self.path = place_of(path)
         self._data_dir = data_dir
         self._feed = Feed(self.path)
         self._feed.refresh()
@@ -162,22 +165,19 @@ class Results:
 
         Raises ConfigError where the library is not installed, or the place is taken.
         """
-        from simulator.export.following import send
-        from simulator.export.sinks import sink
-
-        place = None if out is None else Path(out)
-        return send(self.path, sink(to, self.name, place, what, project), follow)
+        return sessions.export(self.path, to, out, what=what, follow=follow, project=project)
 
     def export_weights(
         self, clients: Sequence[int] | None, out: Place, round: int | None = None
     ) -> "list[Exported]":
         """Write models (None: of all clients) as plain safetensors, each with a Python file that loads it with torch
         alone, into a folder. Raises HtflError."""
-        from simulator.export.weights import write
-        from simulator.inspection import models
+        written = sessions.export_weights(self.path, clients, out, round=round, data_dir=self._data_dir)
+        return list(written.models)
 
-        found = models.of_clients(self.path, self._data_folder(), clients, round)
-        return write(found, self.name, Path(out))
+    def plot(self, kind: comparing.Kind = "accuracy", **options: Any) -> "Figure":
+        """A matplotlib figure of this session, as `hs.plot` draws it. Raises ConfigError and DataError."""
+        return comparing.plot_runs(kind, [self.moment], options, self._data_dir)
 
     def commands(self) -> list[str]:
         """The command lines that give this session's very results again."""

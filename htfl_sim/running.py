@@ -2,28 +2,55 @@
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 from weakref import WeakValueDictionary, finalize
 
 import checkpoints
+from checkpoints import SessionReader
+from htfl_sim import shown, steering
+from htfl_sim.catalog import is_missing
+from htfl_sim.folders import checked_tag, place_of
 from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
+from htfl_sim.steering import assigned
+from simulator.builder import build
 from simulator.config import Config
 from simulator.data.datasets import data_folder
+from simulator.devices import select_device
 from simulator.errors import ConfigError
 from simulator.idle import cautions
 from simulator.nested import flattened, toml_value
-from simulator.progress import Event, RoundFinished
+from simulator.progress import Observer, unobserved
 from simulator.sessions import dry_run
-from simulator.sessions.forking import fork as branch
+from simulator.sessions.forking import Fork
+from simulator.sessions.forking import fork as make_fork
 from simulator.sessions.legacy import completed
-from simulator.sessions.session import Session
+from simulator.sessions.session import RunOutcome, Session
+
+__all__ = [
+    "Config",
+    "Fork",
+    "Run",
+    "RunOutcome",
+    "Session",
+    "begin",
+    "branch",
+    "cautions",
+    "device_of",
+    "extend",
+    "fork",
+    "rehearse",
+    "reopen",
+    "resume",
+    "run",
+]
 
 Progress = bool | Callable[[dict[str, Any]], object]
-"""False: quiet. True: a printed line per round. Else it is called with each round's record, as the ledger has it."""
+"""False: quiet. True: a line per round, or a bar in a notebook. Else it is called with each round's record."""
 
 
 class _Held:
@@ -88,8 +115,16 @@ class Run(Results):
     no `Run` of the folder is left, and when the process ends. Reading needs no ownership.
     """
 
-    def __init__(self, path: Place, data_dir: Place | None = None, session: Session | None = None) -> None:
+    def __init__(
+        self,
+        path: Place,
+        data_dir: Place | None = None,
+        session: Session | None = None,
+        how: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """`how` is given to `reopen` whenever the session is opened again."""
         super().__init__(path, data_dir)
+        self._how = how
         place = self.path.resolve()
         held = _HELD.get(place) if session is None else None
         self._held = _HELD[place] = held or _Held(self.path, session)
@@ -110,14 +145,14 @@ class Run(Results):
                 )
             if session.finished:
                 return False
-            with heeded() as interrupt:
-                outcome = session.run(_told(progress), stop=interrupt.reason, upto=until)
+            with heeded() as interrupt, shown.rounds(progress) as observe:
+                outcome = session.run(observe, stop=interrupt.reason, upto=until)
             if interrupt.came:
                 raise KeyboardInterrupt
             return outcome.state == "paused"
 
         def reopened() -> Session:
-            session = Session.resume(self.path, self._data_folder())
+            session = reopen(self.path, data_dir=self._data_dir, **self._how)
             for sentence in session.warnings:
                 warnings.warn(sentence, stacklevel=5)
             return session
@@ -125,10 +160,13 @@ class Run(Results):
         self._held.run(reopened, rounds)
         return self
 
-    def extend(self, rounds: int) -> Self:
-        """Let the run have so many rounds, counted from round 1. Raises ConfigError when they are done already."""
+    def extend(self, rounds: int | None = None, goal: float | None = None) -> Self:
+        """Let the run have so many rounds, counted from round 1, or end at another mean test accuracy.
+
+        Raises ConfigError when so many rounds are done already.
+        """
         self.close()
-        dry_run.extend(checkpoints.SessionReader(self.path), rounds)
+        extend(self.path, rounds, goal)
         return self
 
     def switch(self, method: str | None = None, **settings: Any) -> Self:
@@ -137,9 +175,7 @@ class Run(Results):
         Raises ConfigError when the models cannot run it, or it changes nothing.
         """
         self.close()
-        arguments = {"method": method, "set": _assignments(settings)}
-        dry_run.rehearse(checkpoints.SessionReader(self.path), arguments, self._data_folder())
-        checkpoints.post(self.path, "switch", arguments)
+        steering.switch(self.path, method, data_dir=self._data_dir, **settings)
         return self
 
     def tag(self, *add: str, remove: Sequence[str] = ()) -> Self:
@@ -148,10 +184,7 @@ class Run(Results):
         Raises ConfigError for what is no tag: up to 40 letters, digits, '.', '_' and '-'.
         """
         self.close()
-        try:
-            checkpoints.mark(self.path, add, remove)
-        except ValueError as error:
-            raise ConfigError(f"{error}.") from error
+        steering.tag(self.path, add, remove)
         return self
 
     def fork(
@@ -187,26 +220,114 @@ def run(
     until: int | None = None,
     *,
     data_dir: Place | None = None,
+    allow_inexact: bool = False,
+    tags: Sequence[str] = (),
     progress: Progress = False,
 ) -> Run:
-    """Run a configuration in a new session folder, or go on with the one that is there if it was made with the same.
+    """Run a configuration in a new session, or go on with the one that is there if it was made with the same.
 
-    `until` and `progress` as in `Run.run`. Warns of settings that change nothing or that spoil the accuracy. Raises
-    ConfigError, saying what differs, when the session there is another, and like `Session.create` and `Session.resume`.
+    `path` is the session's folder; a bare name lies in $HTFL_SESSIONS, or else in ./sessions. `until` and `progress` as
+    in `Run.run`. Warns of settings that change nothing or that spoil the accuracy. Raises ConfigError, saying what
+    differs, when the session there is another, DataError, and SessionUnreadable (Locked) when another process runs it.
     """
-    folder = Path(path).expanduser()
+    folder = place_of(path)
     if checkpoints.is_session(folder):
         _refuse_another(folder, config)
         return resume(folder, data_dir=data_dir).run(until, progress)
     for sentence in cautions(config):
         warnings.warn(sentence, stacklevel=2)
-    session = Session.create(config, folder, data_folder(None if data_dir is None else str(data_dir)))
+    session = begin(config, folder, data_dir=data_dir, allow_inexact=allow_inexact, tags=tags)
     return Run(folder, data_dir, session).run(until, progress)
 
 
-def resume(path: Place, *, data_dir: Place | None = None) -> Run:
-    """A session that is there, to be run on: `hs.resume("sessions/nb").run()`."""
-    return Run(path, data_dir)
+def resume(
+    path: Place,
+    *,
+    rounds: int | None = None,
+    goal: float | None = None,
+    data_dir: Place | None = None,
+    **how: Any,
+) -> Run:
+    """A session that is there, to be run on: `hs.resume("nb").run()`.
+
+    rounds, goal: first extend it to so many rounds, or to another mean test accuracy. `how` is kept for every time that
+    the session is opened: `workers`, `device`, `settings`, `allow_inexact`, `steal`, as `reopen` takes them.
+    """
+    found = Run(path, data_dir, how=how)
+    return found if rounds is None and goal is None else found.extend(rounds, goal)
+
+
+def begin(
+    config: Config,
+    path: Place,
+    *,
+    data_dir: Place | None = None,
+    workers: int | None = None,
+    allow_inexact: bool = False,
+    tags: Sequence[str] = (),
+) -> Session:
+    """Make a new session and open it; no round runs yet. Close it, or use it as a context manager.
+
+    allow_inexact: other machines, whose bits differ, may compute clients. tags: words to find the session by. Raises
+    ConfigError and DataError before anything is written.
+    """
+    marked = list(map(checked_tag, tags))
+    folder = place_of(path)
+    session = Session.create(config, folder, _data(data_dir), workers=workers, allow_inexact=allow_inexact)
+    if marked:
+        checkpoints.post(folder, "tag", {"add": marked, "remove": []})
+    return session
+
+
+def reopen(
+    path: Place,
+    *,
+    data_dir: Place | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    settings: Sequence[str] = (),
+    allow_inexact: bool = False,
+    steal: bool = False,
+) -> Session:
+    """Open a session at its last checkpoint; no round runs yet. Close it, or use it as a context manager.
+
+    settings: 'key=value' of the machine's, runtime.… or training.precision. allow_inexact: go on although another
+    torch, device or thread setting changes the bits. steal: the machine that held it is dead. Raises SessionError,
+    SessionUnreadable and ConfigError.
+    """
+    return Session.resume(
+        place_of(path),
+        _data(data_dir),
+        workers=workers,
+        device=device,
+        settings=settings,
+        allow_inexact=allow_inexact,
+        steal=steal,
+    )
+
+
+def extend(path: Place, rounds: int | None = None, goal: float | None = None) -> None:
+    """Let a session have so many rounds, or another mean test accuracy to end at, from its next resume on.
+
+    Raises ConfigError where so many rounds are done already.
+    """
+    dry_run.extend(SessionReader(place_of(path)), rounds, goal)
+
+
+def rehearse(config: Config, data_dir: Place | None = None) -> bool:
+    """Check that data, models and method fit, as a run does before its first round; nothing is written or fetched.
+
+    False where the data set is not here yet, and nothing could be checked. Raises ConfigError and DataError.
+    """
+    if is_missing(config.data.dataset, data_dir):
+        return False
+    build(config, _data(data_dir)).engine.close()
+    return True
+
+
+def device_of(config: Config) -> str:
+    """Where a configuration computes on this machine: 'cpu', 'cuda:0'. Raises ConfigError."""
+    return str(select_device(config.runtime.device))
 
 
 def fork(
@@ -228,15 +349,43 @@ def fork(
     """
     quick = {"seed": seed, "rounds": rounds}
     given = {key: value for key, value in quick.items() if value is not None}
-    folder = Path(path).expanduser()
-    data = data_folder(None if data_dir is None else str(data_dir))
-    changes = _assignments(given | settings)
-    branch(Path(parent).expanduser(), folder, data, at, method=method, assignments=changes)
-    return Run(folder, data_dir)
+    branch(parent, path, at, method=method, assignments=assigned(given | settings), data_dir=data_dir)
+    return Run(path, data_dir)
 
 
-def _assignments(settings: dict[str, Any]) -> list[str]:
-    return [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in settings.items()]
+def branch(
+    parent: Place,
+    path: Place,
+    at: int,
+    *,
+    method: str | None = None,
+    assignments: Sequence[str] = (),
+    data_dir: Place | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    allow_inexact: bool = False,
+    observe: Observer = unobserved,
+) -> Fork:
+    """The same, and what was done for it: the rounds run again, what changed, what the new method takes over.
+
+    assignments: 'key=value', as the command line writes them.
+    """
+    return make_fork(
+        place_of(parent),
+        place_of(path),
+        _data(data_dir),
+        at,
+        method=method,
+        assignments=assignments,
+        workers=workers,
+        device=device,
+        allow_inexact=allow_inexact,
+        observe=observe,
+    )
+
+
+def _data(data_dir: Place | None) -> Path:
+    return data_folder(None if data_dir is None else str(data_dir))
 
 
 def _refuse_another(folder: Path, config: Config) -> None:
@@ -253,17 +402,3 @@ def _refuse_another(folder: Path, config: Config) -> None:
             f"{folder} is a session made with other settings ({'; '.join(differs)}); choose another path, "
             "hs.open it to read, or hs.resume it as it is."
         )
-
-
-def _told(progress: Progress) -> Callable[[Event], None]:
-    def observe(event: Event) -> None:
-        if not isinstance(event, RoundFinished) or progress is False:
-            return
-        if callable(progress):
-            progress(event.record)
-        else:
-            mean = event.record["accuracy"]["mean"]
-            told = "not evaluated" if mean is None else f"accuracy {mean:.4f}"
-            print(f"round {event.record['round']}: {told}", flush=True)
-
-    return observe

@@ -1,12 +1,13 @@
 """Studies: many sessions over methods, settings and seeds, run as processes, read as one table, frame or figure."""
 
-import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import checkpoints
+from htfl_sim import comparing, shown, studies
+from htfl_sim.folders import place_of
 from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
 from simulator.analysis.comparison import table
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from htfl_sim.studies import Over
     from simulator.config import Config
+    from simulator.export.sinks import Target
     from simulator.studies.status import Status
 
 Progress = bool | Callable[[Sequence["Status"]], None]
-"""False: quiet. True: a printed line a point that is done. Else it is called with the points' states, often."""
-Kind = Literal[
-    "accuracy", "box", "tradeoff", "loss", "metrics", "cka-curves", "inco", "sensitivity", "heatmap"
-]
+"""False: quiet. True: a line for each point that is done, or a bar in a notebook. Else it is called with the points'
+states, often."""
 
 
 class Study:
@@ -38,7 +39,7 @@ class Study:
     """
 
     def __init__(self, place: Place, data_dir: Place | None = None) -> None:
-        self.path = _folder(place)
+        self.path = place_of(place)
         self._data_dir = data_dir
         if not checkpoints.is_group(self.path):
             raise checkpoints.SessionUnreadable(f"there is no study {self.path}; hs.sweep makes one.")
@@ -91,21 +92,41 @@ class Study:
             frames.append(frame)
         return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
 
-    def plot(self, kind: Kind = "accuracy", **options: Any) -> "Figure":
-        """A matplotlib figure of the points, as `htfl-sim plot` draws it; `by`, `x`, … as the function of the kind has.
+    @property
+    def status(self) -> "list[Status]":
+        """How far every point is, also those that have not begun."""
+        return studies.status(self.path)
+
+    def plot(self, kind: comparing.Kind = "accuracy", **options: Any) -> "Figure":
+        """A matplotlib figure of the points, as `hs.plot` draws it; `by`, `x`, … as the kind has them.
 
         Warns where groups differ in training or data settings, and where a group is a mean over several settings.
         Raises ConfigError.
         """
-        from simulator.figures.kinds import OF_SESSIONS, notes
+        return comparing.plot_runs(kind, self._moments(), options, self._data_dir)
 
-        if kind not in OF_SESSIONS:
-            raise ConfigError(f"'{kind}' is no figure of a study; there are {', '.join(OF_SESSIONS)}.")
-        moments = self._moments()
-        figure = OF_SESSIONS[kind](moments, **options)
-        for sentence in notes(moments, options):
-            warnings.warn(sentence, stacklevel=2)
-        return figure
+    def export(
+        self,
+        out: Place | None = None,
+        to: "Target" = "csv",
+        *,
+        what: Literal["rounds", "clients", "cka"] = "rounds",
+        project: str = "htfl-sim",
+    ) -> dict[str, int]:
+        """Export every point that has begun: its rounds, by the points' names.
+
+        `out` is a folder, by default one named like the study: it gets POINT.csv, or for TensorBoard a folder, of each.
+        For W&B and MLflow each point is a run of `project`. Raises like `Results.export`.
+        """
+        folder = Path(out or self.path.name)
+        places: dict[str, Path | None] = dict.fromkeys(self.sessions)
+        if to in ("csv", "tensorboard"):
+            folder.mkdir(parents=True, exist_ok=True)
+            places = {name: folder / (f"{name}.csv" if to == "csv" else name) for name in places}
+        return {
+            name: each.export(to, places[name], what=what, project=project)
+            for name, each in self.sessions.items()
+        }
 
     def _moments(self) -> list[Moment]:
         found = [read(each.path) for each in self.sessions.values()]
@@ -117,24 +138,39 @@ class Study:
 
 def sweep(
     place: Place,
-    config: "Config | None" = None,
-    over: Mapping[str, Iterable[Any]] | None = None,
+    config: "Config | Place | None" = None,
+    over: "Over" = (),
     *,
+    file: Place | None = None,
+    preset: str | None = None,
+    settings_from: str | None = None,
+    profile: str | None = None,
+    origin: str | None = None,
     on: Literal["here", "ray"] = "here",
     jobs: int | None = None,
     extend: bool = False,
     plugins: Sequence[Place] = (),
     models: Sequence[Place] = (),
     metrics: Sequence[Place] = (),
+    workers: int | None = None,
+    device: str | None = None,
+    allow_inexact: bool = False,
+    steal: bool = False,
     data_dir: Place | None = None,
     progress: Progress = False,
+    **settings: Any,
 ) -> Study:
     """Run a study: a session for every combination of values; each a process, as `htfl-sim sweep` does.
 
     over: values by key, as {"method": ["fedgh", "fedssa"], "method__mu": [0.5, 0.7], "seed": range(3)}. A method's own
-    settings in `config` are for the points of that method. Without `config` and `over` a study that is there goes on:
-    finished points are skipped, others resumed. plugins, models, metrics: files with methods, models and figures of
-    your own, which each process loads, and the study keeps with their SHA-256; an axis may name one as `run` does.
+    settings in `config` are for the points of that method. In place of `config`: `preset`, which may name axes, as
+    '{method}_htm5', with `settings_from`, the preset whose training, data, and federation settings all points take;
+    `file`, a study file, or the name of a study that comes with htfl-sim; or `origin`, 'SESSION@ROUND', where every
+    point branches off. `settings` lie over that, two underscores for the dot.
+
+    Called again, a study goes on: finished points are skipped, others resumed; so does `hs.sweep(place)` alone.
+    `extend` permits more points. plugins, models, metrics: files with methods, models and metrics of your own, which
+    each process loads, and the study keeps with their SHA-256; an axis may name one as `run` does.
     on, jobs: one point at a time on this machine, or `jobs` at once; on a Ray cluster as many as there is room for, or
     `jobs` at most.
 
@@ -142,71 +178,44 @@ def sweep(
     ConfigError for settings that cannot be, before anything runs, and for a study that is another one; PointsFailed, a
     SessionError with their `reasons` by name, when points failed, after the others have run.
     """
-    from simulator.data.datasets import data_folder
-    from simulator.own import Files, Names
-    from simulator.studies.carrier import Launch
-    from simulator.studies.checking import check
-    from simulator.studies.plan import plan
-    from simulator.studies.study import Study as Asked
-    from simulator.studies.sweep import sweep as carry_out
-    from simulator.studies.values import values
-
-    names = Names(Path())
-    files = Files(*(tuple(names.path(str(each)) for each in given) for given in (plugins, models, metrics)))
-    files.load()
-    asked = None
-    if config is not None or over:
-        raw = config.to_json() if config is not None else {}
-        dotted = {key.replace("__", "."): _listed(key, each) for key, each in (over or {}).items()}
-        axes = {key: values(key, each) for key, each in dotted.items()}
-        asked = Asked(preset=None if raw else "quickstart", config=raw, over=axes, files=files).with_names(
-            names
-        )
-    folder = _folder(place).absolute()
-    data = data_folder(None if data_dir is None else str(data_dir))
-    planned = plan(folder, asked, extend)
-    check(planned.unbegun, folder.parent, data)
-    with heeded() as interrupt:
-        outcome = carry_out(
+    planned = studies.plan(
+        _asked(place),
+        file,
+        preset=preset,
+        settings_from=settings_from,
+        profile=profile,
+        config=config,
+        origin=origin,
+        over=over,
+        settings={key.replace("__", "."): each for key, each in settings.items()},
+        plugins=plugins,
+        models=models,
+        metrics=metrics,
+        extend=extend,
+    )
+    studies.check(planned, data_dir)
+    launched = studies.launch(
+        planned, workers=workers, device=device, allow_inexact=allow_inexact, data_dir=data_dir
+    )
+    with heeded() as interrupt, shown.points(progress) as observe:
+        outcome = studies.carry_out(
             planned,
-            Launch(data.absolute(), files=planned.study.files | files),
-            jobs,
-            _told(progress),
-            stop=interrupt.reason,
+            launched,
             on=on,
+            jobs=jobs,
+            observe=observe,
+            stop=interrupt.reason,
             say=warnings.warn,
+            steal=steal,
         )
     if interrupt.came:
         raise KeyboardInterrupt
     if outcome.failed:
         raise PointsFailed({each.name: each.reason for each in outcome.failed}, len(planned.points))
-    return Study(folder, data_dir)
+    return Study(planned.folder, data_dir)
 
 
-def _folder(place: Place) -> Path:
-    """A bare name lies in the folder of sessions, as on the command line."""
-    path = Path(place).expanduser()
-    if isinstance(place, str) and path.name == place and not path.is_dir():
-        return Path(os.environ.get("HTFL_SESSIONS") or "sessions") / place
-    return path
-
-
-def _listed(key: str, values: Any) -> list[Any]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ConfigError(f"over['{key}'] is {values!r}; an axis takes a list of values, as [{values!r}].")
-    return list(values)
-
-
-def _told(progress: Progress) -> Callable[[Sequence["Status"]], None]:
-    if callable(progress):
-        return progress
-    said: set[str] = set()
-
-    def tell(statuses: Sequence["Status"]) -> None:
-        for each in statuses:
-            if each.state in ("finished", "failed") and each.name not in said:
-                said.add(each.name)
-                mean = "" if each.accuracy is None else f", accuracy {each.accuracy:.4f}"
-                print(f"{each.name}: {each.reason or each.state}, round {each.round} of {each.rounds}{mean}")
-
-    return tell if progress else lambda statuses: None
+def _asked(place: Place) -> Place:
+    """A study's name or file as it is given; anything else is a path."""
+    is_name = isinstance(place, str) and (Path(place).name == place or place.endswith(".toml"))
+    return place if is_name else Path(place)

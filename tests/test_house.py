@@ -83,6 +83,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         raise AssertionError(" → ".join(circle.args[1])) from None
 
 
+def test_the_commands_call_the_public_api_alone() -> None:
+    below = ("simulator", "checkpoints", "presets")
+    assert [
+        f"{module} imports {other}"
+        for module in FILES
+        if module.startswith("tui.cli")
+        for other in imported(module)
+        if other.split(".")[0] in below
+    ] == []
+
+
 def test_no_file_is_over_450_lines() -> None:
     lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in FILES.items()}
     assert {module: lines for module, lines in lengths.items() if lines > 450} == {}

@@ -4,13 +4,17 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.analysis.axes import Key, spelled
 from simulator.analysis.printed import Printed
 from simulator.analysis.spread import Difference, Spread
 from simulator.names import cell, escaped
 from simulator.units import AT_LEAST, NONE, amount, at_least, duration, points, size
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
@@ -109,6 +113,16 @@ class Table:
     def to_latex(self) -> str:
         """A tabular for the package booktabs, its notes as comments above; accuracies in per cent."""
         return _as_latex(self)
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas data frame: the columns of `to_csv`, with numbers as numbers; accuracies 0…1."""
+        from pandas import DataFrame
+
+        return DataFrame([dict(_fields(self, row)) for row in self.rows])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table as it is printed, under its notes."""
+        return _as_html(self)
 
 
 @dataclass(frozen=True)
@@ -209,6 +223,15 @@ def _as_latex(table: Table) -> str:
     lines += [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", _ampersands(column.name for column in shown)]
     lines += [r"\midrule", *(_ampersands(column.cell(row) for column in shown) for row in table.rows)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _as_html(table: Table) -> str:
+    shown = _columns(table)
+    notes = [f"<p><small>{escape(note)}</small></p>" for note in _remarks(table)]
+    head = "".join(f"<th>{escape(column.name)}</th>" for column in shown)
+    lines = ["".join(f"<td>{escape(column.cell(row))}</td>" for column in shown) for row in table.rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return "".join([*notes, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"])
 
 
 def _fields(table: Table, row: Row) -> Iterator[tuple[str, Any]]:

@@ -9,9 +9,9 @@ import pytest
 
 import checkpoints
 from checkpoints import Command, SessionReader, SessionUnreadable, Store
+from htfl_sim import mailbox
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
-from tui.cli import mailbox
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -130,7 +130,7 @@ def test_a_switch_tells_when_it_happened_and_when_it_is_kept(cli: Cli, done: Pat
 def test_a_switch_of_a_paused_session_is_not_waited_for(
     cli: Cli, done: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.cli.steer.UNREFUSED_SECONDS", 0.1)
+    monkeypatch.setattr("htfl_sim.steering.UNREFUSED_SECONDS", 0.1)
     with owned(done, "paused"):
         result = cli("switch", "done", "fedssa")
     assert result.code == 0 and "once the session is resumed" in result.err

@@ -1,15 +1,18 @@
 """What the Python page says of a name is what its source says."""
 
+import importlib
+import inspect
+
 import pytest
 
-import simulator
+import htfl_sim as hs
 from docsite import api
 
 
 def test_a_function_is_shown_with_its_types_defaults_and_docstring() -> None:
     assert api.reference("docsite.api", "reference") == (
         "### reference\n\n```python\nreference(module: str, *names: str) -> str\n```\n\n"
-        "These names of a module, or all that it offers, in order.\n"
+        "These names of a module, or all that it offers, in order; modules in it have a part of their own.\n"
     )
 
 
@@ -23,8 +26,14 @@ def test_a_class_is_shown_with_its_fields_and_public_methods() -> None:
     assert "Session._" not in text
 
 
-@pytest.mark.parametrize("name", simulator.__all__)
-def test_everything_that_is_offered_has_a_docstring(name: str) -> None:
-    heading, _, text = api.reference("simulator", name).partition("```\n\n")
-    assert heading.startswith(f"### {name}\n")
-    assert text.strip()
+MODULES = ("simulator", *(f"htfl_sim.{name}" for name in hs.__all__ if inspect.ismodule(getattr(hs, name))))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_everything_that_is_offered_has_a_docstring(module: str) -> None:
+    room = importlib.import_module(module)
+    for name in getattr(room, "__all__", ()):
+        found = getattr(room, name)
+        if inspect.isclass(found) or inspect.isfunction(found):
+            assert inspect.getdoc(found), name
+            assert api.reference(module, name).startswith(f"### {name}\n")

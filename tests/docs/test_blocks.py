@@ -40,10 +40,14 @@ NAMED = re.compile(r"# (\w+\.py)\n")
 TINY = 'federation__group="tiny", data__limit=300, clients=4, runtime__workers=1'
 SMALLER = {
     "README.md": {"rounds=100)": f"rounds=12, {TINY})", "range(3)": "range(1)"},
-    "docs/api.md": {'"rounds": 5': '"rounds": 2, "federation": {"group": "tiny", "clients": 4}'},
+    "docs/api.md": {"rounds=5": f"rounds=2, {TINY}"},
     "docs/checkpoints.md": {'"sessions/demo/objects/ab/abcd….safetensors"': "an_object()"},
     "docs/cka.md": {'round=40, layers=["stage4"]': 'round=12, layers=["fc1"]'},
-    "docs/python.md": {"rounds=100)": f"rounds=12, {TINY})", "range(3)": "range(1)"},
+    "docs/python.md": {
+        "rounds=100)": f"rounds=12, {TINY})",
+        "range(3)": "range(1)",
+        '"rounds": 2': '"rounds": 2, "federation.group": "tiny", "data.limit": 300, "federation.clients": 4',
+    },
     "docs/studies.md": {"@50": "@1", "[2, 4, 6, 8, 10]": "[2, 4]"},
     "docs/training.md": {"training.precision=float32": "training.precision=bf16"},
     "docs/your-own.md": {"60000": "1500", "60001": "1501"},

@@ -127,7 +127,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _die_by(number: int) -> None:
-    from simulator.sessions.signals import die_by
+    from htfl_sim.interrupts import die_by
 
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

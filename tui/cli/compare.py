@@ -1,19 +1,15 @@
 """`htfl-sim compare`: sessions, studies or globs as one table, grouped by what they differ in."""
 
 import sys
-from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from checkpoints import SessionUnreadable
+import htfl_sim as hs
 from tui.cli import completion, options, output
-from tui.common import folders
 from tui.common.formatting import printable
 
 if TYPE_CHECKING:
-    from simulator.analysis.run import Run
-    from simulator.analysis.table import Table
+    from htfl_sim.comparing import Table
 
 
 class Format(StrEnum):
@@ -65,10 +61,15 @@ def compare(
       htfl-sim compare 'mu/*' --by method.mu --by method.hidden --select eval
       htfl-sim compare t3 --by method --format latex > table.tex
     """
-    from simulator.analysis.comparison import table
-
-    runs = readable(names, sessions_dir)
-    result = table(runs, by or (), target, baseline, None if select is None else "eval")
+    result = hs.compare(
+        names,
+        by or (),
+        target,
+        baseline,
+        None if select is None else "eval",
+        sessions_dir=sessions_dir,
+        say=warn,
+    )
     written = Format.JSON if as_json else format
     if written is Format.JSON:
         output.emit(result.to_json())
@@ -83,36 +84,9 @@ def compare(
         sys.stdout.write(printable(texts[written]()))
 
 
-def readable(names: list[str], sessions_dir: options.SessionsDir) -> "list[Run]":
-    """The sessions that are named, at a glance; raises like `chosen`."""
-    from simulator.analysis.glance import glance
-
-    return chosen(names, sessions_dir, glance)[0]
-
-
-def chosen(
-    names: list[str], sessions_dir: options.SessionsDir, look: "Callable[[Path], Run]"
-) -> "tuple[list[Run], list[str]]":
-    """The sessions that are named, read by `look`; and in sentences, also on stderr, which are left out and why.
-
-    Raises SessionUnreadable where none can be read or none has a round.
-    """
-    from simulator.analysis.glance import glances
-    from simulator.studies.selection import select as sessions_named
-
-    runs, faults = glances(sessions_named(names, folders.sessions_dir(sessions_dir)), look)
-    if not runs:
-        raise SessionUnreadable(
-            faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."
-        )
-    left_out = [f"{fault.folder.name} is damaged and left out: {fault.error}" for fault in faults]
-    begun = [run for run in runs if run.totals.rounds]
-    left_out += [f"{run.name} has finished no round and is left out." for run in runs if run not in begun]
-    for sentence in left_out:
-        output.say(sentence, "yellow")
-    if not begun:
-        raise SessionUnreadable("none of these sessions has finished a round yet.")
-    return begun, left_out
+def warn(sentence: str) -> None:
+    """What must be known of a table or a figure, on stderr."""
+    output.say(sentence, "yellow")
 
 
 def _show(result: "Table") -> None:

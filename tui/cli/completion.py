@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import typer
 
-from simulator.analysis import static_names
+import htfl_sim as hs
 
 Completer = Callable[[str], list[str]]
 
@@ -19,35 +19,25 @@ def of(known: Callable[[], Iterable[str]]) -> Completer:
 
 
 def _presets() -> list[str]:
-    import presets
-
-    return presets.names()
+    return hs.catalog.preset_names()
 
 
 def _datasets() -> list[str]:
-    from simulator.data import datasets
-
-    return datasets.names()
+    return hs.catalog.dataset_names()
 
 
 def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """The sessions in the folder that the command line or the environment names."""
-    import checkpoints
-    from tui.common.folders import sessions_dir
-
-    folder = sessions_dir(ctx.params.get("sessions_dir"))
-    names = map(checkpoints.name_of, checkpoints.sessions(folder))
+    names = hs.folders.session_names(ctx.params.get("sessions_dir"))
     return [name for name in names if name.startswith(incomplete)]
 
 
 def studies(ctx: typer.Context, incomplete: str) -> list[str]:
     """The studies in the sessions folder, and those that come with htfl-sim."""
-    import checkpoints
-    from simulator.studies import shipped
-    from tui.common.folders import sessions_dir
-
-    found = [path.name for path in checkpoints.groups(sessions_dir(ctx.params.get("sessions_dir")))]
-    return [name for name in dict.fromkeys([*found, *shipped.names()]) if name.startswith(incomplete)]
+    found = hs.folders.study_names(ctx.params.get("sessions_dir"))
+    return [
+        name for name in dict.fromkeys([*found, *hs.catalog.shipped_studies()]) if name.startswith(incomplete)
+    ]
 
 
 def steerable(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -56,9 +46,7 @@ def steerable(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _is_there(ctx: typer.Context, study: str) -> bool:
-    from tui.common.folders import sessions_dir, study_folder
-
-    return study_folder(study, sessions_dir(ctx.params.get("sessions_dir"))) is not None
+    return study in hs.folders.study_names(ctx.params.get("sessions_dir"))
 
 
 def axes(incomplete: str) -> list[str]:
@@ -68,42 +56,33 @@ def axes(incomplete: str) -> list[str]:
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:
     """The built-in methods, those of installed packages, and those of the plugins the command line names."""
-    return [
-        name for name in static_names.methods(ctx.params.get("plugin") or ()) if name.startswith(incomplete)
-    ]
+    known = hs.catalog.method_names(ctx.params.get("plugin") or ())
+    return [name for name in known if name.startswith(incomplete)]
 
 
 def assignments(ctx: typer.Context, incomplete: str) -> list[str]:
     """The configuration's dotted keys, for --set; of the method named on the line, or else of all, their own."""
-    from simulator.analysis.static_keys import method_keys
-
-    own = [f"method.{key}=" for key in method_keys(ctx.params.get("method"))]
+    own = [f"method.{key}=" for key in hs.catalog.method_keys(ctx.params.get("method"))]
     known = [*(f"{key}=" for key in config_keys()), *own]
     return [key for key in known if key.startswith(incomplete)]
 
 
 def keys(incomplete: str) -> list[str]:
     """The same without what follows them, and every method's."""
-    from simulator.analysis.static_keys import method_keys
-
-    known = [*config_keys(), *(f"method.{key}" for key in method_keys())]
+    known = [*config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())]
     return [key for key in known if key.startswith(incomplete)]
 
 
 def config_keys() -> list[str]:
     """Every dotted key of the configuration but the methods'."""
-    from simulator.config import keys
-
-    return keys()
+    return hs.catalog.config_keys()
 
 
 def _places() -> Iterable[str]:
-    from simulator.studies.places import NAMES
-
-    return NAMES
+    return hs.catalog.places()
 
 
 places = of(_places)
 presets = of(_presets)
-models = of(lambda: [*static_names.groups(), *static_names.models()])
+models = of(lambda: hs.catalog.model_names())
 datasets = of(_datasets)

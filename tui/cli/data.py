@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,11 +9,12 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemai
 from rich.progress import Progress as Bars
 from rich.text import Text
 
+import htfl_sim as hs
 from tui.cli import completion, options, output
 from tui.common.formatting import size
 
 if TYPE_CHECKING:
-    from simulator.data.datasets import Dataset, Progress
+    from htfl_sim.catalog import DatasetCard, Told
 
 app = typer.Typer(
     help="""Bring data sets here, and check that they are whole.
@@ -38,10 +38,9 @@ def fetch(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
       htfl-sim data fetch cifar10
       htfl-sim data fetch cifar100 --data-dir /mnt/big/data
     """
-    dataset, folder = _dataset(name), _folder(data_dir)
     with _bar(name) as progress:
-        dataset.fetch(folder, progress)
-    _say_files(dataset, folder, as_json)
+        found = hs.catalog.fetch_dataset(name, data_dir, progress)
+    _say_files(found, as_json)
 
 
 @app.command()
@@ -53,23 +52,19 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
       htfl-sim data check digits
       htfl-sim data check fashion_mnist --data-dir /mnt/big/data
     """
-    dataset, folder = _dataset(name), _folder(data_dir)
-    dataset.check(folder)
-    _say_files(dataset, folder, as_json)
+    _say_files(hs.catalog.check_dataset(name, data_dir), as_json)
 
 
-def fetch_missing(name_or_path: str, folder: Path) -> None:
+def fetch_missing(name_or_path: str, data_dir: str | None) -> None:
     """Download a data set that is not here yet, with a bar; a user's own data are left to the loader."""
-    from simulator.data import datasets
-
-    if name_or_path in datasets.names() and not datasets.get(name_or_path).is_present(folder):
-        output.say(f"{name_or_path} is not in {folder} yet; fetching it.")
+    if hs.catalog.is_missing(name_or_path, data_dir):
+        output.say(f"{name_or_path} is not in {hs.catalog.data_folder(data_dir)} yet; fetching it.")
         with _bar(name_or_path) as progress:
-            datasets.get(name_or_path).fetch(folder, progress)
+            hs.catalog.fetch_dataset(name_or_path, data_dir, progress)
 
 
 @contextmanager
-def _bar(name: str) -> Iterator["Progress"]:
+def _bar(name: str) -> Iterator["Told"]:
     """A bar of bytes on stderr, in a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), _Downloaded(), TimeRemainingColumn())
     console = output.stderr()
@@ -86,23 +81,10 @@ class _Downloaded(ProgressColumn):
         return Text(f"{size(task.completed)}{whole}, {size(task.speed)}/s")
 
 
-def _say_files(dataset: "Dataset", folder: Path, as_json: bool) -> None:
-    files = [str(file) for file in dataset.files(folder)]
+def _say_files(dataset: "DatasetCard", as_json: bool) -> None:
     if as_json:
-        output.emit({"name": dataset.name, "sound": True, "files": files})
-    elif files:
-        output.show(*files, f"{dataset.name}: sound.")
+        output.emit({"name": dataset.name, "sound": True, "files": dataset.files})
+    elif dataset.files:
+        output.show(*dataset.files, f"{dataset.name}: sound.")
     else:
         output.show(f"{dataset.name}: sound; it comes with a dependency and needs no file.")
-
-
-def _dataset(name: str) -> "Dataset":
-    from simulator.data import datasets
-
-    return datasets.get(name)
-
-
-def _folder(option: str | None) -> Path:
-    from simulator.data.datasets import data_folder
-
-    return data_folder(option)

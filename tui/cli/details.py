@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
+import htfl_sim as hs
 from tui.cli import options, output
-from tui.common import folders
 
 
 def show(
@@ -24,13 +24,11 @@ def show(
       htfl-sim show mu07 --round 10
       htfl-sim show mu07 --json | jq .record.accuracy.per_client
     """
-    from simulator.analysis.well_formed import well_formed
-    from tui.cli.session_page import Page
+    from tui.cli.session_page import parts
 
-    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
-    page = Page.read(folder, round)
-    with well_formed(folder):
+    found = hs.sessions.details(session, round, sessions_dir=sessions_dir)
+    with found.well_formed():
         if as_json:
-            output.emit(page.to_json())
+            output.emit(found.to_json())
         else:
-            output.show(*page.parts())
+            output.show(*parts(found))

@@ -5,15 +5,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from simulator.errors import ConfigError
-from simulator.export.sinks import PROJECT
+import htfl_sim as hs
 from tui.cli import options, output
-from tui.common import folders
 from tui.common.errors import OutputClosed
 from tui.common.formatting import percent
 
 if TYPE_CHECKING:
-    from simulator.export.weights import Exported
+    from htfl_sim.sessions import Exported
+
+PROJECT = "htfl-sim"
 
 NUMBERS, WEIGHTS = "Numbers", "Models"
 
@@ -95,7 +95,7 @@ def export(
       htfl-sim export mu07 --to tensorboard --follow
       htfl-sim export mu07 --weights client/3 --at-round 10
     """
-    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
+    folder = hs.sessions.folder_of(session, sessions_dir)
     if weights:
         _refuse({"--what": what, "--to": to, "--follow": follow or None, "--project": project}, "--weights")
         options.load_plugins(plugin)
@@ -106,27 +106,29 @@ def export(
         "numbers: name a model with --weights",
     )
     if what and to not in (None, To.CSV):
-        raise ConfigError(f"--what chooses a table for csv; {to} takes all that the rounds have.")
+        raise hs.ConfigError(f"--what chooses a table for csv; {to} takes all that the rounds have.")
     if project and to not in (To.WANDB, To.MLFLOW):
-        raise ConfigError("--project belongs to --to wandb and --to mlflow.")
+        raise hs.ConfigError("--project belongs to --to wandb and --to mlflow.")
     table = what or What.ROUNDS
     if table is What.PARTITION:
         if follow:
-            raise ConfigError("a partition does not change while the session is run: leave --follow out.")
+            raise hs.ConfigError("a partition does not change while the session is run: leave --follow out.")
         _partition(folder, out, data_dir)
         return
     _rounds(folder, table, to or To.CSV, out, project or PROJECT, follow)
 
 
 def _rounds(folder: Path, what: What, to: To, out: Path | None, project: str, follow: bool) -> None:
-    from simulator.export.csv_file import CsvStream
-    from simulator.export.following import Sink, send
-    from simulator.export.sinks import sink
-
     streamed = to is To.CSV and out is None
-    chosen: Sink = CsvStream(sys.stdout, what) if streamed else sink(to, folder.name, out, what, project)
     try:
-        sent = send(folder, chosen, follow)
+        sent = hs.sessions.export(
+            folder,
+            hs.sessions.csv_stream(sys.stdout, what.value) if streamed else to.value,
+            out,
+            what=what.value,  # type: ignore[arg-type]
+            follow=follow,
+            project=project,
+        )
     except BrokenPipeError:
         raise OutputClosed from None
     if not streamed:
@@ -135,13 +137,7 @@ def _rounds(folder: Path, what: What, to: To, out: Path | None, project: str, fo
 
 
 def _partition(folder: Path, out: Path | None, data_dir: str | None) -> None:
-    from simulator.analysis.tidy import Tidy
-    from simulator.data.datasets import data_folder
-    from simulator.export.csv_file import text
-    from simulator.inspection import partition
-
-    found = partition.of_session(folder, data_folder(data_dir))
-    table = text(Tidy.of(partition.COLUMNS, list(found.rows())))
+    table = hs.sessions.export_partition(folder, data_dir=data_dir)
     if out is None:
         output.write(table)
     else:
@@ -161,40 +157,31 @@ def _weights(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    from simulator.data.datasets import data_folder
-    from simulator.export.weights import write
-    from simulator.inspection.models import of_clients
-
     numbers = None if clients == ["all"] else [_client(each) for each in dict.fromkeys(clients)]
-    models = of_clients(
+    written = hs.sessions.export_weights(
         folder,
-        data_folder(data_dir),
         numbers,
-        at_round,
+        out,
+        round=at_round,
+        program=program,
+        data_dir=data_dir,
         device=device,
         workers=workers,
         allow_inexact=allow_inexact,
     )
-    place = out or Path(f"{folder.name}-round-{models.round}")
-    written = write(models, folder.name, place, program)
-    if models.replayed:
-        again = "1 round was" if models.replayed == 1 else f"{models.replayed} rounds were"
-        output.say(f"no checkpoint of round {models.round} is kept: {again} run again.")
+    if written.replayed:
+        again = "1 round was" if written.replayed == 1 else f"{written.replayed} rounds were"
+        output.say(f"no checkpoint of round {written.round} is kept: {again} run again.")
     if as_json:
-        output.emit(
-            {
-                "round": models.round,
-                "replayed": models.replayed,
-                "models": [_as_json(each) for each in written],
-            }
-        )
+        models = [_as_json(each) for each in written.models]
+        output.emit({"round": written.round, "replayed": written.replayed, "models": models})
         return
     rows = [
         [each.client, each.weights, each.program, percent(each.accuracy), percent(each.recorded)]
-        for each in written
+        for each in written.models
     ]
     output.show(output.table(["client", "weights", "loader", ">accuracy", ">in the ledger"], rows))
-    for each in written:
+    for each in written.models:
         if not each.by_itself:
             output.say(
                 f"client {each.client}: its method does not answer with the model alone, so the ledger's accuracy is "
@@ -206,7 +193,7 @@ def _weights(
 def _client(name: str) -> int:
     number = name.removeprefix("client/")
     if not (number.isascii() and number.isdigit()):
-        raise ConfigError(f"'{name}' names no client; use --weights client/3, or --weights all by itself.")
+        raise hs.ConfigError(f"'{name}' names no client; use --weights client/3, or --weights all by itself.")
     return int(number)
 
 
@@ -224,4 +211,4 @@ def _as_json(each: "Exported") -> dict[str, object]:
 def _refuse(given: dict[str, object], beside: str) -> None:
     """Raise ConfigError for options that say nothing here."""
     if named := [option for option, value in given.items() if value is not None]:
-        raise ConfigError(f"{', '.join(named)} makes no sense with {beside}.")
+        raise hs.ConfigError(f"{', '.join(named)} makes no sense with {beside}.")

@@ -4,14 +4,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import checkpoints
+import htfl_sim as hs
 from tui.cli import completion, options, output, running
 from tui.cli.options import SCALE, WHAT
-from tui.common import folders
 
 if TYPE_CHECKING:
-    from simulator.progress import Event
-    from simulator.sessions.forking import Fork
+    from htfl_sim.progress import Event
+    from htfl_sim.running import Fork
 
 
 def fork(
@@ -66,13 +65,10 @@ def fork(
       htfl-sim fork mu07 --at-round 20 --session mu09 --set method.mu=0.9
       htfl-sim fork mu07 --at-round 0 --session reseeded --seed 1 --rounds 100
     """
-    from simulator.data.datasets import data_folder
-    from simulator.sessions.forking import fork as branch
-    from simulator.sessions.session import Session
+    from htfl_sim.running import branch, reopen
 
-    into = folders.sessions_dir(sessions_dir)
-    parent = folders.session_folder(session, into)
-    folder = into / folders.checked_name(name)
+    parent = hs.sessions.folder_of(session, sessions_dir)
+    folder = hs.folders.new_session(name, sessions_dir)
     options.load_plugins(plugin)
     options.load_own(model, metric)
     quick = {"seed": seed, "rounds": rounds}
@@ -82,10 +78,10 @@ def fork(
         made = branch(
             parent,
             folder,
-            data_folder(data_dir),
             at_round,
             method=method,
             assignments=[*given, *(assignments or ())],
+            data_dir=data_dir,
             workers=workers,
             device=device,
             allow_inexact=allow_inexact,
@@ -97,8 +93,8 @@ def fork(
         if as_json:
             output.emit(_as_json(made, parent, folder), indent=None)
         return
-    with Session.resume(
-        folder, data_folder(data_dir), workers=workers, device=device, allow_inexact=allow_inexact
+    with reopen(
+        folder, data_dir=data_dir, workers=workers, device=device, allow_inexact=allow_inexact
     ) as opened:
         running.carry_out(opened, mention, progress, as_json)
 
@@ -128,7 +124,7 @@ def _told(
     checked = "not compared with the parent's" if allow_inexact else "with the parent's very results"
     again = "1 round was" if made.replayed == 1 else f"{made.replayed} rounds were"
     return [
-        ("forked", f"{folder.name}  ({folder}) from {checkpoints.name_of(parent)} at round {made.round}"),
+        ("forked", f"{folder.name}  ({folder}) from {hs.sessions.name_of(parent)} at round {made.round}"),
         ("replayed", f"{again} run again, {checked}" if made.replayed else None),
         ("changed", "; ".join(made.changes) or f"nothing: {_ends(made)}"),
         ("state", made.adopted),
@@ -147,7 +143,7 @@ def _as_json(made: "Fork", parent: Path, folder: Path) -> dict[str, Any]:
     return {
         "session": folder.name,
         "path": str(folder),
-        "parent": checkpoints.name_of(parent),
+        "parent": hs.sessions.name_of(parent),
         "round": made.round,
         "rounds": made.config.rounds,
         "replayed": made.replayed,

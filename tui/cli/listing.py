@@ -1,14 +1,14 @@
 """`htfl-sim sessions`: what has been run, and what was forked from what."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import checkpoints
-from simulator.analysis.lineage import Branch, tree
-from simulator.analysis.summary import Summary
+import htfl_sim as hs
 from tui.cli import completion, options, output
-from tui.common import folders, formatting
+from tui.common import formatting
+
+if TYPE_CHECKING:
+    from htfl_sim.sessions import Branch, Leftover
 
 EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 
@@ -49,17 +49,16 @@ def sessions(
       htfl-sim sessions --all --size
       htfl-sim sessions --json | jq -r '.[] | select(.best > 0.9) | .name'
     """
-    folder = folders.sessions_dir(sessions_dir)
-    every = [Summary.read(path, sized=size) for path in checkpoints.session_folders(folder)]
-    hidden = checkpoints.leftovers(folder)
-    if all_:
-        every += [_hidden(each, size) for each in hidden]
-    found = tree([each for each in every if _wanted(each, method, dataset, state, tag or ())])
+    found = hs.sessions.search(
+        sessions_dir, method=method, dataset=dataset, state=state, tags=tag or (), sized=size, hidden=all_
+    )
     if as_json:
         output.emit([each.summary.to_json() for each in found])
         return
-    _tell_leftovers(hidden)
+    _tell_leftovers(hs.sessions.leftovers(sessions_dir))
     if not found:
+        folder = hs.folders.sessions_dir(sessions_dir)
+        every = hs.sessions.search(sessions_dir, hidden=all_)
         none = f"None of the {len(every)} sessions in {folder} is like that."
         output.say(none if every else f"No sessions in {folder}. Begin one: htfl-sim run")
         return
@@ -78,30 +77,13 @@ def sessions(
             output.say(f"{each.summary.name} is damaged: {each.summary.error}", "yellow")
 
 
-def _tell_leftovers(hidden: Sequence[checkpoints.Leftover]) -> None:
+def _tell_leftovers(hidden: "Sequence[Leftover]") -> None:
     if unused := sum(not each.in_use for each in hidden):
         left = f"{unused} leftover{'s' * (unused > 1)}"
         output.say(f"Killed commands left {left}. Remove with `htfl-sim rm --leftovers`.", "dim")
 
 
-def _hidden(leftover: checkpoints.Leftover, sized: bool) -> Summary:
-    state = "in use" if leftover.in_use else "leftover"
-    size = checkpoints.size_on_disk(leftover.path) if sized else None
-    return Summary(leftover.path.name, str(leftover.path), state, bytes=size)
-
-
-def _wanted(
-    each: Summary, method: str | None, dataset: str | None, state: str | None, tags: Sequence[str]
-) -> bool:
-    return (
-        (method is None or method in [name for _, name in each.methods])
-        and (dataset is None or each.dataset == Path(dataset).name)
-        and (state is None or each.state == state)
-        and set(tags) <= set(each.tags)
-    )
-
-
-def _row(branch: Branch, columns: Sequence[str]) -> list[object]:
+def _row(branch: "Branch", columns: Sequence[str]) -> list[object]:
     each = branch.summary
     return [
         formatting.branches(branch.last) + each.name,
@@ -118,7 +100,7 @@ def _row(branch: Branch, columns: Sequence[str]) -> list[object]:
     ]
 
 
-def _origin(branch: Branch) -> str:
+def _origin(branch: "Branch") -> str:
     """Where a session was forked, and whether its parent is still there."""
     parent = branch.summary.parent
     return f"{parent['name']}@{parent['round']}{' (gone)' * branch.orphan}" if parent else ""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import htfl_sim as hs
 from tui.cli import completion
 
 Completer = Callable[..., list[str]]
@@ -128,22 +129,11 @@ ModelFiles = Annotated[list[Path] | None, option(MODEL_FILES, "--model", metavar
 
 def load_own(models: Sequence[Path] | None, metrics: Sequence[Path] | None) -> None:
     """Load a user's own models and metrics. Raises ConfigError."""
-    if models:
-        from simulator.models import own
-
-        for file in models:
-            own.load(file)
-    if metrics:
-        from simulator.metrics import own as figures
-
-        for file in metrics:
-            figures.load(file)
+    if models or metrics:
+        hs.load_files(models=models or (), metrics=metrics or ())
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
     """Let the methods of these files stand beside the built-in ones. Raises ConfigError."""
     if files:
-        from simulator.methods import plugins
-
-        for file in files:
-            plugins.load(file)
+        hs.load_files(plugins=files)

@@ -1,18 +1,12 @@
 """`htfl-sim plot`: figures for papers, from sessions, studies or globs."""
 
-from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from simulator.errors import ConfigError
+import htfl_sim as hs
 from tui.cli import options, output
-from tui.cli.compare import By, Names, Select, readable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from simulator.analysis.run import Run
+from tui.cli.compare import By, Names, Select, warn
 
 
 class Kind(StrEnum):
@@ -90,111 +84,56 @@ def plot(
       htfl-sim plot heatmap 'mu/*' --axis method.mu --axis method.hidden --out mu.pdf
       htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
     """
-    from simulator.figures import style
-
     given: dict[str, Any] = {"by": by, "x": x and ("FLOPs" if x is Cost.FLOPS else x.value), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
     given |= {"select": select and select.value}
     wanted = {name: value for name, value in given.items() if value is not None}
-    draw, known = _KINDS[kind]
-    for name in wanted:
-        if name not in known:
-            ours = ", ".join(f"--{each}" for each in known) or "none of them"
-            raise ConfigError(f"--{name} changes nothing of '{kind.value}', which takes {ours}.")
-    if out.suffix.lower() not in style.FORMATS:
-        raise ConfigError(f"--out ends in {', '.join(style.FORMATS)}; '{out}' does not.")
+    _refuse_others(kind, wanted)
     if width is not None:
         wanted["width"] = width.value
-    figure = draw(readable(names, sessions_dir), wanted, data_dir)
-    style.save(figure, out)
+    figure = hs.plot(
+        kind.value,
+        names,
+        out,
+        sessions_dir=sessions_dir,
+        data_dir=data_dir,
+        say=warn,
+        **_as_arguments(kind, wanted),
+    )
     inches = " × ".join(f"{each:.2f}" for each in figure.get_size_inches())
     output.say(f"{out}: {inches} inches, {out.stat().st_size / 1024:.0f} KiB")
 
 
-def _of_sessions(kind: str, renamed: dict[str, str] | None = None) -> "Draw":
-    """Draws a kind of several sessions; `renamed` are its function's names for options that are called otherwise."""
-
-    def draw(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-        from simulator.figures.kinds import OF_SESSIONS, notes
-
-        names = renamed or {}
-        options = {names.get(name, name): value for name, value in wanted.items()}
-        figure = OF_SESSIONS[kind](runs, **options)
-        for sentence in notes(runs, options):
-            output.say(sentence, "yellow")
-        return figure
-
-    return draw
+_OPTIONS = {"names": "metric", "layers": "layer", "axes": "axis"}
+"""What options are called whose arguments are called otherwise."""
 
 
-def _partition(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.data.datasets import data_folder
-    from simulator.figures.partition import partition
-    from simulator.inspection.partition import of_session
+def _refuse_others(kind: Kind, wanted: dict[str, Any]) -> None:
+    """Raise ConfigError for an option that says nothing to the kind."""
+    from htfl_sim.comparing import KINDS
 
-    found = of_session(_one(runs, "partition").folder, data_folder(data_dir))
-    return partition(found.train, found.classes, **wanted)
-
-
-def _tsne(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.data.datasets import data_folder
-    from simulator.figures.embedding import embedding
-    from simulator.inspection import representations
-
-    folder, images = _one(runs, "tsne").folder, wanted.pop("images", representations.IMAGES)
-    found = representations.of_checkpoint(
-        folder, data_folder(data_dir), wanted.pop("round", None), images=images
-    )
-    points, anchors = found.in_the_plane()
-    about = (found.labels, found.clients, found.classes, anchors, found.anchor_labels, found.anchor_kind)
-    return embedding(points, *about, **wanted)
+    known = [_OPTIONS.get(each, each) for each in KINDS[kind.value]]
+    for name in wanted:
+        if name not in known:
+            ours = ", ".join(f"--{each}" for each in known) or "none of them"
+            raise hs.ConfigError(f"--{name} changes nothing of '{kind.value}', which takes {ours}.")
 
 
-def _cka(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    from simulator.figures import similarity
-
-    return similarity.matrices(_one(runs, "cka"), layers=wanted.pop("layer", ()), **wanted)
-
-
-def _sensitivity(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    (wanted["axis"],) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
-    return _of_sessions("sensitivity")(runs, wanted, data_dir)
-
-
-def _heatmap(runs: "Sequence[Run]", wanted: dict[str, Any], data_dir: str | None) -> "Figure":
-    wanted["axes"] = tuple(_axes(wanted, 2, "heatmap takes two, as --axis method.mu --axis method.hidden."))
-    return _of_sessions("heatmap")(runs, wanted, data_dir)
-
-
-Draw = Callable[["Sequence[Run]", dict[str, Any], str | None], "Figure"]
-_KINDS: dict[Kind, tuple[Draw, tuple[str, ...]]] = {
-    Kind.ACCURACY: (_of_sessions("accuracy"), ("by", "x")),
-    Kind.BOX: (_of_sessions("box"), ("by", "round")),
-    Kind.TRADEOFF: (_of_sessions("tradeoff"), ("by", "target")),
-    Kind.LOSS: (_of_sessions("loss"), ("by", "x")),
-    Kind.METRICS: (_of_sessions("metrics", {"metric": "names"}), ("by", "x", "metric")),
-    Kind.PARTITION: (_partition, ()),
-    Kind.TSNE: (_tsne, ("round", "images")),
-    Kind.CKA: (_cka, ("round", "layer")),
-    Kind.CKA_CURVES: (_of_sessions("cka-curves", {"layer": "layers"}), ("by", "layer")),
-    Kind.INCO: (_of_sessions("inco"), ("by",)),
-    Kind.SENSITIVITY: (_sensitivity, ("by", "axis", "select")),
-    Kind.HEATMAP: (_heatmap, ("axis", "select")),
-}
-"""How each kind is drawn, and the options that say something to it."""
-
-
-def _one(runs: "Sequence[Run]", kind: str) -> "Run":
-    if len(runs) != 1:
-        names = ", ".join(run.name for run in runs[:4])
-        raise ConfigError(
-            f"{kind} is of one session; these are {len(runs)}: {names}{', …' * (len(runs) > 4)}."
+def _as_arguments(kind: Kind, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The options as `hs.plot` takes them. Raises ConfigError for too few axes, or too many."""
+    if kind is Kind.SENSITIVITY:
+        (wanted["axis"],) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
+        return wanted
+    if kind is Kind.HEATMAP:
+        wanted["axes"] = tuple(
+            _axes(wanted, 2, "heatmap takes two, as --axis method.mu --axis method.hidden.")
         )
-    return runs[0]
+    arguments = {option: argument for argument, option in _OPTIONS.items()}
+    return {arguments.get(name, name): value for name, value in wanted.items()}
 
 
 def _axes(wanted: dict[str, Any], number: int, said: str) -> list[str]:
     axes: list[str] = wanted.pop("axis", [])
     if len(axes) != number:
-        raise ConfigError(said)
+        raise hs.ConfigError(said)
     return axes

@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from simulator.progress import (
+from htfl_sim.progress import (
     ClientDiverged,
     ClientTrained,
     EvaluationStarted,

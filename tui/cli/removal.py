@@ -1,17 +1,18 @@
 """`htfl-sim rm`: sessions that are no longer wanted."""
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import checkpoints
-from checkpoints import Locked
-from simulator.analysis.summary import Summary
-from simulator.errors import ConfigError
-from tui.cli import completion, mailbox, options, output
-from tui.common import folders, formatting
+import htfl_sim as hs
+from tui.cli import completion, options, output
+from tui.common import formatting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from htfl_sim.sessions import Summary
 
 
 def rm(
@@ -35,25 +36,23 @@ def rm(
       htfl-sim rm mu07 mu09 --yes
       htfl-sim rm --leftovers
     """
-    folder = folders.sessions_dir(sessions_dir)
     if bool(sessions) == leftovers:
-        raise ConfigError("Name the sessions to remove, or use --leftovers by itself.")
+        raise hs.ConfigError("Name the sessions to remove, or use --leftovers by itself.")
     if leftovers:
-        _remove_leftovers(folder, yes, steal)
+        _remove_leftovers(hs.folders.sessions_dir(sessions_dir), yes, steal)
         return
-    chosen = list(dict.fromkeys(folders.session_folder(name, folder) for name in sessions or ()))
-    found = [Summary.read(path, sized=True) for path in chosen]
-    for path, summary in zip(chosen, found, strict=True):
-        _refuse_running(path, summary, steal)
+    chosen = list(dict.fromkeys(hs.sessions.folder_of(name, sessions_dir) for name in sessions or ()))
+    found = [hs.sessions.summary(path) for path in chosen]
+    for path in chosen:
+        hs.sessions.check_removable(path, steal=steal)
     if not yes:
         _ask(found)
     for path in chosen:
-        checkpoints.remove(path, steal=steal)
-        output.say(f"removed {path}")
+        output.say(f"removed {hs.sessions.remove(path, steal=steal)}")
 
 
-def _remove_leftovers(folder: Path, yes: bool, steal: bool) -> None:
-    found = checkpoints.leftovers(folder, steal=steal)
+def _remove_leftovers(folder: "Path", yes: bool, steal: bool) -> None:
+    found = hs.sessions.leftovers(folder, steal=steal)
     unused = [each for each in found if not each.in_use]
     for each in found:
         if each.in_use:
@@ -62,24 +61,15 @@ def _remove_leftovers(folder: Path, yes: bool, steal: bool) -> None:
         output.say(f"{folder} has no leftovers to remove.")
         return
     if not yes:
-        rows = [[str(each.path), formatting.size(checkpoints.size_on_disk(each.path))] for each in unused]
+        rows = [[str(each.path), formatting.size(hs.sessions.size_on_disk(each.path))] for each in unused]
         output.tell(output.table(["leftover", ">size"], rows))
         _confirm(f"{len(unused)} leftover{'s' * (len(unused) > 1)}")
     for each in unused:
-        checkpoints.remove_leftover(each, steal=steal)
+        hs.sessions.remove_leftover(each, steal=steal)
         output.say(f"removed {each.path}")
 
 
-def _refuse_running(path: Path, summary: Summary, steal: bool) -> None:
-    """Before the question, and before any of several is removed; removing looks again, under the lock."""
-    if summary.error is None and not steal and (reader := checkpoints.SessionReader(path)).alive():
-        raise Locked(
-            f"{path} is run by {mailbox.holder(mailbox.owner(reader))}. Stop it first: "
-            f"`htfl-sim stop {checkpoints.typed(path)}`."
-        )
-
-
-def _ask(found: list[Summary]) -> None:
+def _ask(found: "list[Summary]") -> None:
     rows = [
         [
             each.name,
@@ -97,6 +87,6 @@ def _ask(found: list[Summary]) -> None:
 
 def _confirm(what: str) -> None:
     if not sys.stdin.isatty():
-        raise ConfigError("Nobody is there to answer. Add --yes to remove without a question.")
+        raise hs.ConfigError("Nobody is there to answer. Add --yes to remove without a question.")
     if not typer.confirm(f"Remove {what} for good?", err=True):
         raise typer.Abort

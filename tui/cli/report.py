@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-from checkpoints import DiskError, SessionUnreadable
-from simulator.errors import ConfigError
+import htfl_sim as hs
 from tui.cli import options, output
-from tui.cli.compare import BASELINE, SELECT, TARGET, By, Names, Select, chosen
-from tui.common import folders
+from tui.cli.compare import BASELINE, SELECT, TARGET, By, Names, Select, warn
 
 OUT = "The file to write. Default: what the first name calls it, with .html, in this folder."
 
@@ -31,28 +29,16 @@ def report(
       htfl-sim report t3
       htfl-sim report 'mu/*' --by method.mu --select eval --out mu.html
     """
-    from simulator.analysis.comparison import table
-    from simulator.analysis.feed import read
-    from simulator.data.datasets import data_folder
-    from simulator.report.choice import pictures
-    from simulator.report.contents import gather
-    from simulator.report.page import page
-    from simulator.studies.folder import study_text
-
-    home = folders.sessions_dir(sessions_dir)
-    runs, left_out = chosen(names, sessions_dir, read)
-    result = table(runs, by or (), target, baseline, None if select is None else "eval")
-    figures = pictures(names, runs, result.by, result.select, home, data_folder(data_dir))
-    asked, study = None, folders.study_folder(names[0], home) if len(names) == 1 else None
-    if study:
-        try:
-            asked = study_text(study)
-        except (SessionUnreadable, DiskError) as error:
-            left_out.append(str(error))
-    contents = gather(", ".join(names), runs, result, figures, asked, left_out)
-    file = out or Path(f"{folders.plain_name([names[0].replace('/', '-').rstrip('-*')]) or 'report'}.html")
-    try:
-        file.write_text(page(contents), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}.") from error
-    output.say(f"{file}: {len(runs)} sessions, {len(figures)} figures, {file.stat().st_size / 1024:.0f} KiB")
+    page = hs.report(
+        names,
+        out,
+        by or (),
+        target,
+        baseline,
+        None if select is None else "eval",
+        sessions_dir=sessions_dir,
+        data_dir=data_dir,
+        say=warn,
+    )
+    kib = page.file.stat().st_size / 1024
+    output.say(f"{page.file}: {page.sessions} sessions, {page.figures} figures, {kib:.0f} KiB")

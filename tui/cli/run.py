@@ -3,10 +3,9 @@
 from datetime import datetime
 from typing import Annotated
 
-import checkpoints
+import htfl_sim as hs
 from tui.cli import options, running
 from tui.cli.options import HOW, WHERE
-from tui.common import folders
 
 
 def run(
@@ -61,11 +60,10 @@ def run(
       htfl-sim run --runner ray --set runtime.address=auto
       htfl-sim run --model cnn1 --model mynets.py:MyNet --metric top2.py
     """
-    name = folders.checked_name(session) if session is not None else None
-    tags = list(map(folders.checked_tag, tag or ()))
+    name = hs.folders.checked_name(session) if session is not None else None
+    tags = list(map(hs.folders.checked_tag, tag or ()))
 
-    from simulator.data.datasets import data_folder
-    from simulator.sessions.session import Session
+    from htfl_sim.running import begin
     from tui.cli.data import fetch_missing
     from tui.common.settings import Choices, new_name
 
@@ -88,19 +86,12 @@ def run(
         metrics=metric or (),
         runner=runner,
     ).read()
-    folder = folders.sessions_dir(sessions_dir)
+    folder = hs.folders.sessions_dir(sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
-    data = data_folder(data_dir)
     if dry_run:
-        running.rehearse(settings, folder, data, as_json)
+        running.rehearse(settings, folder, data_dir, as_json)
         return
-    fetch_missing(settings.data.dataset, data)
-    with Session.create(settings, folder, data, allow_inexact=allow_inexact) as opened:
-        if tags:
-            checkpoints.post(folder, "tag", {"add": tags, "remove": []})
-        running.carry_out(
-            opened,
-            running.mention(sessions_dir, plugin, running.model_files(model), metric),
-            progress,
-            as_json,
-        )
+    fetch_missing(settings.data.dataset, data_dir)
+    with begin(settings, folder, data_dir=data_dir, allow_inexact=allow_inexact, tags=tags) as opened:
+        mention = running.mention(sessions_dir, plugin, running.model_files(model), metric)
+        running.carry_out(opened, mention, progress, as_json)

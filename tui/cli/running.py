@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from checkpoints import UnfinishedRound, name_of
-from simulator.sessions.reader import SessionReader
+import htfl_sim as hs
 from tui.cli import output
 from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
 
 if TYPE_CHECKING:
-    from simulator.config import Config
-    from simulator.progress import Observer
-    from simulator.sessions.session import RunOutcome, Session
+    from htfl_sim.progress import Observer
+    from htfl_sim.running import Config, RunOutcome, Session
+    from htfl_sim.sessions import UnfinishedRound
 
 Mention = Callable[[str], str]
 """From a command to the words to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
@@ -26,7 +25,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
 
     Raises typer.Exit with 129, 130 or 143 after a signal, and with 6 when a client diverged and that was to stop it.
     """
-    from simulator.sessions.signals import Signals
+    from htfl_sim.interrupts import Signals
     from tui.cli import progress
 
     before = session.round
@@ -46,9 +45,8 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
                     checkpoint=signals.take_checkpoint,
                 )
         except OutputClosed:
-            output.say(
-                f"stopped: nobody reads the records any more. Go on: {mention(f'resume {name_of(session.folder)}')}"
-            )
+            go_on = mention(f"resume {hs.sessions.name_of(session.folder)}")
+            output.say(f"stopped: nobody reads the records any more. Go on: {go_on}")
             raise
         output.tell(_closing(session, outcome, before, mention))
     if outcome.state == "stopped" and outcome.reason != "stop":
@@ -74,24 +72,20 @@ def model_files(models: Sequence[str] | None) -> list[Path]:
     return [Path(f"{file}.py") for file in dict.fromkeys(files) if file]
 
 
-def rehearse(config: "Config", folder: Path, data_dir: Path, as_json: bool) -> None:
+def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool) -> None:
     """Say what a run would be, with its data and models checked; nothing is written, and nothing fetched.
 
     Raises what the run would raise before its first round.
     """
-    from simulator.builder import build
-    from simulator.data import datasets
+    from htfl_sim.running import rehearse as tried
 
-    name = config.data.dataset
-    there = name not in datasets.names() or datasets.get(name).is_present(data_dir)
-    if there:
-        build(config, data_dir).engine.close()
+    there = tried(config, data_dir)
     if as_json:
         output.emit({"session": folder.name, "path": str(folder), "config": config.to_json()})
         return
-    checked = (
-        "data, models and method fit" if there else f"{name} is not in {data_dir} yet: it would be fetched"
-    )
+    where = hs.catalog.data_folder(data_dir)
+    missing = f"{config.data.dataset} is not in {where} yet: it would be fetched"
+    checked = "data, models and method fit" if there else missing
     facts = [("would make", f"{folder.name}  ({folder})"), *_facts(config), ("rounds", str(config.rounds))]
     output.show(output.facts([*facts, ("checked", checked)]))
     warn(config)
@@ -99,7 +93,7 @@ def rehearse(config: "Config", folder: Path, data_dir: Path, as_json: bool) -> N
 
 def warn(config: "Config") -> None:
     """Show a warning for each setting that cannot act or that spoils the accuracy."""
-    from simulator.idle import cautions
+    from htfl_sim.running import cautions
 
     for sentence in cautions(config):
         output.say(f"warning: {sentence}", "yellow")
@@ -108,12 +102,15 @@ def warn(config: "Config") -> None:
 def _opening(session: "Session") -> Any:
     start = f", going on after round {session.round}" if session.round else ""
     return output.facts(
-        [("session", f"{name_of(session.folder)}  ({session.folder}){start}"), *_facts(session.config)]
+        [
+            ("session", f"{hs.sessions.name_of(session.folder)}  ({session.folder}){start}"),
+            *_facts(session.config),
+        ]
     )
 
 
 def _facts(config: "Config") -> list[tuple[str, object]]:
-    from simulator.devices import select_device
+    from htfl_sim.running import device_of
 
     group = config.federation.group
     models = group if isinstance(group, str) else ", ".join(group)
@@ -121,18 +118,17 @@ def _facts(config: "Config") -> list[tuple[str, object]]:
         ("method", config.method.name),
         ("data", f"{config.data.dataset}, {config.data.partition}"),
         ("clients", f"{config.federation.clients} of {models}, {config.federation.participants} a round"),
-        ("device", select_device(config.runtime.device)),
+        ("device", device_of(config)),
     ]
 
 
 def _closing(session: "Session", outcome: "RunOutcome", before: int, mention: Mention) -> Any:
-    reader = SessionReader(session.folder)
-    records = reader.records()
-    name = name_of(session.folder)
+    records, left = hs.sessions.records(session.folder), hs.sessions.unfinished_round(session.folder)
+    name = hs.sessions.name_of(session.folder)
     resumes = mention(f"resume {name}") if outcome.state == "stopped" else None
     pairs: list[tuple[str, object]] = [
         (outcome.state, f"round {outcome.round} of {session.config.rounds}{_why(outcome)}"),
-        ("kept", unfinished(reader.unfinished_round())),
+        ("kept", unfinished(left)),
     ]
     if records:
         last, best = records[-1], max(records, key=lambda record: record["accuracy"]["mean"] or 0.0)
@@ -182,16 +178,11 @@ def memory(records: Sequence[Mapping[str, Any]]) -> str | None:
     return f"{size(host)} at most" + (f", and {size(gpu)} of tensors on the GPU" if gpu else "")
 
 
-def unfinished(unfinished: UnfinishedRound | None) -> str | None:
+def unfinished(unfinished: "UnfinishedRound | None") -> str | None:
     """What is kept of the round that a stop cut short, in words; None when nothing is."""
     if unfinished is None:
         return None
-    clients = kept_clients(unfinished)
+    clients = hs.sessions.kept_clients(unfinished)
     are = "client is" if len(clients) == 1 else "clients are"
     named = ", ".join(map(str, clients))
     return f"{len(clients)} {are} done with round {unfinished.round}, not to be trained again: {named}"
-
-
-def kept_clients(unfinished: UnfinishedRound) -> list[int]:
-    """The clients of an unfinished round that have finished it."""
-    return sorted(int(client) for client in unfinished.note.get("clients", {}))

@@ -3,12 +3,12 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
+import htfl_sim as hs
 from tui.cli import completion, options, output
-from tui.common import folders
 
 if TYPE_CHECKING:
-    from simulator.inspection.partition import Partition
-    from simulator.reference import Setting
+    from htfl_sim.catalog import Setting
+    from htfl_sim.sessions import Partition
 
 UNSET = "not set"
 
@@ -33,13 +33,8 @@ def config(
       htfl-sim config method.mu
       htfl-sim config --method fedlora
     """
-    from simulator import reference
-
     options.load_plugins(plugin)
-    if key is not None:
-        found = reference.setting(key)
-    else:
-        found = reference.settings() + (reference.settings_of(method) if method else [])
+    found = hs.catalog.settings(key, method)
     if as_json:
         output.emit([asdict(each) for each in found])
     elif key is not None:
@@ -71,28 +66,7 @@ def partition(
       htfl-sim partition fedlora_htm5 --set data.partition=dirichlet --set data.alpha=0.1
       htfl-sim partition mu07 --json
     """
-    import presets
-    from checkpoints import SessionUnreadable
-    from simulator.config import Config
-    from simulator.data.datasets import data_folder
-    from simulator.errors import ConfigError
-    from simulator.inspection import partition as room
-    from simulator.nested import with_overrides
-
-    data = data_folder(data_dir)
-    try:
-        folder = folders.session_folder(name, folders.sessions_dir(sessions_dir))
-    except SessionUnreadable:
-        if name not in presets.names():
-            raise
-        raw = with_overrides(presets.load(name).config, settings or ())
-        found = room.of_config(Config.read(raw), data)
-    else:
-        if settings:
-            raise ConfigError(
-                "--set changes a preset's partition; that of a session is what it was made with."
-            )
-        found = room.of_session(folder, data)
+    found = hs.sessions.partition(name, settings or (), sessions_dir=sessions_dir, data_dir=data_dir)
     if as_json:
         output.emit(list(found.rows()))
     else:
@@ -128,6 +102,4 @@ def _facts(each: "Setting") -> list[tuple[str, object]]:
 
 
 def _default(each: "Setting") -> str:
-    from simulator.nested import toml_value
-
-    return UNSET if each.default is None else toml_value(each.default)
+    return UNSET if each.default is None else hs.sessions.value_text(each.default)

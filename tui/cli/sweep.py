@@ -1,30 +1,18 @@
 """`htfl-sim sweep`: the sessions of a study, one after the other or several at once, here or on a cluster."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import checkpoints
-from checkpoints import Locked, SessionUnreadable
-from simulator.errors import ConfigError, nearest
-from simulator.nested import Raw, merged, read_toml, with_overrides
-from simulator.own import GROUP, Files, Names
-from simulator.sessions.signals import Signals
-from simulator.studies.places import HERE, SLURM, checked
+import htfl_sim as hs
 from tui.cli import completion, options, output, running, sweep_slurm
 from tui.cli.options import HOW, WHAT
-from tui.common import folders
 from tui.common.errors import POINTS_FAILED
 
 if TYPE_CHECKING:
-    from simulator.studies.carrier import Launch
-    from simulator.studies.plan import Plan
-    from simulator.studies.study import Study
-    from simulator.studies.sweep import Outcome
+    from htfl_sim.studies import Launch, Outcome, Plan
 
+HERE, SLURM = "here", "slurm"
 SETTINGS_FROM = (
     "Preset whose training, data, and federation settings all points use; "
     "their own presets then set only the method and its options."
@@ -141,48 +129,40 @@ def sweep(
       htfl-sim sweep t3 --on ray --set runtime.address=auto --set runtime.gpus_per_point=0.25
       htfl-sim sweep t3 --on slurm --jobs 8
     """
-    from simulator.data.datasets import data_folder
-    from simulator.studies import shipped
-    from simulator.studies.carrier import Launch
-    from simulator.studies.plan import plan
-    from tui.common.settings import indices, said
-
-    checked(on)
-    files, group = _brought(plugin, model, metric)
-    quick: Raw = {
+    hs.studies.checked_place(on)
+    settings = {
         "rounds": rounds,
         "seed": seed,
-        "data": {"dataset": dataset, **indices(partition)},
-        "federation": {"clients": clients, "group": group or None},
-        "evaluation": {"metrics": [Path(file).stem for file in files.metrics] or None},
+        "data.dataset": dataset,
+        "data.partition": None if partition is None else "indices",
+        "data.indices": None if partition is None else str(partition),
+        "federation.clients": clients,
+        "method.name": method,
     }
-    if method:
-        quick["method"] = {"name": method}
-    settings = with_overrides(said(quick), assignments or ())
-    folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
-    origin = _origin(origin, folder.parent) if origin else None
-    given = [preset, settings_from, profile, config, origin, over, files != Files()]
+    asked = [file, preset, settings_from, profile, config, origin, over, assignments, model, metric, plugin]
     if point is not None:
-        sweep_slurm.refuse_with_point(
-            any(given)
-            or bool(settings)
-            or file is not None
-            or extend
-            or dry_run
-            or jobs is not None
-            or on != HERE
-        )
-    if any(given) or settings:
-        asked = _laid_over(asked, preset, settings_from, profile, config, origin, over or (), settings, files)
-    if asked is None:
-        known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped.names()]
-        raise SessionUnreadable(
-            f"There is no study '{study}' in {folder.parent}.{nearest(study, known)} Begin one with --over: "
-            f"`htfl-sim sweep {study} --over seed=0..2`."
-        )
-    planned = plan(folder, asked, extend)
-    data = data_folder(data_dir)
-    launch = Launch(data.absolute(), workers, device, planned.study.files, allow_inexact)
+        said = any(asked) or any(each is not None for each in settings.values())
+        sweep_slurm.refuse_with_point(said or extend or dry_run or jobs is not None or on != HERE)
+    planned = hs.studies.plan(
+        study,
+        file,
+        preset=preset,
+        settings_from=settings_from,
+        profile=profile,
+        config=config,
+        origin=origin,
+        over=over or (),
+        settings=settings,
+        assignments=assignments or (),
+        plugins=plugin or (),
+        models=model or (),
+        metrics=metric or (),
+        extend=extend,
+        sessions_dir=sessions_dir,
+    )
+    launch = hs.studies.launch(
+        planned, workers=workers, device=device, allow_inexact=allow_inexact, data_dir=data_dir
+    )
     mention = running.mention(sessions_dir, None)
     if point is not None:
         sweep_slurm.run_point(planned, point, launch, mention, progress, as_json)
@@ -190,135 +170,23 @@ def sweep(
     if not dry_run:
         for sentence in planned.caveats():
             output.say(sentence, "yellow")
-    _fetch(planned, data)
-    _check(planned, data)
+    _fetch(planned, data_dir)
+    hs.studies.check(planned, data_dir)
     if dry_run:
         from tui.cli import sweep_cost
 
-        sweep_cost.show(planned, data, as_json)
+        sweep_cost.show(planned, data_dir, as_json)
     elif on == SLURM:
         sweep_slurm.write(planned, launch, jobs, as_json)
     else:
         _carry_out(planned, launch, on, jobs, steal, progress, as_json, mention)
 
 
-def _asked(name: str, file: str | None, sessions_dir: Path) -> tuple[Path, "Study | None"]:
-    """Where the study lies or is to lie, and what it asks for, as far as its file or folder says."""
-    from simulator.studies import shipped
-    from simulator.studies.folder import read_study
-    from simulator.studies.study import Study
-
-    if file is None and (found := folders.study_folder(name, sessions_dir)):
-        return found.absolute(), read_study(found)
-    source = file or name
-    path = Path(source).expanduser()
-    if source in shipped.names() and not path.is_file():
-        path = shipped.path(source)
-    elif path.suffix != ".toml" and not path.is_file():
-        if file is not None:
-            raise ConfigError(
-                f"there is no study file '{file}'.{nearest(file, shipped.names())} "
-                f"Shipped with htfl-sim: {', '.join(shipped.names())}."
-            )
-        return (sessions_dir / folders.checked_name(name)).absolute(), None
-    stem = folders.checked_name(path.stem if file is None else name)
-    return (sessions_dir / stem).absolute(), Study.read(path)
-
-
-def _laid_over(
-    asked: "Study | None",
-    preset: str | None,
-    settings_from: str | None,
-    profile: str | None,
-    config: Path | None,
-    origin: str | None,
-    over: Sequence[str],
-    settings: Raw,
-    files: Files,
-) -> "Study":
-    """The study with what the command line says; the last word is the command line's."""
-    from simulator.studies.study import Study
-    from simulator.studies.values import axis
-    from tui.common.settings import QUICKSTART
-
-    if preset and config:
-        raise ConfigError(
-            "--preset and --config both name a whole run; give one of them, and --set for the rest."
-        )
-    fresh = Study(preset=None if origin or config else QUICKSTART)
-    study = asked or fresh
-    if origin:
-        study = replace(study, origin=origin, preset=None, profile=None, settings_from=None)
-    if preset:
-        study = replace(study, preset=preset, origin=None)
-    if config:
-        study = replace(
-            study,
-            preset=None,
-            settings_from=None,
-            origin=None,
-            config=merged(study.config, read_toml(config)),
-        )
-    axes = dict(axis(each) for each in over)
-    study = replace(
-        study,
-        profile=profile or study.profile,
-        settings_from=settings_from or study.settings_from,
-        config=merged(study.config, settings),
-        over={**study.over, **axes},
-        files=study.files | files,
-    )
-    return _with_datasets_found(study).with_names(Names(Path()))
-
-
-def _brought(
-    plugins: Sequence[Path] | None, models: Sequence[str] | None, metrics: Sequence[Path] | None
-) -> tuple[Files, list[str]]:
-    """The files of the user's own that are named, and the group of models: a file alone makes none of them."""
-    names = Names(Path())
-    group = [names.value(GROUP, each) for each in models or () if not each.endswith(".py")]
-    alone = [each for each in models or () if each.endswith(".py")]
-    given = (
-        tuple(names.path(str(each)) for each in files) for files in (plugins or (), alone, metrics or ())
-    )
-    return names.files | Files(*given), group
-
-
-def _origin(text: str, sessions_dir: Path) -> str:
-    """'SESSION@ROUND' of a session that is there: by its name in the sessions folder, or else by its whole path."""
-    from simulator.studies.branching import origin_of
-
-    session, round = origin_of(text)
-    folder = folders.session_folder(session, sessions_dir).absolute()
-    known = checkpoints.sessions_folder(folder) == sessions_dir
-    return f"{checkpoints.name_of(folder) if known else folder}@{round}"
-
-
-def _with_datasets_found(study: "Study") -> "Study":
-    """A user's own data by their absolute paths, so that a resume from another folder finds them."""
-    from simulator.data import datasets
-
-    over, config = dict(study.over), merged(study.config, {})
-    if "data.dataset" in over:
-        over["data.dataset"] = tuple(datasets.absolute(str(each)) for each in over["data.dataset"])
-    if isinstance(data := config.get("data"), dict) and isinstance(name := data.get("dataset"), str):
-        data["dataset"] = datasets.absolute(name)
-    return replace(study, over=over, config=config)
-
-
-def _fetch(planned: "Plan", data: Path) -> None:
+def _fetch(planned: "Plan", data_dir: str | None) -> None:
     from tui.cli.data import fetch_missing
 
-    for name in dict.fromkeys(str(point.config["data"]["dataset"]) for point in planned.unbegun):
-        fetch_missing(name, data)
-
-
-def _check(planned: "Plan", data: Path) -> None:
-    """Refuse what its models cannot run, before anything runs; what has begun has been found to run."""
-    if unbegun := planned.unbegun:
-        from simulator.studies.checking import check
-
-        check(unbegun, planned.folder.parent, data)
+    for name in hs.studies.datasets_of(planned):
+        fetch_missing(name, data_dir)
 
 
 def _carry_out(
@@ -332,7 +200,7 @@ def _carry_out(
     mention: running.Mention,
 ) -> None:
     """Run the study's points. Raises typer.Exit: 129, 130 or 143 after a signal, 8 when points failed."""
-    from simulator.studies.sweep import sweep as carry_out
+    from htfl_sim.interrupts import Signals
     from tui.cli import sweep_progress
 
     name = planned.folder.name
@@ -354,10 +222,18 @@ def _carry_out(
             output.say(f"warning: {sentence}", "yellow")
 
         try:
-            outcome = carry_out(
-                planned, launch, jobs, shown, lambda: signals.stop, wait, on, warn, steal=steal
+            outcome = hs.studies.carry_out(
+                planned,
+                launch,
+                on=on,
+                jobs=jobs,
+                observe=shown,
+                stop=lambda: signals.stop,
+                waiting=wait,
+                say=warn,
+                steal=steal,
             )
-        except Locked:
+        except hs.errors.Locked:
             if signals.exit_code:
                 raise typer.Exit(signals.exit_code) from None
             raise

@@ -1,22 +1,20 @@
 """`htfl-sim sweep --dry-run`: the points of a study and what they will cost."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import htfl_sim as hs
 from tui.cli import output
 from tui.common.formatting import amount, duration
 
 if TYPE_CHECKING:
-    from simulator.studies.plan import Plan
+    from htfl_sim.studies import Plan
 
 
-def show(planned: "Plan", data_dir: Path, as_json: bool) -> None:
+def show(planned: "Plan", data_dir: str | None, as_json: bool) -> None:
     """Print what is left of every point, and of all of them."""
-    from simulator.studies.cost import costs
-
     name = planned.folder.name
     output.say("counting a round's operations of every kind of point, and timing one")
-    found = costs(planned.folder, planned.points, data_dir)
+    found = hs.studies.cost(planned, data_dir)
     axes = {point.name: point.axes for point in planned.points}
     seconds, flops = sum(cost.seconds for cost in found), sum(cost.flops for cost in found)
     if as_json:

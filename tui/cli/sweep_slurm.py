@@ -3,46 +3,40 @@
 import shlex
 from typing import TYPE_CHECKING
 
-import checkpoints
-from simulator.errors import ConfigError
+import htfl_sim as hs
 from tui.cli import output, running
 
 if TYPE_CHECKING:
-    from simulator.studies.carrier import Launch
-    from simulator.studies.plan import Plan
+    from htfl_sim.studies import Launch, Plan
 
 
 def write(planned: "Plan", launch: "Launch", jobs: int | None, as_json: bool) -> None:
     """Prepare the study, write its array script, and say how it is submitted."""
-    from simulator.devices import select_device
-    from simulator.studies import slurm
-
-    slurm.check(planned.folder, planned.points)
-    gpus = select_device("auto").type == "cuda"
-    with planned.open() as group:
-        script, kept = slurm.write(group, planned.points, launch, jobs, gpus)
-    submit = f"sbatch {shlex.quote(str(script))}"
+    script = hs.studies.write_slurm(planned, launch, jobs)
+    submit = f"sbatch {shlex.quote(str(script.file))}"
     if as_json:
         output.emit(
             {
                 "study": planned.folder.name,
                 "points": [point.name for point in planned.points],
-                "script": str(script),
-                "kept": kept,
+                "script": str(script.file),
+                "kept": script.kept,
                 "submit": submit,
             }
         )
         return
-    stays = "kept as it was, but for its line --array; remove it to have it anew" if kept else "written"
+    stays = (
+        "kept as it was, but for its line --array; remove it to have it anew" if script.kept else "written"
+    )
     output.say(f"study {planned.folder.name}: {len(planned.points)} points in {planned.folder}")
-    output.say(f"{script}: {stays}")
+    output.say(f"{script.file}: {stays}")
     output.say(f"submit it, and again whenever points are left: {submit}")
 
 
 def refuse_with_point(more: bool) -> None:
     """Raise ConfigError where `more` is asked for beside --point."""
     if more:
-        raise ConfigError(
+        raise hs.ConfigError(
             "--point runs a point of a study as it is listed: leave out what would change the study, and --on, --jobs, "
             "--dry-run."
         )
@@ -60,23 +54,11 @@ def run_point(
 
     Raises ConfigError where there is no such point, Locked where a process runs it, and typer.Exit like a run.
     """
-    from simulator.studies.status import FINISHED, Status
-
-    name, points = planned.folder.name, planned.points
-    if not planned.listed:
-        raise ConfigError(
-            f"study {name} is not there as it is asked for now; `htfl-sim sweep {name} …` prepares it."
-        )
-    if number >= len(points):
-        raise ConfigError(f"study {name} has the points 0 to {len(points) - 1}, and no point {number}.")
-    point = points[number]
-    folder = planned.folder / point.name
-    if Status(point.name, point.rounds).read(folder).state == FINISHED:
-        output.say(f"{checkpoints.name_of(folder)} is finished.")
+    session = hs.studies.open_point(planned, number, launch)
+    if session is None:
+        output.say(f"{planned.folder.name}/{planned.points[number].name} is finished.")
         return
-    from simulator.studies.point import opened
-
-    with opened(planned.folder, point, launch) as session:
+    with session:
         for warning in session.warnings:
             output.say(f"warning: {warning}", "yellow")
         running.carry_out(session, mention, drawn, as_json)

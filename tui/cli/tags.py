@@ -4,11 +4,9 @@ from typing import Annotated
 
 import typer
 
-import checkpoints
-from simulator.errors import ConfigError
-from simulator.sessions.reader import SessionReader
-from tui.cli import mailbox, options, output
-from tui.common import folders
+import htfl_sim as hs
+from tui.cli import options, output
+from tui.cli.ticker import Ticker
 
 
 def tag(
@@ -36,35 +34,10 @@ def tag(
       htfl-sim tag mu07
       htfl-sim compare tag:paper
     """
-    reader = SessionReader(folders.session_folder(session, folders.sessions_dir(sessions_dir)))
-    added, removed = (list(map(folders.checked_tag, each or ())) for each in (add, remove))
-    if added or removed:
-        _change(reader, added, removed)
-    tags = checkpoints.tags_of(reader.folder)
-    name = checkpoints.name_of(reader.folder)
+    with Ticker() as watch:
+        tags = hs.sessions.tag(session, add or (), remove or (), sessions_dir=sessions_dir, watch=watch)
+    name = hs.sessions.name_of(session, sessions_dir)
     if as_json:
         output.emit({"session": name, "tags": tags})
     else:
         output.show(f"{name}: {', '.join(tags) or 'no tags'}")
-
-
-def _change(reader: SessionReader, add: list[str], remove: list[str]) -> None:
-    """By its owner, if it is run; else here."""
-    if not reader.alive():
-        try:
-            checkpoints.mark(reader.folder, add, remove)
-        except ValueError as error:
-            raise ConfigError(f"{reader.folder}: {error}.") from error
-        return
-    command = checkpoints.post(reader.folder, "tag", {"add": add, "remove": remove})
-    with mailbox.Ticker() as ticker:
-
-        def look(note: mailbox.Note) -> bool:
-            ticker.show(f"tagging: waits for the end of a client ({mailbox.progress(note)})")
-            return False
-
-        answer = mailbox.await_answer(reader, command, None, look)
-    if answer and answer.outcome == "refused":
-        raise ConfigError(f"{reader.folder} refused the tags: {answer.message.rstrip('.')}.")
-    if answer is None:
-        checkpoints.mark(reader.folder, add, remove)  # its owner ended meanwhile; once more does no harm

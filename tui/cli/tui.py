@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import htfl_sim as hs
 from tui.cli import options, running
 from tui.cli.options import HOW, WHERE
-from tui.common import folders
 from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
-    from simulator.progress import Event, Observer
+    from htfl_sim.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.launch import Launch
     from tui.common.settings import Choices
@@ -72,9 +72,7 @@ def tui(
       htfl-sim tui --session mu07
       htfl-sim tui --glyphs ascii --no-tour
     """
-    from simulator.data.datasets import data_folder
-    from simulator.errors import ConfigError
-    from simulator.own import Files
+    from htfl_sim.configuring import Files
     from tui.app import terminal
     from tui.app.app import HtflApp
     from tui.app.dialogs.tour import is_due
@@ -82,7 +80,9 @@ def tui(
     from tui.common.settings import Choices
 
     if not terminal.is_there():
-        raise ConfigError("The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`.")
+        raise hs.ConfigError(
+            "The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`."
+        )
     options.load_plugins(plugin)
     choices = Choices(
         preset,
@@ -104,7 +104,12 @@ def tui(
     own = (plugin, running.model_files(model), metric)
     files = Files(*(tuple(str(file.absolute()) for file in named or ()) for named in own))
     launch_options = LaunchOptions(
-        folders.sessions_dir(sessions_dir), data_folder(data_dir), workers, device, session, files
+        hs.folders.sessions_dir(sessions_dir),
+        hs.catalog.data_folder(data_dir),
+        workers,
+        device,
+        session,
+        files,
     )
     app = HtflApp(
         launch_options,
@@ -118,20 +123,21 @@ def tui(
 
 def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
     """The session to show, the run to begin, the form to fill in, or None for the list of sessions."""
-    from simulator.errors import ConfigError
     from tui.app.dialogs.new_run import NewRun, is_here, made_up
     from tui.common.settings import Choices
 
     says_run = choices != Choices(device=choices.device, workers=choices.workers)
     if session is not None and not says_run:
-        return folders.session_folder(session, launch_options.sessions)
+        return hs.folders.session_folder(session, launch_options.sessions)
     if not says_run:
         return None
     folder = launch_options.sessions / (
-        folders.checked_name(session) if session else made_up(choices, launch_options.sessions)
+        hs.folders.checked_name(session) if session else made_up(choices, launch_options.sessions)
     )
     if folder.exists():
-        raise ConfigError(f"{folder} exists already; show it with --session alone, or choose another name.")
+        raise hs.ConfigError(
+            f"{folder} exists already; show it with --session alone, or choose another name."
+        )
     return NewRun(choices, folder) if is_here(choices, launch_options.data) else choices
 
 
@@ -172,8 +178,7 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) ->
     """Train on with a line per round, or stop between two clients; raises what the run ended with."""
     import signal
 
-    import checkpoints
-    from simulator.sessions.signals import Signals
+    from htfl_sim.interrupts import Signals
     from tui.cli import output
     from tui.cli.progress import Lines
 
@@ -191,7 +196,8 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) ->
                 if signals.stop:
                     launch.stop(signals.stop)
                 if signals.take_checkpoint():
-                    checkpoints.post(launch.folder, "checkpoint")
+                    with suppress(hs.HtflError):  # it has ended meanwhile
+                        hs.steering.checkpoint(launch.folder, wait=False)
         if launch.error is None:
             with suppress(OSError):
                 output.say(f"{name} has {launch.state}.")

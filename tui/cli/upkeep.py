@@ -1,15 +1,12 @@
 """`htfl-sim verify` and `htfl-sim prune`: is a session whole, and what of it may go."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-import checkpoints
-from simulator.analysis.well_formed import well_formed
-from simulator.sessions.reader import SessionReader
+import htfl_sim as hs
 from tui.cli import options, output
-from tui.common import folders
 from tui.common.formatting import size
 
 DAMAGED = 4
@@ -28,8 +25,8 @@ def verify(
       htfl-sim verify mu07 --json
       for s in sessions/*/; do htfl-sim verify "$s" || echo "$s"; done
     """
-    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
-    findings = checkpoints.verify(folder)
+    folder = hs.sessions.folder_of(session, sessions_dir)
+    findings = hs.sessions.verify(folder)
     damaged = [finding for finding in findings if finding.severity == "damage"]
     if as_json:
         output.emit(
@@ -67,28 +64,21 @@ def prune(
       htfl-sim prune mu07 --keep-last 1 --dry-run
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
-    folder = folders.session_folder(session, folders.sessions_dir(sessions_dir))
-    document = SessionReader(folder).document
-    with well_formed(folder):
-        retention = _retention(document["config"]["checkpoint"], keep_last, keep_every, keep_best)
-    pruned = checkpoints.prune(folder, retention, dry_run=dry_run, steal=steal)
+    folder = hs.sessions.folder_of(session, sessions_dir)
+    pruned = hs.sessions.prune(
+        folder,
+        keep_last=keep_last,
+        keep_every=keep_every,
+        keep_best=keep_best,
+        dry_run=dry_run,
+        steal=steal,
+    )
     if as_json:
         output.emit({"path": str(folder), "dry_run": dry_run, **asdict(pruned)})
         return
     rounds = ", ".join(map(str, pruned.rounds)) or "none"
     verb = "would go" if dry_run else "removed"
-    output.show(f"{checkpoints.name_of(folder)}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
-
-
-def _retention(
-    configured: dict[str, Any], last: int | None, every: int | None, best: bool | None
-) -> checkpoints.Retention:
-    wants_best = configured["keep_best"] if best is None else best
-    return checkpoints.Retention(
-        last=last or configured["keep_last"],
-        every=every or configured["keep_every"],
-        best="accuracy.mean" if wants_best else None,
-    )
+    output.show(f"{hs.sessions.name_of(folder)}: checkpoints {verb}: {rounds}; {size(pruned.bytes)}.")
 
 
 def _verdict(damaged: int) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import presets
+from htfl_sim.folders import free_name, plain_name
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.errors import ConfigError
 from simulator.idle import refuse_idle
 from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
 from simulator.own import Files, loaded
-from tui.common.folders import free_name, plain_name
 
 QUICKSTART = "quickstart"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
+from htfl_sim.folders import session_folder
 from simulator.sessions.reader import SessionReader
 from tui.app.dialogs.form import Field, Form, Known
-from tui.common.folders import session_folder
 
 
 class AttachDialog(Form[Path]):

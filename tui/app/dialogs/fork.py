@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from htfl_sim.folders import checked_name, free_name
 from simulator.analysis import ahead
 from simulator.analysis.run import Run
 from simulator.sessions.history import entries_to, next_change, settings_in_force
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
-from tui.common.folders import checked_name, free_name
 from tui.common.formatting import duration
 
 THEN: tuple[Known, ...] = (

@@ -10,10 +10,10 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 import presets
+from htfl_sim.folders import checked_name, free_name, plain_name
 from simulator.analysis import static_names
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.errors import explain
-from tui.common.folders import checked_name, free_name, plain_name
 from tui.common.formatting import size
 from tui.common.settings import QUICKSTART, Choices, new_name
 

@@ -1,0 +1,353 @@
+"""What there is to choose from: presets, methods, models, data sets, and every key of a configuration."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import presets as _presets
+from presets import Preset
+from simulator.nested import as_toml
+
+if TYPE_CHECKING:
+    from simulator.data.datasets import Dataset as _Dataset
+    from simulator.methods.base import Method as _Method
+    from simulator.reference import Setting as Setting
+
+__all__ = [
+    "DatasetCard",
+    "MethodCard",
+    "ModelCard",
+    "Preset",
+    "Promise",
+    "as_toml",
+    "check_dataset",
+    "check_method",
+    "dataset",
+    "datasets",
+    "fetch_dataset",
+    "fetch_missing",
+    "method",
+    "methods",
+    "model_groups",
+    "models",
+    "preset",
+    "preset_config",
+    "presets",
+    "settings",
+]
+
+Place = str | Path
+Told = Callable[[int, int], None]
+"""Called during a download with the bytes so far and all bytes; 0 where that is not known."""
+
+
+@dataclass(frozen=True)
+class MethodCard:
+    """A method: its card, and its hyper-parameters as {'key', 'default', 'description'}."""
+
+    name: str
+    title: str
+    paper: str
+    kind: str
+    needs: str
+    down: str
+    up: str
+    parameters: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """A model, sized for CIFAR-10: 3×32×32 images and 10 classes. Buffers such as BatchNorm's do not count."""
+
+    name: str
+    title: str
+    parameters: int
+    bytes: int
+    features: int
+    layers: list[str]
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    """A data set; `here`: whether its files are in the data folder."""
+
+    name: str
+    title: str
+    train: int
+    test: int
+    classes: int
+    shape: str
+    here: bool
+    source: str
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What every method promises, in a sentence; whether this one keeps it, and if not, how it breaks it."""
+
+    promise: str
+    kept: bool
+    how: str | None
+
+
+def _silent(done: int, of: int) -> None:
+    return
+
+
+def presets(paper: str | None = None, method: str | None = None, dataset: str | None = None) -> list[Preset]:
+    """The named experiments; with a filter, only those of a paper's tables, of a method, on a data set."""
+
+    def fits(each: Preset) -> bool:
+        printed = [one.paper.casefold() for one in each.paper]
+        return (
+            (paper is None or any(paper.casefold() in one for one in printed))
+            and (method is None or each.config.get("method", {}).get("name") == method)
+            and (dataset is None or each.config.get("data", {}).get("dataset") == dataset)
+        )
+
+    return [each for each in _presets.all() if fits(each)]
+
+
+def preset_groups() -> list[_presets.Group]:
+    """The papers' tables in order, each with the names of its presets."""
+    return list(_presets.groups())
+
+
+def preset(name: str, profile: str | None = None) -> Preset:
+    """A named experiment, as the paper's text has it or as a `profile` does. Raises PresetError."""
+    return _presets.load(name, profile or _presets.PAPER)
+
+
+def preset_config(found: Preset, profile: str | None = None) -> dict[str, Any]:
+    """The complete configuration of a preset, as `hs.config` takes it."""
+    from simulator.config import Config
+
+    config = Config.read(found.config).to_json() | {"preset": found.name}
+    return config | ({"profile": profile} if profile else {})
+
+
+def methods() -> list[MethodCard]:
+    """The methods: built in, of installed packages, and of plugins that were loaded. Loads torch."""
+    from simulator import methods as room
+
+    return [_of_method(room.get(each)) for each in room.names()]
+
+
+def method(name: str) -> MethodCard:
+    """One method. Raises ConfigError, naming the nearest, where there is none."""
+    from simulator import methods as room
+
+    return _of_method(room.get(name))
+
+
+def check_method(name: str) -> Iterator[Promise]:
+    """Try on tiny models what every method promises, one promise after the other. Raises ConfigError."""
+    from simulator.contract import PROMISES, Subject
+
+    subject = Subject(name)
+    for promise in PROMISES:
+        broken = promise.broken_by(subject)
+        yield Promise(promise.sentence, broken is None, broken)
+
+
+def trial_group(name: str) -> str:
+    """The group of models that `check_method` tries a method on."""
+    from simulator.contract import Subject
+
+    return Subject(name).group
+
+
+def models(name: str | None = None) -> list[ModelCard]:
+    """The models; or one of that name, or those of that group. Loads torch. Raises ConfigError."""
+    from simulator import models as room
+
+    return [_of_model(each) for each in (room.members(name) if name else room.names())]
+
+
+def model_groups(name: str | None = None) -> Mapping[str, Sequence[str]]:
+    """The groups that deal models out to clients, by name; or the one of that name."""
+    from simulator import models as room
+
+    return {group: members for group, members in room.GROUPS.items() if name in (None, group)}
+
+
+def datasets(data_dir: Place | None = None) -> list[DatasetCard]:
+    """The data sets, and whether they are here."""
+    from simulator.data import datasets as room
+
+    return [dataset(each, data_dir) for each in room.names()]
+
+
+def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
+    """One data set. Raises ConfigError, naming the nearest, where there is none."""
+    found, folder = _data_set(name), data_folder(data_dir)
+    return DatasetCard(
+        name=found.name,
+        title=found.title,
+        train=found.train_images,
+        test=found.test_images,
+        classes=found.classes,
+        shape="×".join(map(str, found.shape)),
+        here=found.is_present(folder),
+        source=found.source,
+        files=[str(file) for file in found.files(folder)],
+    )
+
+
+def fetch_dataset(name: str, data_dir: Place | None = None, progress: Told = _silent) -> DatasetCard:
+    """Download a data set that is missing or damaged, with its checksums checked. Raises DataError."""
+    _data_set(name).fetch(data_folder(data_dir), progress)
+    return dataset(name, data_dir)
+
+
+def check_dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
+    """Read a data set's files. Raises DataError, naming the first that is not intact."""
+    _data_set(name).check(data_folder(data_dir))
+    return dataset(name, data_dir)
+
+
+def is_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
+    """Whether this is a data set that can be fetched and is not here. A user's own data are never missing."""
+    from simulator.data import datasets as room
+
+    return name_or_path in room.names() and not room.get(name_or_path).is_present(data_folder(data_dir))
+
+
+def fetch_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
+    """Download a data set unless it is here; whether it was downloaded. Raises DataError."""
+    missing = is_missing(name_or_path, data_dir)
+    if missing:
+        fetch_dataset(name_or_path, data_dir)
+    return missing
+
+
+def preset_names() -> list[str]:
+    """The names of the presets."""
+    return _presets.names()
+
+
+def dataset_names() -> list[str]:
+    """The names of the data sets."""
+    from simulator.data import datasets as room
+
+    return room.names()
+
+
+def method_names(plugins: Sequence[Place] = ()) -> list[str]:
+    """The names of the methods, also of those in these files, found in the source. Nothing is run."""
+    from simulator.analysis import static_names
+
+    return list(static_names.methods(map(Path, plugins)))
+
+
+def model_names() -> list[str]:
+    """The names of the groups and models, found in the source."""
+    from simulator.analysis import static_names
+
+    return [*static_names.groups(), *static_names.models()]
+
+
+def config_keys() -> list[str]:
+    """Every dotted key of a configuration but the methods'."""
+    from simulator.config import keys
+
+    return keys()
+
+
+def method_keys(method: str | None = None) -> list[str]:
+    """The keys of a method, or of all, without 'method.', found in the source."""
+    from simulator.analysis import static_keys
+
+    return list(static_keys.method_keys(method))
+
+
+def shipped_studies() -> list[str]:
+    """The studies that come with htfl-sim: the papers' case studies."""
+    from simulator.studies import shipped
+
+    return shipped.names()
+
+
+def places() -> tuple[str, ...]:
+    """Where the points of a study can run: on this machine, on Ray, on Slurm."""
+    from simulator.studies.places import NAMES
+
+    return NAMES
+
+
+def data_folder(data_dir: Place | None = None) -> Path:
+    """Where data sets lie: `data_dir`, else $HTFL_DATA, else the platform's cache folder."""
+    from simulator.data.datasets import data_folder as folder
+
+    return folder(None if data_dir is None else str(data_dir))
+
+
+def settings(key: str | None = None, method: str | None = None) -> "list[Setting]":
+    """Every key of a configuration with its type, default and meaning; with `method`, that method's own too.
+
+    key: this one alone; of methods that share a key, one entry for each meaning. Raises ConfigError.
+    """
+    from simulator import reference
+
+    if key is not None:
+        return reference.setting(key)
+    return reference.settings() + (reference.settings_of(method) if method else [])
+
+
+def preset_json(found: Preset) -> dict[str, Any]:
+    """A preset without its configuration, for programs."""
+    return {
+        "name": found.name,
+        "title": found.title,
+        "paper": [asdict(each) for each in found.paper],
+        "profiles": [{"name": each.name, "sources": list(each.sources)} for each in found.profiles],
+    }
+
+
+def refuse_broken(name: str, tried: Sequence[Promise]) -> None:
+    """Raise MethodError where a method breaks a promise."""
+    from simulator.errors import MethodError
+
+    if count := sum(not each.kept for each in tried):
+        raise MethodError(f"method '{name}' breaks {count} of {len(tried)} promises.")
+
+
+def _data_set(name: str) -> "_Dataset":
+    from simulator.data import datasets as room
+
+    return room.get(name)
+
+
+def _of_method(found: "type[_Method]") -> MethodCard:
+    from pydantic_core import PydanticUndefined
+
+    parameters = [
+        {
+            "key": key,
+            "default": None if field.default is PydanticUndefined else field.default,
+            "description": field.description or "",
+        }
+        for key, field in found.Config.model_fields.items()
+        if key != "name"
+    ]
+    card = found.card
+    return MethodCard(
+        found.name, card.title, card.paper, card.kind, card.needs, card.down, card.up, parameters
+    )
+
+
+def _of_model(name: str) -> ModelCard:
+    from simulator import models as room
+
+    network = room.architecture(name, room.ImageShape(3, 32, 32), 10)
+    parameters = list(network.parameters())
+    return ModelCard(
+        name=name,
+        title=room.get(name).title,
+        parameters=sum(each.numel() for each in parameters),
+        bytes=sum(each.numel() * each.element_size() for each in parameters),
+        features=network.num_features,
+        layers=list(network.layers),
+    )

@@ -1,0 +1,267 @@
+"""Several sessions together: one table, one figure, one HTML page.
+
+Sessions are given as on the command line: names, studies, STUDY/POINT, globs such as 't3/*', or tag:NAME.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from checkpoints import DiskError, SessionUnreadable
+from htfl_sim import folders
+from simulator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from simulator.analysis.run import Run
+    from simulator.analysis.table import Select
+    from simulator.analysis.table import Table as Table
+
+__all__ = ["KINDS", "Report", "compare", "plot", "report"]
+
+Place = str | Path
+Say = Callable[[str], object]
+Kind = Literal[
+    "accuracy",
+    "box",
+    "tradeoff",
+    "loss",
+    "metrics",
+    "partition",
+    "tsne",
+    "cka",
+    "cka-curves",
+    "inco",
+    "sensitivity",
+    "heatmap",
+]
+KINDS: dict[str, tuple[str, ...]] = {
+    "accuracy": ("by", "x"),
+    "box": ("by", "round"),
+    "tradeoff": ("by", "target"),
+    "loss": ("by", "x"),
+    "metrics": ("by", "x", "names"),
+    "partition": (),
+    "tsne": ("round", "images"),
+    "cka": ("round", "layers"),
+    "cka-curves": ("by", "layers"),
+    "inco": ("by",),
+    "sensitivity": ("by", "axis", "select"),
+    "heatmap": ("axes", "select"),
+}
+"""The kinds of figures, and the options that each takes besides `width`."""
+OF_ONE = ("partition", "tsne", "cka")
+"""The kinds that are drawn of one session."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """An HTML page that was written: its file, and how many sessions and figures are on it."""
+
+    file: Path
+    sessions: int
+    figures: int
+
+
+def compare(
+    names: str | Sequence[str],
+    by: str | Sequence[str] = (),
+    target: float | None = None,
+    baseline: str | None = None,
+    select: "Select | None" = None,
+    *,
+    sessions_dir: Place | None = None,
+    say: Say | None = None,
+) -> "Table":
+    """Sessions as one table, grouped by `by`: 'method', 'dataset', any setting; by default, what they differ in.
+
+    target: also what it took to reach this mean test accuracy, 0…1. baseline: also the difference from this row.
+    select 'eval': of each row the settings and round that are best on the eval parts. `say` is told of sessions that
+    are left out; by default they are warnings. Raises ConfigError, and SessionUnreadable where none can be read.
+    """
+    from simulator.analysis.comparison import table
+    from simulator.analysis.glance import glance
+
+    runs, _ = chosen(names, glance, sessions_dir, say)
+    return table(runs, by, target, baseline, select)
+
+
+def plot(
+    kind: Kind,
+    names: str | Sequence[str],
+    out: Place | None = None,
+    *,
+    sessions_dir: Place | None = None,
+    data_dir: Place | None = None,
+    say: Say | None = None,
+    **options: Any,
+) -> "Figure":
+    """A matplotlib figure of sessions; `out` also writes it, as .pdf, .svg or .png.
+
+    KINDS has each kind's options; every kind takes width='column' or 'page'. partition, tsne and cka are of one
+    session. `say` is told what to know of the figure; by default these are warnings. Raises ConfigError and DataError.
+    """
+    from simulator.analysis.glance import glance
+    from simulator.figures import style
+
+    checked(kind, options)
+    if out is not None and Path(out).suffix.lower() not in style.FORMATS:
+        raise ConfigError(f"A figure is written as {', '.join(style.FORMATS)}; '{out}' ends otherwise.")
+    runs, _ = chosen(names, glance, sessions_dir, say)
+    figure, notes = drawn(kind, runs, options, data_dir)
+    _tell(notes, say)
+    if out is not None:
+        style.save(figure, Path(out))
+    return figure
+
+
+def plot_runs(kind: str, runs: "Sequence[Run]", options: dict[str, Any], data_dir: Place | None) -> "Figure":
+    """A figure of sessions that were read; what to know of it are warnings to whoever called the caller."""
+    checked(kind, options)
+    figure, notes = drawn(kind, runs, options, data_dir)
+    for sentence in notes:
+        warnings.warn(sentence, stacklevel=3)
+    return figure
+
+
+def report(
+    names: str | Sequence[str],
+    out: Place | None = None,
+    by: str | Sequence[str] = (),
+    target: float | None = None,
+    baseline: str | None = None,
+    select: "Select | None" = None,
+    *,
+    sessions_dir: Place | None = None,
+    data_dir: Place | None = None,
+    say: Say | None = None,
+) -> Report:
+    """Write one HTML page about sessions or a study: table, figures, settings, events, environment, the commands.
+
+    out: by default what the first name calls it, with .html, in this folder. Raises like `compare`, and ConfigError
+    where the file cannot be written.
+    """
+    from simulator.analysis.comparison import table
+    from simulator.analysis.feed import read
+    from simulator.report.choice import pictures
+    from simulator.report.contents import gather
+    from simulator.report.page import page
+    from simulator.studies.folder import study_text
+
+    names, home = _listed(names), folders.sessions_dir(sessions_dir)
+    runs, left_out = chosen(names, read, home, say)
+    result = table(runs, by, target, baseline, select)
+    figures = pictures(names, runs, result.by, result.select, home, _data(data_dir))
+    asked, study = None, folders.study_folder(names[0], home) if len(names) == 1 else None
+    if study:
+        try:
+            asked = study_text(study)
+        except (SessionUnreadable, DiskError) as error:
+            left_out.append(str(error))
+    contents = gather(", ".join(names), runs, result, figures, asked, left_out)
+    stem = folders.plain_name([names[0].replace("/", "-").rstrip("-*")]) or "report"
+    file = Path(out or f"{stem}.html")
+    try:
+        file.write_text(page(contents), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}.") from error
+    return Report(file, len(runs), len(figures))
+
+
+def chosen(
+    names: str | Sequence[str],
+    look: "Callable[[Path], Run]",
+    sessions_dir: Place | None,
+    say: Say | None,
+) -> "tuple[list[Run], list[str]]":
+    """The sessions that are named, read by `look`; and in sentences, also to `say`, which are left out and why.
+
+    Raises SessionUnreadable where none can be read or none has a round.
+    """
+    from simulator.analysis.glance import glances
+    from simulator.studies.selection import select
+
+    names = _listed(names)
+    runs, faults = glances(select(names, folders.sessions_dir(sessions_dir)), look)
+    if not runs:
+        raise SessionUnreadable(
+            faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."
+        )
+    left_out = [f"{fault.folder.name} is damaged and left out: {fault.error}" for fault in faults]
+    begun = [run for run in runs if run.totals.rounds]
+    left_out += [f"{run.name} has finished no round and is left out." for run in runs if run not in begun]
+    _tell(left_out, say)
+    if not begun:
+        raise SessionUnreadable("none of these sessions has finished a round yet.")
+    return begun, left_out
+
+
+def checked(kind: str, options: dict[str, Any]) -> None:
+    """Raise ConfigError for a kind that there is not, and for an option that says nothing to it."""
+    if kind not in KINDS:
+        raise ConfigError(f"'{kind}' is no kind of figure; there are {', '.join(KINDS)}.")
+    for name in options:
+        if name not in (*KINDS[kind], "width"):
+            ours = ", ".join(KINDS[kind]) or "none"
+            raise ConfigError(f"'{name}' changes nothing of '{kind}', which takes {ours}.")
+
+
+def drawn(
+    kind: str, runs: "Sequence[Run]", options: dict[str, Any], data_dir: Place | None
+) -> "tuple[Figure, list[str]]":
+    """The figure of a kind, and in sentences what to know of it."""
+    if kind not in OF_ONE:
+        from simulator.figures.kinds import OF_SESSIONS, notes
+
+        return OF_SESSIONS[kind](runs, **options), notes(runs, options)
+    if len(runs) != 1:
+        named = ", ".join(run.name for run in runs[:4])
+        raise ConfigError(
+            f"{kind} is of one session; these are {len(runs)}: {named}{', …' * (len(runs) > 4)}."
+        )
+    return _of_one(kind, runs[0], options, data_dir), []
+
+
+def _of_one(kind: str, run: "Run", options: dict[str, Any], data_dir: Place | None) -> "Figure":
+    options = dict(options)
+    if kind == "partition":
+        from simulator.figures.partition import partition
+        from simulator.inspection.partition import of_session
+
+        found = of_session(run.folder, _data(data_dir))
+        return partition(found.train, found.classes, **options)
+    if kind == "cka":
+        from simulator.figures import similarity
+
+        return similarity.matrices(run, **options)
+    from simulator.figures.embedding import embedding
+    from simulator.inspection import representations
+
+    images = options.pop("images", representations.IMAGES)
+    known = representations.of_checkpoint(
+        run.folder, _data(data_dir), options.pop("round", None), images=images
+    )
+    points, anchors = known.in_the_plane()
+    about = (known.labels, known.clients, known.classes, anchors, known.anchor_labels, known.anchor_kind)
+    return embedding(points, *about, **options)
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _data(data_dir: Place | None) -> Path:
+    from simulator.data.datasets import data_folder
+
+    return data_folder(None if data_dir is None else str(data_dir))
+
+
+def _tell(sentences: Sequence[str], say: Say | None) -> None:
+    for sentence in sentences:
+        if say is not None:
+            say(sentence)
+        else:
+            warnings.warn(sentence, stacklevel=4)

@@ -1,0 +1,31 @@
+"""What htfl-sim raises for faults that a user can mend: each message says what is wrong, where, and what to do."""
+
+from checkpoints import Damaged, DiskError, Locked, SessionUnreadable, TooLarge
+from presets import PresetError
+from simulator.errors import (
+    ConfigError,
+    DataError,
+    HtflError,
+    MachinesLost,
+    MethodError,
+    NotEnoughMemory,
+    PointsFailed,
+    SessionError,
+)
+
+__all__ = [
+    "ConfigError",
+    "Damaged",
+    "DataError",
+    "DiskError",
+    "HtflError",
+    "Locked",
+    "MachinesLost",
+    "MethodError",
+    "NotEnoughMemory",
+    "PointsFailed",
+    "PresetError",
+    "SessionError",
+    "SessionUnreadable",
+    "TooLarge",
+]

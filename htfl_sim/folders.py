@@ -1,0 +1,103 @@
+"""Where sessions lie, and how they are named. A name or path means the same to the command line and to Python."""
+
+import os
+import re
+from itertools import count
+from pathlib import Path
+
+import checkpoints
+from checkpoints import SessionUnreadable
+from simulator.errors import ConfigError, nearest
+
+
+def sessions_dir(option: Path | str | None) -> Path:
+    """`--sessions-dir`, else $HTFL_SESSIONS, else ./sessions."""
+    return Path(option or os.environ.get("HTFL_SESSIONS") or "sessions").expanduser()
+
+
+def place_of(place: Path | str) -> Path:
+    """Where a program means a session or a study to lie: a bare name lies in the folder of sessions.
+
+    Anything else is a path, and so is a name that is a folder here.
+    """
+    path = Path(place).expanduser()
+    if isinstance(place, str) and path.name == place and not path.is_dir():
+        return sessions_dir(None) / place
+    return path
+
+
+def session_folder(name: str | Path, folder: Path) -> Path:
+    """The folder of a session that is there, by its name in the sessions folder or by path; a `Path` is a path alone.
+
+    Raises SessionUnreadable, naming the nearest session, when there is none, and ConfigError for a study.
+    """
+    for path in _places(name, folder):
+        if path.is_dir() and path != folder and str(name) not in ("", ".", ".."):
+            if checkpoints.is_group(path):
+                first = next((each.name for each in checkpoints.sessions(path)), "POINT")
+                raise ConfigError(f"'{name}' is a study; name one of its sessions, as {name}/{first}.")
+            return path
+    known = [checkpoints.name_of(path) for path in checkpoints.sessions(folder)]
+    raise SessionUnreadable(
+        f"no session '{name}' in {folder}.{nearest(str(name), known)} See `htfl-sim sessions`."
+    )
+
+
+def new_session(name: str, sessions_dir_: Path | str | None = None) -> Path:
+    """Where a new session of that name lies. Raises ConfigError unless the name is a plain file name."""
+    return sessions_dir(sessions_dir_) / checked_name(name)
+
+
+def study_folder(name: str | Path, folder: Path) -> Path | None:
+    """The folder of a study, by its name in the sessions folder or by path; None when there is no such study."""
+    return next((path for path in _places(name, folder) if checkpoints.is_group(path)), None)
+
+
+def _places(name: str | Path, folder: Path) -> tuple[Path, ...]:
+    """Where a session or a study may lie that is called so."""
+    path = Path(name).expanduser()
+    return (path,) if isinstance(name, Path) else (folder / name, path)
+
+
+def checked_name(name: str) -> str:
+    """A name for a new session. Raises ConfigError unless it is a plain file name."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise ConfigError(
+            f"'{name}' is no session name: use up to 100 letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit."
+        )
+    return name
+
+
+def checked_tag(tag: str) -> str:
+    """A word that sessions may be marked with. Raises ConfigError."""
+    try:
+        return checkpoints.check_tag(tag)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from error
+
+
+def session_names(sessions_dir_: Path | str | None = None) -> list[str]:
+    """The names of the sessions in the folder of sessions."""
+    return list(map(checkpoints.name_of, checkpoints.sessions(sessions_dir(sessions_dir_))))
+
+
+def study_names(sessions_dir_: Path | str | None = None) -> list[str]:
+    """The names of the studies in the folder of sessions."""
+    return [path.name for path in checkpoints.groups(sessions_dir(sessions_dir_))]
+
+
+def typed(folder: Path) -> str:
+    """A session or a study as commands take it: its path, quoted for a shell."""
+    return checkpoints.typed(folder)
+
+
+def plain_name(words: list[str]) -> str:
+    """A session name made of words, without what a file name should not have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip(".-_")[:70] or "run"
+
+
+def free_name(folder: Path, stem: str) -> str:
+    """`stem`, or with the first number that makes it new in `folder`."""
+    names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
+    return next(name for name in names if not (folder / name).exists())

@@ -1,0 +1,90 @@
+"""What this machine offers to a run, and what is missing."""
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from htfl_sim import folders
+from simulator.units import size
+
+__all__ = ["Check", "doctor"]
+
+Place = str | Path
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at: it is there, or missing but not needed to run, or a fault that stops a run."""
+
+    what: str
+    status: Literal["ok", "missing", "fault"]
+    detail: str
+
+
+def doctor(sessions_dir: Place | None = None, data_dir: Place | None = None) -> list[Check]:
+    """Check this machine: versions, cores, memory, CUDA, data sets, the folder of sessions, free space."""
+    return [*_versions(), *_cores(), _cuda(), *_data(data_dir), *_disk(sessions_dir)]
+
+
+def _versions() -> Iterator[Check]:
+    yield Check("htfl-sim", "ok", version("htfl-sim"))
+    yield Check("python", "ok", f"{platform.python_version()} ({sys.executable})")
+    for package in ("torch", "torchvision", "safetensors"):
+        try:
+            yield Check(package, "ok", version(package))
+        except PackageNotFoundError:
+            yield Check(package, "fault", "not installed; run: pip install htfl-sim")
+
+
+def _cores() -> Iterator[Check]:
+    import psutil
+
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Check("cores", "ok", f"{usable} usable, {platform.machine()}")
+    memory = psutil.virtual_memory()
+    yield Check("memory", "ok", f"{size(memory.available)} free of {size(memory.total)}")
+
+
+def _cuda() -> Check:
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return Check("cuda", "fault", f"torch cannot be loaded: {error}")
+    if not torch.cuda.is_available():
+        return Check("cuda", "missing", "no CUDA device; runs use the CPU")
+    found = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return Check("cuda", "ok", ", ".join(f"{each.name} ({size(each.total_memory)})" for each in found))
+
+
+def _data(data_dir: Place | None) -> Iterator[Check]:
+    from simulator.data import datasets
+
+    folder = datasets.data_folder(None if data_dir is None else str(data_dir))
+    for name in datasets.names():
+        dataset = datasets.get(name)
+        files = dataset.files(folder)
+        if dataset.is_present(folder):
+            yield Check(f"data {name}", "ok", str(files[0].parent) if files else "comes with a dependency")
+        else:
+            yield Check(f"data {name}", "missing", f"not in {folder}; get it: htfl-sim data fetch {name}")
+
+
+def _disk(sessions_dir: Place | None) -> Iterator[Check]:
+    folder = folders.sessions_dir(sessions_dir).absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there) as probe:
+            probe.write(b"x")
+            probe.flush()
+    except OSError as error:
+        yield Check("sessions folder", "fault", f"{folder} cannot be written: {error.strerror}")
+    else:
+        yield Check("sessions folder", "ok", f"{folder} can be written")
+    yield Check("disk", "ok", f"{size(shutil.disk_usage(there).free)} free for sessions")

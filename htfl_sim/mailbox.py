@@ -1,0 +1,114 @@
+"""Waiting until the owner of a live session answers a command."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import checkpoints
+from checkpoints import Answer, Command, Damaged
+from simulator.errors import SessionError
+
+POLL_SECONDS = 0.05
+"""How often to look for the answer."""
+LOOK_SECONDS = 0.25
+"""How often to look at the owner: whether it lives, and how far it is."""
+SILENT_SECONDS = 10.0
+"""An owner whose heartbeat stands still for longer no longer answers."""
+STILL_SECONDS = 2.5
+"""An owner notes its heartbeat at least once a second: one that stands still for longer is not between two beats."""
+
+Note = dict[str, Any]
+Owned = checkpoints.SessionReader | checkpoints.GroupReader
+"""What has an owner that takes commands: a session, or a study's sweep."""
+
+
+def owner(session: Owned) -> Note:
+    """What the owner notes of itself; nothing while that cannot be read."""
+    try:
+        return session.owner() or {}
+    except Damaged:
+        return {}
+
+
+def holder(note: Note) -> str:
+    """'process 12 on host, since …': who owns a session."""
+    return f"process {note.get('pid')} on {note.get('host')}, since {note.get('since')}"
+
+
+def progress(note: Note) -> str:
+    """How far the owner is, as 'round 5, 3 of 10 clients done'."""
+    match note.get("progress"):
+        case {"points": points, "done": done}:
+            return f"{done} of {points} points finished"
+        case {"round": round, "phase": "evaluate"}:
+            return f"round {round}, evaluating"
+        case {"round": round, "done": done, "clients": clients}:
+            return f"round {round}, {done} of {clients} clients done"
+    return "before its first round"
+
+
+def await_answer(
+    session: Owned, command: Command, timeout: float | None, look: Callable[[Note], bool]
+) -> Answer | None:
+    """The owner's answer; None when the owner has ended without one, or `look` has seen enough.
+
+    Raises SessionError when nobody answers: the owner's heartbeat stands still, or `timeout` seconds have passed.
+    """
+    began = moved = time.monotonic()
+    looked, beat = 0.0, None
+    while True:
+        if (answer := checkpoints.answer(session.folder, command.id)) is not None:
+            return answer
+        now = time.monotonic()
+        if now - looked >= LOOK_SECONDS:
+            looked = now
+            note = owner(session)
+            if not session.alive():
+                return checkpoints.answer(session.folder, command.id)  # it may have come just before the end
+            if look(note):
+                return None
+            if note.get("heartbeat") != beat:
+                beat, moved = note.get("heartbeat"), now
+            if now - moved > SILENT_SECONDS or (timeout is not None and now - began > timeout):
+                _give_up(session, command, note, now - began, now - moved)
+        time.sleep(POLL_SECONDS)
+
+
+def refuse_idle(session: Owned, what: str) -> NoReturn:
+    """Raise the SessionError for a session that no process runs: its state, and what can be done."""
+    if isinstance(session, checkpoints.GroupReader):
+        name = session.folder.name
+        raise SessionError(
+            f"No process runs the study {name}, so there is nothing to {what}. Continue it: `htfl-sim sweep {name}`."
+        )
+    name, done = checkpoints.typed(session.folder), max([0, *session.rounds()])
+    how, remedy = {
+        "finished": (
+            f"it finished with round {done}",
+            f"`htfl-sim resume {name} --rounds {done + 10}` extends it",
+        ),
+        "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` goes on with it"),
+    }.get(
+        session.state(),
+        (f"its run was interrupted after round {done}", f"`htfl-sim resume {name}` goes on from there"),
+    )
+    raise SessionError(
+        f"nobody runs {session.folder}, so there is nothing to {what}: {how}. {remedy[0].upper()}{remedy[1:]}."
+    )
+
+
+def _give_up(session: Owned, command: Command, note: Note, waited: float, silent: float) -> NoReturn:
+    heartbeat = note.get("heartbeat")
+    if silent > min(STILL_SECONDS, SILENT_SECONDS):
+        pulse = f"its heartbeat stands still at {heartbeat} for {silent:.0f} s"
+        remedy = (
+            f"If that machine is dead, take the session over: `htfl-sim resume {checkpoints.typed(session.folder)} "
+            "--steal`. If the process hangs, end it and resume."
+        )
+    else:
+        pulse = f"its heartbeat still moves, at {heartbeat} now ({progress(note)})"
+        remedy = "It will be answered between two clients; wait longer with --timeout."
+    raise SessionError(
+        f"nobody answered in {waited:.0f} s: {session.folder} belongs to {holder(note)}; {pulse}. "
+        f"The {command.kind} stays in the mailbox. {remedy}"
+    )

@@ -1,0 +1,448 @@
+"""Sessions in their folder: search, details, verify, prune, remove, tags, partition, similarity, export.
+
+A session is given by its name in the folder of sessions, as STUDY/POINT where a study holds it, or by its path. The
+folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `partition`, `similarity` and `export_weights` load
+torch.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+import checkpoints
+from checkpoints import Command, Finding, Leftover, Locked, Pruned, SessionUnreadable, UnfinishedRound
+from htfl_sim import folders
+from htfl_sim.mailbox import holder, owner
+from htfl_sim.steering import tag
+from simulator.analysis.clients import ClientResult, results
+from simulator.analysis.events import said as event_text
+from simulator.analysis.feed import read
+from simulator.analysis.lineage import Branch, forks_of, tree
+from simulator.analysis.milestones import Switch, switches
+from simulator.analysis.run import Run
+from simulator.analysis.summary import Summary
+from simulator.analysis.well_formed import well_formed
+from simulator.errors import ConfigError
+from simulator.nested import toml_value as value_text
+from simulator.sessions.history import SETTINGS
+from simulator.sessions.legacy import younger
+from simulator.sessions.reader import SessionReader
+
+if TYPE_CHECKING:
+    from simulator.export.following import Sink
+    from simulator.export.sinks import Target
+    from simulator.export.weights import Exported as Exported
+    from simulator.inspection.partition import Partition as Partition
+
+__all__ = [
+    "Branch",
+    "ClientResult",
+    "Command",
+    "Details",
+    "Finding",
+    "Leftover",
+    "Pruned",
+    "Summary",
+    "Switch",
+    "UnfinishedRound",
+    "details",
+    "event_text",
+    "export",
+    "export_partition",
+    "export_weights",
+    "leftovers",
+    "partition",
+    "prune",
+    "remove",
+    "remove_leftover",
+    "search",
+    "similarity",
+    "tag",
+    "tags",
+    "value_text",
+    "verify",
+]
+
+Place = str | Path
+
+
+def folder_of(session: Place, sessions_dir: Place | None = None) -> Path:
+    """A session's folder. Raises SessionUnreadable, naming the nearest, where there is none."""
+    return folders.session_folder(session, folders.sessions_dir(sessions_dir))
+
+
+def search(
+    sessions_dir: Place | None = None,
+    *,
+    method: str | None = None,
+    dataset: str | None = None,
+    state: str | None = None,
+    tags: Sequence[str] = (),
+    sized: bool = False,
+    hidden: bool = False,
+) -> list[Branch]:
+    """The sessions, oldest first, each followed by its forks; with a filter, only those that it fits.
+
+    method: by this method, now or before. state: 'running', 'stopped', 'finished', 'damaged', … tags: marked with all
+    of them. sized: also what each takes on disk. hidden: also the folders that killed commands left.
+    """
+    folder = folders.sessions_dir(sessions_dir)
+    every = [Summary.read(path, sized=sized) for path in checkpoints.session_folders(folder)]
+    if hidden:
+        every += [_hidden(each, sized) for each in checkpoints.leftovers(folder)]
+    return tree([each for each in every if _fits(each, method, dataset, state, tags)])
+
+
+def summary(session: Place, sessions_dir: Place | None = None) -> Summary:
+    """A session in a few facts, with its size; one that cannot be read is 'damaged' and says why."""
+    return Summary.read(folder_of(session, sessions_dir), sized=True)
+
+
+@dataclass(frozen=True)
+class Details:
+    """All that `htfl-sim show` tells of a session. `record` is the chosen round's; None before the first."""
+
+    run: Run
+    summary: Summary
+    record: dict[str, Any] | None
+    forks: list[dict[str, Any]]
+    """The forks beside it, each with its name and the round."""
+    unfinished: UnfinishedRound | None
+
+    @property
+    def switches(self) -> list[Switch]:
+        """Each switch to another method or other settings, in order."""
+        return switches(self.run)
+
+    @property
+    def clients(self) -> list[ClientResult]:
+        """Every client after the chosen round."""
+        group = self.run.document["config"]["federation"]["group"]
+        return results(self.record, group) if self.record else []
+
+    @property
+    def kept_clients(self) -> list[int]:
+        """The clients of the unfinished round that have finished it."""
+        return kept_clients(self.unfinished) if self.unfinished else []
+
+    @property
+    def as_before(self) -> dict[str, Any]:
+        """Settings younger than the session, which it goes on without."""
+        return younger(self.run.document["config"])
+
+    def well_formed(self) -> AbstractContextManager[None]:
+        """Within it, what the session's files lack raises Damaged, and not an error of Python's."""
+        return well_formed(self.run.folder)
+
+    def to_json(self) -> dict[str, Any]:
+        """The details for programs: the whole accuracy curve, and the chosen round's record as the ledger has it."""
+        run, unfinished = self.run, self.unfinished
+        return self.summary.to_json() | {
+            "config": run.document["config"],
+            "settings": run.config,
+            "switches": [asdict(switch) for switch in self.switches],
+            "children": self.forks,
+            "pending": [asdict(command) for command in run.pending],
+            "partial": unfinished and {"round": unfinished.round, "clients": self.kept_clients},
+            "environment": run.document["environment"],
+            "curve": [record["accuracy"]["mean"] for record in run.records],
+            "record": self.record,
+            "clients": [asdict(client) for client in self.clients],
+            "checkpoints": run.checkpoints,
+            "events": run.events,
+            "event_faults": run.event_faults,
+        }
+
+
+def details(session: Place, round: int | None = None, *, sessions_dir: Place | None = None) -> Details:
+    """A session in full, with the record of a round (None: the last).
+
+    Raises SessionUnreadable when the session is damaged or has no record of the round.
+    """
+    folder = folder_of(session, sessions_dir)
+    run, about = read(folder), Summary.read(folder, sized=True)
+    if about.error:
+        raise SessionUnreadable(about.error)
+    record = run.record(round)
+    if round is not None and record is None:
+        has = f"rounds 1 to {run.round}" if run.round else "no round yet"
+        raise SessionUnreadable(f"{folder} has no record of round {round}; it has {has}.")
+    return Details(run, about, record, forks_of(folder), SessionReader(folder).unfinished_round())
+
+
+def record(session: Place, round: int, *, sessions_dir: Place | None = None) -> dict[str, Any]:
+    """The ledger's record of a round. Raises Damaged when the ledger has none."""
+    return SessionReader(folder_of(session, sessions_dir)).record(round)
+
+
+def name_of(session: Place, sessions_dir: Place | None = None) -> str:
+    """What a session is called: its folder's name, after its study's if it is in one."""
+    return checkpoints.name_of(folder_of(session, sessions_dir))
+
+
+def records(session: Place, *, sessions_dir: Place | None = None) -> list[dict[str, Any]]:
+    """The ledger's records, a round each. Raises SessionUnreadable."""
+    return SessionReader(folder_of(session, sessions_dir)).records()
+
+
+def unfinished_round(session: Place, *, sessions_dir: Place | None = None) -> UnfinishedRound | None:
+    """What is kept of a round that a stop cut short."""
+    return SessionReader(folder_of(session, sessions_dir)).unfinished_round()
+
+
+def kept_clients(unfinished: UnfinishedRound) -> list[int]:
+    """The clients of an unfinished round that have finished it."""
+    return sorted(int(client) for client in unfinished.note.get("clients", {}))
+
+
+def changeable_sections() -> tuple[str, ...]:
+    """The sections of a configuration that a switch may change, the method's apart."""
+    return tuple(SETTINGS)
+
+
+def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding]:
+    """Read every byte of a session: what is not as it was written. It is sound where no finding is 'damage'."""
+    return checkpoints.verify(folder_of(session, sessions_dir))
+
+
+def prune(
+    session: Place,
+    *,
+    keep_last: int | None = None,
+    keep_every: int | None = None,
+    keep_best: bool | None = None,
+    dry_run: bool = False,
+    steal: bool = False,
+    sessions_dir: Place | None = None,
+) -> Pruned:
+    """Remove checkpoints of a stopped session, and what only they need; the ledger stays whole.
+
+    What is not given is as the session's configuration says. dry_run: only say what would go. steal: the machine that
+    held the session is dead. Raises Locked while it runs.
+    """
+    folder = folder_of(session, sessions_dir)
+    document = SessionReader(folder).document
+    with well_formed(folder):
+        configured = document["config"]["checkpoint"]
+        best = configured["keep_best"] if keep_best is None else keep_best
+        retention = checkpoints.Retention(
+            last=keep_last or configured["keep_last"],
+            every=keep_every or configured["keep_every"],
+            best="accuracy.mean" if best else None,
+        )
+    return checkpoints.prune(folder, retention, dry_run=dry_run, steal=steal)
+
+
+def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> Path:
+    """Remove a session with all its rounds and checkpoints; its forks stay whole. The folder that is gone.
+
+    Raises Locked while a process runs it; `steal`: the machine that held it is dead.
+    """
+    folder = folder_of(session, sessions_dir)
+    check_removable(folder, steal=steal)
+    checkpoints.remove(folder, steal=steal)
+    return folder
+
+
+def check_removable(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
+    """Raise Locked where a process runs the session. Removing looks again, under the lock."""
+    folder = folder_of(session, sessions_dir)
+    if (
+        Summary.read(folder).error is None
+        and not steal
+        and (reader := checkpoints.SessionReader(folder)).alive()
+    ):
+        raise Locked(
+            f"{folder} is run by {holder(owner(reader))}. Stop it first: "
+            f"`htfl-sim stop {checkpoints.typed(folder)}`."
+        )
+
+
+def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list[Leftover]:
+    """The hidden folders of commands that run or were killed. steal: the machines that held them are dead."""
+    return checkpoints.leftovers(folders.sessions_dir(sessions_dir), steal=steal)
+
+
+def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
+    """Remove a hidden folder that no process uses."""
+    checkpoints.remove_leftover(leftover, steal=steal)
+
+
+def size_on_disk(folder: Path) -> int:
+    """What a folder takes on disk, in bytes."""
+    return checkpoints.size_on_disk(folder)
+
+
+def tags(session: Place, *, sessions_dir: Place | None = None) -> tuple[str, ...]:
+    """The words that a session is marked with; `tag` changes them."""
+    return tuple(checkpoints.tags_of(folder_of(session, sessions_dir)))
+
+
+def partition(
+    name: Place,
+    assignments: Sequence[str] = (),
+    *,
+    sessions_dir: Place | None = None,
+    data_dir: Place | None = None,
+) -> "Partition":
+    """Who holds what in a session, or in a run of a preset: samples of every class and client. Reads the data set.
+
+    assignments: 'key=value', for a preset alone. Raises ConfigError, SessionUnreadable and DataError.
+    """
+    import presets
+    from simulator.config import Config
+    from simulator.inspection import partition as room
+    from simulator.nested import with_overrides
+
+    data = _data(data_dir)
+    try:
+        folder = folder_of(name, sessions_dir)
+    except SessionUnreadable:
+        if name not in presets.names():
+            raise
+        raw = with_overrides(presets.load(str(name)).config, assignments)
+        return room.of_config(Config.read(raw), data)
+    if assignments:
+        raise ConfigError("--set changes a preset's partition; that of a session is what it was made with.")
+    return room.of_session(folder, data)
+
+
+def similarity(
+    session: Place,
+    round: int | None = None,
+    *,
+    sessions_dir: Place | None = None,
+    data_dir: Place | None = None,
+) -> dict[str, Any]:
+    """CKA between the clients' models after a kept round (None: the newest), with the probe and layers in force then.
+
+    Nothing is written. Raises ConfigError, SessionUnreadable and DataError.
+    """
+    from simulator.inspection import cka
+    from simulator.sections import CkaConfig
+    from simulator.sessions.history import settings_in_force
+
+    reader = SessionReader(folder_of(session, sessions_dir))
+    in_force = settings_in_force(reader.document, reader.manifest(round).history)
+    settings = CkaConfig.model_validate(in_force.get("cka", {}))
+    return cka.of_checkpoint(
+        reader.folder,
+        _data(data_dir),
+        round,
+        images=settings.probe,
+        layers=None if settings.layers == "all" else settings.layers,
+        debiased=settings.debiased,
+        model=settings.model,
+        untrained=settings.untrained,
+    )
+
+
+def export(
+    session: Place,
+    to: "Target | Sink" = "csv",
+    out: Place | None = None,
+    *,
+    what: Literal["rounds", "clients", "cka"] = "rounds",
+    follow: bool = False,
+    project: str = "htfl-sim",
+    sessions_dir: Place | None = None,
+) -> int:
+    """Send the rounds to a CSV file, TensorBoard, W&B or MLflow; how many there were.
+
+    follow: go on as long as the session runs. Raises ConfigError where the library is not installed, or the place is
+    taken.
+    """
+    from simulator.export.following import send
+    from simulator.export.sinks import sink
+
+    folder, place = folder_of(session, sessions_dir), None if out is None else Path(out)
+    chosen = sink(to, folder.name, place, what, project) if isinstance(to, str) else to
+    return send(folder, chosen, follow)
+
+
+def csv_stream(stream: TextIO, what: str = "rounds") -> "Sink":
+    """An open file that `export` writes CSV to, line by line."""
+    from simulator.export.csv_file import CsvStream
+
+    return CsvStream(stream, what)
+
+
+def export_partition(
+    session: Place, *, sessions_dir: Place | None = None, data_dir: Place | None = None
+) -> str:
+    """The partition of a session as CSV text: a line for every client and class."""
+    from simulator.analysis.tidy import Tidy
+    from simulator.export.csv_file import text
+    from simulator.inspection import partition as room
+
+    found = room.of_session(folder_of(session, sessions_dir), _data(data_dir))
+    return text(Tidy.of(room.COLUMNS, list(found.rows())))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Models that were written: after which round, how many rounds were run again for it, and each client's files."""
+
+    round: int
+    replayed: int
+    models: "tuple[Exported, ...]"
+
+
+def export_weights(
+    session: Place,
+    clients: Sequence[int] | None = None,
+    out: Place | None = None,
+    *,
+    round: int | None = None,
+    program: bool = True,
+    sessions_dir: Place | None = None,
+    data_dir: Place | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    allow_inexact: bool = False,
+) -> Weights:
+    """Write models (None: of all clients) as plain safetensors after a round (None: the last), into a folder.
+
+    out: by default SESSION-round-R. program: also a Python file for each, which loads it with torch alone. Where no
+    checkpoint of the round is kept, rounds are run again and must give what the ledger says. Raises HtflError.
+    """
+    from simulator.export.weights import write
+    from simulator.inspection.models import of_clients
+
+    folder = folder_of(session, sessions_dir)
+    models = of_clients(
+        folder,
+        _data(data_dir),
+        clients,
+        round,
+        device=device,
+        workers=workers,
+        allow_inexact=allow_inexact,
+    )
+    place = Path(out or f"{folder.name}-round-{models.round}")
+    return Weights(models.round, models.replayed, tuple(write(models, folder.name, place, program)))
+
+
+def _data(data_dir: Place | None) -> Path:
+    from simulator.data.datasets import data_folder
+
+    return data_folder(None if data_dir is None else str(data_dir))
+
+
+def _hidden(leftover: Leftover, sized: bool) -> Summary:
+    state = "in use" if leftover.in_use else "leftover"
+    size = checkpoints.size_on_disk(leftover.path) if sized else None
+    return Summary(leftover.path.name, str(leftover.path), state, bytes=size)
+
+
+def _fits(
+    each: Summary, method: str | None, dataset: str | None, state: str | None, tags: Sequence[str]
+) -> bool:
+    return (
+        (method is None or method in [name for _, name in each.methods])
+        and (dataset is None or each.dataset == Path(dataset).name)
+        and (state is None or each.state == state)
+        and set(tags) <= set(each.tags)
+    )

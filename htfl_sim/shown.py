@@ -1,0 +1,104 @@
+"""What `progress=True` shows: a line on a terminal, a bar in a notebook."""
+
+import html
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.progress import Event
+    from simulator.studies.status import Status
+
+Record = dict[str, Any]
+
+
+def in_notebook() -> bool:
+    """Whether this is a notebook's kernel, which shows HTML. There IPython is loaded already."""
+    ipython: Any = sys.modules.get("IPython")
+    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
+class Bar:
+    """A bar under a notebook's cell, renewed in place. It needs no widgets."""
+
+    def __init__(self) -> None:
+        display: Any = importlib.import_module("IPython.display")
+        self._html = display.HTML
+        self._handle = display.display(display.HTML(""), display_id=True)
+
+    def show(self, done: float, whole: float, text: str) -> None:
+        """Put the bar at `done` of `whole`, with a text beside it."""
+        self._handle.update(self._html(bar_html(done, whole, text)))
+
+
+def bar_html(done: float, whole: float, text: str) -> str:
+    """The bar as HTML."""
+    return f'<progress value="{done:g}" max="{whole:g}"></progress> {html.escape(text)}'
+
+
+@contextmanager
+def rounds(progress: "bool | Callable[[Record], object]") -> "Iterator[Callable[[Event], None]]":
+    """What a run is to tell: nothing, a line or a bar for its rounds, or a caller's own function."""
+    from simulator.progress import ClientTrained, RoundFinished, RoundStarted
+
+    bar = Bar() if progress is True and in_notebook() else None
+    last = 0
+
+    def observe(event: "Event") -> None:
+        nonlocal last
+        match event:
+            case RoundStarted(round, whole, _):
+                last = whole
+                if bar:
+                    bar.show(round - 1, last, f"round {round} of {last}")
+            case ClientTrained(round, _, done, participants, _) if bar:
+                bar.show(round - 1 + done / participants, last, f"round {round} of {last}")
+            case RoundFinished(record):
+                if callable(progress):
+                    progress(record)
+                elif bar:
+                    bar.show(record["round"], last, said(record))
+                else:
+                    print(said(record), flush=True)
+
+    yield observe if progress is not False else lambda event: None
+
+
+def said(record: Record) -> str:
+    """A round in one line."""
+    mean = record["accuracy"]["mean"]
+    return f"round {record['round']}: " + ("not evaluated" if mean is None else f"accuracy {mean:.4f}")
+
+
+@contextmanager
+def points(
+    progress: "bool | Callable[[Sequence[Status]], None]",
+) -> "Iterator[Callable[[Sequence[Status]], None]]":
+    """The same of a study's points."""
+    if callable(progress):
+        yield progress
+        return
+    bar = Bar() if progress and in_notebook() else None
+    told: set[str] = set()
+
+    def observe(statuses: "Sequence[Status]") -> None:
+        if bar:
+            finished = sum(each.state == "finished" for each in statuses)
+            done = sum(each.round for each in statuses)
+            bar.show(
+                done,
+                sum(each.rounds for each in statuses),
+                f"{finished} of {len(statuses)} points finished",
+            )
+        for each in statuses:
+            if each.state in ("finished", "failed") and each.name not in told:
+                told.add(each.name)
+                mean = "" if each.accuracy is None else f", accuracy {each.accuracy:.4f}"
+                if not bar or each.reason:
+                    print(
+                        f"{each.name}: {each.reason or each.state}, round {each.round} of {each.rounds}{mean}"
+                    )
+
+    yield observe if progress else lambda statuses: None

@@ -1,0 +1,353 @@
+"""Studies step by step: from what is asked for to a plan, its cost, its points, a script for Slurm.
+
+`hs.sweep` takes all steps at once. A study is given by its name in the folder of sessions, by its path, by a study
+file, or by the name of a study that comes with htfl-sim.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import checkpoints
+from checkpoints import SessionUnreadable
+from htfl_sim import folders
+from simulator.errors import ConfigError, nearest
+from simulator.nested import Raw, merged, put, read_toml, with_overrides
+from simulator.own import GROUP, Files, Names
+from simulator.studies import shipped
+from simulator.studies.folder import read_points, read_study
+from simulator.studies.places import HERE, SLURM, checked
+from simulator.studies.status import FAILED, FINISHED, LIVE, WAITING, Status, time_left
+
+if TYPE_CHECKING:
+    from simulator.config import Config
+    from simulator.sessions.session import Session
+    from simulator.studies.carrier import Launch as Launch
+    from simulator.studies.cost import Cost as Cost
+    from simulator.studies.plan import Plan as Plan
+    from simulator.studies.study import Study
+    from simulator.studies.sweep import Outcome as Outcome
+
+__all__ = [
+    "FAILED",
+    "FINISHED",
+    "HERE",
+    "LIVE",
+    "SLURM",
+    "WAITING",
+    "Script",
+    "Status",
+    "carry_out",
+    "check",
+    "cost",
+    "open_point",
+    "plan",
+    "status",
+    "time_left",
+    "write_slurm",
+]
+
+Place = str | Path
+Over = Mapping[str, Iterable[Any]] | Sequence[str]
+"""Axes by key, as {"seed": range(3)}, or as the command line writes them, as ["seed=0..2"]."""
+QUICKSTART = "quickstart"
+
+
+def plan(
+    study: Place,
+    file: Place | None = None,
+    *,
+    preset: str | None = None,
+    settings_from: str | None = None,
+    profile: str | None = None,
+    config: "Config | Place | None" = None,
+    origin: str | None = None,
+    over: Over = (),
+    settings: Mapping[str, Any] | None = None,
+    assignments: Sequence[str] = (),
+    plugins: Sequence[Place] = (),
+    models: Sequence[Place] = (),
+    metrics: Sequence[Place] = (),
+    extend: bool = False,
+    sessions_dir: Place | None = None,
+) -> "Plan":
+    """What a study comes to: its folder, and all points in order with their configurations. Nothing is written.
+
+    file: a study file for a study of this name. preset: may name axes, as '{method}_htm5'; settings_from: the preset
+    whose training, data, and federation settings all points take. config: a TOML file, or a whole configuration.
+    origin: 'SESSION@ROUND', where every point branches off. settings: by dotted key; those that are None say nothing.
+    plugins, models, metrics: files of your own; models may also be names, for the group. Options are merged into a
+    study that exists; a whole configuration replaces it. `extend` permits more points.
+
+    Raises ConfigError, naming the point, for settings that are not valid and for a study that would change;
+    SessionUnreadable where there is no study and nothing asks for one.
+    """
+    from simulator.studies.plan import plan as planned
+
+    files, group = _files(plugins, models, metrics)
+    folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
+    origin = _origin(origin, folder.parent) if origin else None
+    measured = () if _is_whole(config) else files.metrics
+    given = _settings({**(settings or {}), GROUP: group or None}, measured, assignments)
+    if any([preset, settings_from, profile, config is not None, origin, over, files != Files(), given]):
+        asked = _merged(asked, preset, settings_from, profile, config, origin, _axes(over), given, files)
+    if asked is None:
+        known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped.names()]
+        raise SessionUnreadable(
+            f"There is no study '{study}' in {folder.parent}.{nearest(str(study), known)} Begin one with --over: "
+            f"`htfl-sim sweep {study} --over seed=0..2`."
+        )
+    return planned(folder, asked, extend)
+
+
+def check(planned: "Plan", data_dir: Place | None = None) -> None:
+    """Try what the points need before any runs: data that are here, models that their methods can run.
+
+    Points that have begun are not tried. Raises ConfigError, naming the point, and DataError.
+    """
+    if unbegun := planned.unbegun:
+        from simulator.studies.checking import check as tried
+
+        tried(unbegun, planned.folder.parent, _data(data_dir))
+
+
+def cost(planned: "Plan", data_dir: Place | None = None) -> "list[Cost]":
+    """What is left of every point: rounds, floating-point operations of training, seconds on this machine.
+
+    Counts a round of every kind of point, and times one.
+    """
+    from simulator.studies.cost import costs
+
+    return costs(planned.folder, planned.points, _data(data_dir))
+
+
+def datasets_of(planned: "Plan") -> list[str]:
+    """The data sets of the points that have not begun, each once."""
+    return list(dict.fromkeys(str(point.config["data"]["dataset"]) for point in planned.unbegun))
+
+
+def launch(
+    planned: "Plan",
+    *,
+    workers: int | None = None,
+    device: str | None = None,
+    allow_inexact: bool = False,
+    data_dir: Place | None = None,
+) -> "Launch":
+    """How the points are run: `workers` clients at a time in each; None: what its configuration says."""
+    from simulator.studies.carrier import Launch
+
+    return Launch(_data(data_dir).absolute(), workers, device, planned.study.files, allow_inexact)
+
+
+def carry_out(
+    planned: "Plan",
+    launched: "Launch",
+    *,
+    on: str = HERE,
+    jobs: int | None = None,
+    observe: Callable[[Sequence[Status]], None] = lambda statuses: None,
+    stop: Callable[[], str | None] = lambda: None,
+    waiting: Callable[[], bool] = lambda: True,
+    say: Callable[[str], None] = lambda warning: None,
+    steal: bool = False,
+) -> "Outcome":
+    """Run the points until all are done or `stop` gives a reason; `observe` is told of all points, often.
+
+    `waiting` is asked, while points of a sweep that died are still at work, whether to wait for them. `say` is told of
+    settings that change nothing there. steal: the machine that ran the study is dead. Raises Locked and ConfigError.
+    """
+    from simulator.studies.sweep import sweep
+
+    return sweep(planned, launched, jobs, observe, stop, waiting, on, say, steal=steal)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A study's script for Slurm. kept: it was there, and only its line --array was renewed."""
+
+    file: Path
+    kept: bool
+
+
+def write_slurm(planned: "Plan", launched: "Launch", jobs: int | None = None) -> Script:
+    """Prepare a study for Slurm and write its array script; `jobs` points at once at most.
+
+    Raises ConfigError for points that Slurm cannot run, and DiskError.
+    """
+    from simulator.devices import select_device
+    from simulator.studies import slurm
+
+    slurm.check(planned.folder, planned.points)
+    gpus = select_device("auto").type == "cuda"
+    with planned.open() as group:
+        return Script(*slurm.write(group, planned.points, launched, jobs, gpus))
+
+
+def open_point(planned: "Plan", number: int, launched: "Launch") -> "Session | None":
+    """The session of one point, counted from 0, to be run here; None where it is finished.
+
+    Raises ConfigError where there is no such point, and Locked where a process runs it.
+    """
+    name, points = planned.folder.name, planned.points
+    if not planned.listed:
+        raise ConfigError(
+            f"study {name} is not there as it is asked for now; `htfl-sim sweep {name} …` prepares it."
+        )
+    if number >= len(points):
+        raise ConfigError(f"study {name} has the points 0 to {len(points) - 1}, and no point {number}.")
+    point = points[number]
+    if Status(point.name, point.rounds).read(planned.folder / point.name).state == FINISHED:
+        return None
+    from simulator.studies.point import opened
+
+    return opened(planned.folder, point, launched)
+
+
+def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
+    """How far every point of a study is, from its files alone. Raises SessionUnreadable where there is no study."""
+    folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
+    if folder is None:
+        raise SessionUnreadable(f"there is no study {study}; hs.sweep makes one.")
+    return [Status(point.name, point.rounds).read(folder / point.name) for point in read_points(folder)]
+
+
+def checked_place(on: str) -> str:
+    """The name of a place. Raises ConfigError, naming the nearest."""
+    return checked(on)
+
+
+def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, "Study | None"]:
+    """Where the study lies or is to lie, and what it asks for, as far as its file or folder says."""
+    from simulator.studies.study import Study
+
+    if file is None and (found := folders.study_folder(study, sessions_dir)):
+        return found.absolute(), read_study(found)
+    source = str(file or study)
+    path = Path(source).expanduser()
+    if source in shipped.names() and not path.is_file():
+        path = shipped.path(source)
+    elif path.suffix != ".toml" and not path.is_file():
+        if file is not None:
+            raise ConfigError(
+                f"there is no study file '{file}'.{nearest(source, shipped.names())} "
+                f"Shipped with htfl-sim: {', '.join(shipped.names())}."
+            )
+        return _new(study, sessions_dir), None
+    return _new(path.stem if file is None else study, sessions_dir), Study.read(path)
+
+
+def _new(study: Place, sessions_dir: Path) -> Path:
+    """Where a new study lies: a path where it is one, a name in the folder of sessions."""
+    if isinstance(study, Path):
+        return study.expanduser().absolute()
+    return (sessions_dir / folders.checked_name(study)).absolute()
+
+
+def _merged(
+    asked: "Study | None",
+    preset: str | None,
+    settings_from: str | None,
+    profile: str | None,
+    config: "Config | Place | None",
+    origin: str | None,
+    axes: Mapping[str, tuple[Any, ...]],
+    settings: Raw,
+    files: Files,
+) -> "Study":
+    """The study with what is asked for; the last word is the caller's."""
+    from simulator.studies.study import Study
+
+    if preset and config is not None:
+        raise ConfigError(
+            "--preset and --config both name a whole run; give one of them, and --set for the rest."
+        )
+    study = None if _is_whole(config) else asked
+    study = study or Study(preset=None if origin or config is not None else QUICKSTART)
+    if origin:
+        study = replace(study, origin=origin, preset=None, profile=None, settings_from=None)
+    if preset:
+        study = replace(study, preset=preset, origin=None)
+    if config is not None:
+        raw = read_toml(Path(config)) if isinstance(config, str | Path) else config.to_json()
+        study = replace(study, preset=None, settings_from=None, origin=None, config=merged(study.config, raw))
+    study = replace(
+        study,
+        profile=profile or study.profile,
+        settings_from=settings_from or study.settings_from,
+        config=merged(study.config, settings),
+        over={**study.over, **axes},
+        files=study.files | files,
+    )
+    return _with_datasets_found(study).with_names(Names(Path()))
+
+
+def _axes(over: Over) -> dict[str, tuple[Any, ...]]:
+    from simulator.studies.values import axis, values
+
+    if not isinstance(over, Mapping):
+        return dict(axis(each) for each in over)
+    found = {}
+    for key, each in over.items():
+        if isinstance(each, str) or not isinstance(each, Iterable):
+            raise ConfigError(f"over['{key}'] is {each!r}; an axis takes a list of values, as [{each!r}].")
+        dotted = key.replace("__", ".")
+        found[dotted] = values(dotted, list(each))
+    return found
+
+
+def _is_whole(config: "Config | Place | None") -> bool:
+    """Whether this is a configuration with a value for every key, and no file that may leave some out."""
+    return config is not None and not isinstance(config, str | Path)
+
+
+def _settings(given: Mapping[str, Any], metrics: Sequence[str], assignments: Sequence[str]) -> Raw:
+    """The settings as nested values, without those that say nothing, under the assignments."""
+    raw: Raw = {}
+    for key, value in given.items():
+        if value is not None:
+            put(raw, key, value)
+    if metrics:
+        put(raw, "evaluation.metrics", [Path(file).stem for file in metrics])
+    return with_overrides(raw, assignments)
+
+
+def _files(
+    plugins: Sequence[Place], models: Sequence[Place], metrics: Sequence[Place]
+) -> tuple[Files, list[str]]:
+    """The files of the user's own that are named, and the group of models: a file alone makes none of them."""
+    names = Names(Path())
+    named = [str(each) for each in models]
+    group = [names.value(GROUP, each) for each in named if not each.endswith(".py")]
+    alone = [each for each in named if each.endswith(".py")]
+    given = (tuple(names.path(str(each)) for each in files) for files in (plugins, alone, metrics))
+    return names.files | Files(*given), group
+
+
+def _origin(text: str, sessions_dir: Path) -> str:
+    """'SESSION@ROUND' of a session that exists: by its name in the folder of sessions, or else by its whole path."""
+    from simulator.studies.branching import origin_of
+
+    session, round = origin_of(text)
+    folder = folders.session_folder(session, sessions_dir).absolute()
+    known = checkpoints.sessions_folder(folder) == sessions_dir
+    return f"{checkpoints.name_of(folder) if known else folder}@{round}"
+
+
+def _with_datasets_found(study: "Study") -> "Study":
+    """A user's own data by their absolute paths, so that a resume from another folder finds them."""
+    from simulator.data import datasets
+
+    over, config = dict(study.over), merged(study.config, {})
+    if "data.dataset" in over:
+        over["data.dataset"] = tuple(datasets.absolute(str(each)) for each in over["data.dataset"])
+    if isinstance(data := config.get("data"), dict) and isinstance(name := data.get("dataset"), str):
+        data["dataset"] = datasets.absolute(name)
+    return replace(study, over=over, config=config)
+
+
+def _data(data_dir: Place | None) -> Path:
+    from simulator.data.datasets import data_folder
+
+    return data_folder(None if data_dir is None else str(data_dir))

@@ -1,0 +1,102 @@
+"""Every command has its function in Python, and every function that does something has its command."""
+
+import inspect
+import operator
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+import typer.main
+
+import htfl_sim as hs
+from tui.cli import app
+
+FUNCTIONS = {
+    "checkpoint": ["steering.checkpoint", "sessions.similarity"],
+    "compare": ["compare"],
+    "config": ["catalog.settings", "config"],
+    "data check": ["catalog.check_dataset"],
+    "data fetch": ["catalog.fetch_dataset", "catalog.fetch_missing"],
+    "datasets": ["catalog.datasets", "catalog.dataset"],
+    "doctor": ["machine.doctor"],
+    "export": ["sessions.export", "sessions.export_partition", "sessions.export_weights"],
+    "fork": ["fork"],
+    "methods": [
+        "catalog.methods",
+        "catalog.method",
+        "catalog.check_method",
+        "plugin",
+        "load_files",
+        "register",
+    ],
+    "models": ["catalog.models", "catalog.model_groups"],
+    "partition": ["sessions.partition"],
+    "pause": ["steering.pause"],
+    "plot": ["plot"],
+    "presets": ["catalog.presets", "catalog.preset", "catalog.preset_config", "preset"],
+    "prune": ["sessions.prune"],
+    "report": ["report"],
+    "resume": ["resume", "steering.resume"],
+    "rm": ["sessions.remove", "sessions.leftovers", "sessions.remove_leftover"],
+    "run": ["run"],
+    "sessions": ["sessions.search"],
+    "show": ["sessions.details", "open"],
+    "stop": ["steering.stop"],
+    "sweep": [
+        "sweep",
+        "studies.plan",
+        "studies.check",
+        "studies.cost",
+        "studies.carry_out",
+        "studies.open_point",
+        "studies.status",
+        "studies.write_slurm",
+    ],
+    "switch": ["steering.switch"],
+    "tag": ["steering.tag", "sessions.tag", "sessions.tags"],
+    "tui": [],  # the app is for people
+    "verify": ["sessions.verify"],
+}
+"""What does in Python what a command does."""
+HELPERS = {
+    "catalog.as_toml",
+    "sessions.event_text",
+    "sessions.value_text",
+    "steering.progress",
+    "studies.time_left",
+}
+"""Functions that only word what others have found."""
+
+
+def commands() -> Iterator[str]:
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        yield from (f"{name} {each}" for each in inner) if inner else [name]
+
+
+def offered() -> Iterator[str]:
+    """The functions of the public API, its own and those of its modules."""
+    for name in hs.__all__:
+        found = getattr(hs, name)
+        if inspect.isfunction(found):
+            yield name
+        elif isinstance(found, ModuleType):
+            names = getattr(found, "__all__", ())
+            yield from (f"{name}.{each}" for each in names if inspect.isfunction(getattr(found, each)))
+
+
+def test_every_command_names_its_function() -> None:
+    assert sorted(commands()) == sorted(FUNCTIONS)
+
+
+def test_every_function_has_its_command() -> None:
+    named = {name for names in FUNCTIONS.values() for name in names}
+    assert set(offered()) - HELPERS == named
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*HELPERS, *(name for names in FUNCTIONS.values() for name in names)})
+)
+def test_every_function_says_what_it_does(name: str) -> None:
+    assert operator.attrgetter(name)(hs).__doc__
