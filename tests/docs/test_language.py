@@ -38,20 +38,8 @@ UNREVISED = {
     "CONTRIBUTING.md",
     "docs/architecture.md",
     "docs/ledger.md",
-    "docs/methods/fedl2g_f.md",
-    "docs/methods/fedl2g_l.md",
-    "docs/methods/fednova.md",
-    "docs/methods/fedrolex.md",
-    "docs/methods/fedssa.md",
-    "docs/methods/fedtgp.md",
-    "docs/methods/heteroavg.md",
-    "docs/methods/index.md",
-    "docs/methods/standalone.md",
-    "docs/other-simulators.md",
     "docs/performance.md",
     "docs/python.md",
-    "docs/tutorial.md",
-    "docs/writing-a-method.md",
 }
 
 REVISED = [page for page in (*AT_THE_TOP, *PAGES) if str(page.relative_to(ROOT)) not in UNREVISED]
