@@ -33,7 +33,7 @@ from checkpoints.pruning import prune
 from checkpoints.reader import SessionReader, sessions
 from checkpoints.removal import remove
 from checkpoints.retention import Pruned, Retention
-from checkpoints.schema import Keys, Shape, check_shape, natural, positive, printable, shown
+from checkpoints.schema import shown
 from checkpoints.seal import canonical
 from checkpoints.store import Store
 from checkpoints.tags import check_tag
@@ -55,7 +55,6 @@ __all__ = [
     "Group",
     "GroupReader",
     "Growth",
-    "Keys",
     "Leftover",
     "Locked",
     "Manifest",
@@ -68,7 +67,6 @@ __all__ = [
     "SessionFollower",
     "SessionReader",
     "SessionUnreadable",
-    "Shape",
     "Stamp",
     "Store",
     "TensorSpec",
@@ -78,7 +76,6 @@ __all__ = [
     "answer",
     "canonical",
     "changed_stamp",
-    "check_shape",
     "check_tag",
     "fork_at",
     "groups",
@@ -92,13 +89,10 @@ __all__ = [
     "limits",
     "mark",
     "name_of",
-    "natural",
     "now",
     "pack",
     "pending",
-    "positive",
     "post",
-    "printable",
     "prune",
     "refuse_remains",
     "remove",

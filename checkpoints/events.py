@@ -14,7 +14,7 @@ from checkpoints.errors import Damaged, DiskError, TooLarge
 from checkpoints.layout import EVENTS
 from checkpoints.lines import LineWriter, split_lines
 from checkpoints.lock import now
-from checkpoints.schema import check_shape, printable
+from checkpoints.schema import EventHead, checked
 from checkpoints.seal import Json, seal, unseal
 
 
@@ -50,7 +50,7 @@ def parse(line: bytes, number: int) -> Json:
     where = f"{EVENTS} line {number}"
     event = unseal(line, where)
     try:
-        check_shape(event, {"at": printable, "event": printable})
+        checked(EventHead, event)
     except ValueError as fault:
         raise Damaged(f"{where} is not an event: {fault}.") from fault
     return event

@@ -23,6 +23,9 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 STATE = re.compile(r"server|client/(0|[1-9][0-9]{0,8})")
 PART = re.compile(rf"({STATE.pattern})/[a-z]{{1,32}}")
 """The name of a tensor file in an unfinished round: client/3/state, client/3/uplink."""
+TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+KIND = re.compile(r"[a-z][a-z-]{0,31}")
+"""The name of a command."""
 _MANIFEST = re.compile(r"([0-9]{6}|[1-9][0-9]{6,8})\.json")
 _SUBFOLDER = re.compile(r"[0-9a-f]{2}")
 _PRIVATE = re.compile(r"\..+\.[0-9a-f]{16}\.new")

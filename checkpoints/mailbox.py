@@ -15,28 +15,32 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import NoneType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from checkpoints import files, limits, machine, naming
 from checkpoints.errors import Damaged, DiskError
-from checkpoints.layout import CONTROL, DONE, EARLIER_POSTED, INBOX, POSTED
+from checkpoints.layout import CONTROL, DONE, EARLIER_POSTED, INBOX, KIND, POSTED
 from checkpoints.lock import now
 from checkpoints.reader import read_document
-from checkpoints.schema import natural, shown
+from checkpoints.schema import (
+    MOST_POSTED,
+    AnswerDocument,
+    CommandDocument,
+    PostedDocument,
+    checked,
+    shown,
+)
 from checkpoints.seal import Json, seal, unseal
 
 READ_AT_ONCE = 1_000
 """Commands looked at in one go; of more, the oldest come first."""
 ANSWERS_KEPT = 200
-_NUMBERS = 10**19
-"""Numbers from here on are a stranger's: the next one would not fit into an id."""
 _ABANDONED_SECONDS = 60.0
 
 _FILE = re.compile(r"([0-9]{20}-[0-9a-f]{8})\.(json|tmp)")
-_KIND = re.compile(r"[a-z][a-z-]{0,31}")
 
 Outcome = Literal["applied", "refused"]
+Document = TypeVar("Document", CommandDocument, AnswerDocument)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def post(folder: Path, kind: str, arguments: Json | None = None) -> Command:
     id = f"{number:020d}-{secrets.token_hex(4)}"
     command = Command(id, kind, arguments or {}, now(), f"{_user()}@{machine.host()} {os.getpid()}")
     data = seal(asdict(command), limits.COMMAND, f"command '{kind}'")
-    if not _KIND.fullmatch(kind):
+    if not KIND.fullmatch(kind):
         raise ValueError(f"{kind!r} is not the name of a command: a word")
     for name in (CONTROL, INBOX):
         files.make_folder(folder, name)
@@ -139,37 +143,26 @@ def file_id(name: str, ending: str = "json") -> str | None:
 def read_command(root: Path, id: str) -> Command:
     """A command in the inbox; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{INBOX}/{id}.json"
-    match unseal(files.read(root, *where.split("/"), cap=limits.COMMAND), where):
-        case {
-            "id": str(own),
-            "kind": str(kind),
-            "arguments": dict(arguments),
-            "at": str(at),
-            "by": str(by),
-            **rest,
-        }:
-            # Printable, because all of this is shown in terminals.
-            if not rest and own == id and _KIND.fullmatch(kind) and (at + by).isprintable():
-                return Command(id, kind, arguments, at, by)
-    raise Damaged(f"{where} is not a command.")
+    return Command(**_read(CommandDocument, root, where, id, "a command"))
 
 
 def read_answer(root: Path, id: str) -> Answer:
     """An answer; raises FileNotFoundError, Damaged or DiskError."""
     where = f"{DONE}/{id}.json"
-    match unseal(files.read(root, *where.split("/"), cap=limits.COMMAND), where):
-        case {
-            "id": str(own),
-            "kind": str(kind),
-            "outcome": "applied" | "refused" as outcome,
-            "message": str(message),
-            "round": int() | None as round,
-            "at": str(at),
-            **rest,
-        }:
-            if not rest and own == id and type(round) in (int, NoneType) and (kind + at).isprintable():
-                return Answer(id, kind, outcome, shown(message), round, at)
-    raise Damaged(f"{where} is not an answer to a command.")
+    found = _read(AnswerDocument, root, where, id, "an answer to a command")
+    return Answer(**found | {"message": shown(found["message"])})
+
+
+def _read(kind: type[Document], root: Path, where: str, id: str, what: str) -> Document:
+    """What lies under an id; raises FileNotFoundError, Damaged or DiskError."""
+    document = unseal(files.read(root, *where.split("/"), cap=limits.COMMAND), where)
+    try:
+        found = checked(kind, document)
+    except ValueError as fault:
+        raise Damaged(f"{where} is not {what}: {fault}.") from fault
+    if found["id"] != id:
+        raise Damaged(f"{where} is not {what}: it has another id.")
+    return found
 
 
 @dataclass(frozen=True)
@@ -310,16 +303,16 @@ def _numbers(folder: Path, box: str) -> set[int]:
         ids = map(file_id, files.names(folder, box))
     except (FileNotFoundError, Damaged):
         return set()
-    return {number for id in ids if id is not None and (number := int(id[:20])) < _NUMBERS}
+    return {number for id in ids if id is not None and (number := int(id[:20])) < MOST_POSTED}
 
 
 def read_posted(folder: Path, where: str = POSTED) -> Posted:
     """Which numbers have been given; raises FileNotFoundError before the first, Damaged or DiskError."""
-    match unseal(files.read(folder, *where.split("/"), cap=limits.COMMAND), where):
-        case {"first": first, "last": last, **rest} if not rest and natural(first) and natural(last):
-            if last < _NUMBERS:
-                return Posted(first, last)
-    raise Damaged(f"{where} does not say which commands were posted.")
+    document = unseal(files.read(folder, *where.split("/"), cap=limits.COMMAND), where)
+    try:
+        return Posted(**checked(PostedDocument, document))
+    except ValueError as fault:
+        raise Damaged(f"{where} does not say which commands were posted: {fault}.") from fault
 
 
 def _posted(folder: Path) -> Posted:

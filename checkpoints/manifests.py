@@ -1,15 +1,15 @@
 """Manifests: one sealed file per kept checkpoint, naming everything that belongs to a round."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
-from checkpoints.layout import MANIFESTS, SHA256, STATE, manifest_name, manifest_round
+from checkpoints.layout import MANIFESTS, manifest_name, manifest_round
 from checkpoints.lines import Prefix
 from checkpoints.objects import ObjectRef
+from checkpoints.schema import ManifestDocument, checked
 from checkpoints.seal import Json, canonical, seal, unseal
 
 
@@ -50,18 +50,19 @@ class Manifest:
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed manifest."""
         document = unseal(raw, where)
         try:
-            _exactly(document, {field.name for field in fields(cls)} - ({"initial"} - document.keys()))
-            return cls(
-                round=_natural(document["round"]),
-                history=_list_of(dict, document["history"]),
-                states={_state(name): ObjectRef.from_json(ref) for name, ref in document["states"].items()},
-                record=_record(document["record"], document["round"]),
-                ledger=_prefix(document["ledger"]),
-                applied=_list_of(str, document["applied"]),
-                initial=_initial(document) if "initial" in document else None,
-            )
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            manifest = checked(ManifestDocument, document)
+            _check_round(manifest)
+        except ValueError as error:
             raise Damaged(f"{where} is not a manifest: {error}.") from error
+        return cls(
+            round=manifest["round"],
+            history=manifest["history"],
+            states={name: ObjectRef(**ref) for name, ref in manifest["states"].items()},
+            record=manifest["record"],
+            ledger=Prefix(**manifest["ledger"]),
+            applied=manifest["applied"],
+            initial=manifest.get("initial"),
+        )
 
 
 def rounds(root: Path) -> list[int]:
@@ -88,46 +89,10 @@ def read(root: Path, round: int) -> Manifest:
     return manifest
 
 
-def _exactly(document: Json, keys: set[str]) -> None:
-    if document.keys() != keys:
-        raise ValueError(f"its keys are not {', '.join(sorted(keys))}")
-
-
-def _natural(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a count")
-    return value
-
-
-def _list_of(kind: type, value: Any) -> list[Any]:
-    if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
-        raise ValueError(f"expected a list of {kind.__name__}")
-    return value
-
-
-def _state(name: str) -> str:
-    if not STATE.fullmatch(name):
-        raise ValueError(f"{name!r} is not the name of a state")
-    return name
-
-
-def _record(value: Any, round: int) -> Json | None:
-    if value is None and round > 0:
+def _check_round(manifest: ManifestDocument) -> None:
+    """Raise ValueError unless the record is of the manifest's round. Only the initial state may have none."""
+    record, round = manifest["record"], manifest["round"]
+    if record is None and round > 0:
         raise ValueError("it has no record")
-    if value is not None and (not isinstance(value, dict) or value.get("round") != round):
+    if record is not None and record.get("round") != round:
         raise ValueError("its record is not of its round")
-    return value
-
-
-def _initial(document: Json) -> Json:
-    match document["initial"]:
-        case dict(initial):
-            return initial
-    raise ValueError("what clients began with is not an object")
-
-
-def _prefix(value: Any) -> Prefix:
-    _exactly(value, {"bytes", "sha256"})
-    if not SHA256.fullmatch(value["sha256"]):
-        raise ValueError("its ledger prefix has no sha256")
-    return Prefix(_natural(value["bytes"]), value["sha256"])

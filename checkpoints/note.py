@@ -1,48 +1,12 @@
 """The owner's note, owner.json: who owns a session, since when, and how far it got."""
 
-import re
 from pathlib import Path
 
 from checkpoints import files, limits, machine
 from checkpoints.errors import Damaged
-from checkpoints.layout import OWNER, SHA256
-from checkpoints.schema import Shape, check_shape, natural, printable
+from checkpoints.layout import OWNER
+from checkpoints.schema import OwnerNote, checked
 from checkpoints.seal import Json, unseal
-
-_PREFIX: Shape = {"bytes": natural, "sha256": SHA256}
-_SHAPE: Shape = {
-    "host": printable,
-    "boot_id": printable,
-    "pid": natural,
-    "start_time": (None, float),
-    "since": printable,
-    "state": re.compile(r"[a-z]{1,20}"),
-    "closed": bool,
-    "heartbeat": natural,
-    "progress?": {
-        "round?": natural,
-        "rounds?": natural,
-        "phase?": printable,
-        "done?": natural,
-        "clients?": natural,
-        "points?": natural,
-        # One letter for each client: where it is in the round.
-        "each?": re.compile(r"[-wtd]*"),
-        # What the process takes of the machine: bytes, and processors at work.
-        "memory?": natural,
-        "cpu?": float,
-        "gpu_memory?": natural,
-    },
-    "ledger?": _PREFIX,
-    # Of an owner that can be fenced; the notes of earlier versions have none of these.
-    "epoch?": natural,
-    "token?": printable,
-    "machine_id?": printable,
-    "process_space?": printable,
-    # Of one that has ended.
-    "events?": _PREFIX,
-    "checkpoints?": [natural],
-}
 
 
 def read(root: Path) -> Json | None:
@@ -63,7 +27,7 @@ def parse(raw: bytes) -> Json:
     """The note in these bytes; raises Damaged. All that it says can be shown in a terminal."""
     note = unseal(raw, OWNER)
     try:
-        check_shape(note, _SHAPE)
+        checked(OwnerNote, note)
     except ValueError as fault:
         raise Damaged(f"{OWNER} is not an owner's note: {fault}.") from fault
     return note

@@ -30,13 +30,6 @@ class ObjectRef:
         if not SHA256.fullmatch(self.sha256) or not 0 <= self.size <= limits.OBJECT:
             raise ValueError(f"not an object reference: {self.sha256!r}, {self.size!r} bytes")
 
-    @classmethod
-    def from_json(cls, value: Any) -> "ObjectRef":
-        match value:
-            case {"sha256": str(sha256), "size": int(size), **rest} if not rest:
-                return cls(sha256, size)
-        raise ValueError("not an object reference")
-
     def to_json(self) -> dict[str, Any]:
         return {"sha256": self.sha256, "size": self.size}
 

@@ -21,7 +21,7 @@ from checkpoints.errors import Damaged, DiskError, SessionUnreadable, Unsupporte
 from checkpoints.layout import FORMATS, SESSION, is_private
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
-from checkpoints.schema import Shape, check_shape, printable
+from checkpoints.schema import SessionDocument, checked
 from checkpoints.seal import Json, unseal
 from checkpoints.tensors import TensorSpec
 from checkpoints.unfinished_round import UnfinishedRound
@@ -243,7 +243,7 @@ def read_document(folder: Path) -> Json:
             f"Use a version of htfl-sim that reads format {version}."
         )
     try:
-        check_shape(document, _DOCUMENT)
+        checked(SessionDocument, document)
     except ValueError as fault:
         raise Damaged(f"{folder}: {SESSION} is not one that htfl-sim wrote: {fault}.") from fault
     return document
@@ -296,6 +296,3 @@ def _rest(folder: Path) -> str:
         f" But it holds {left}: restore {SESSION} from a backup, and nothing is lost. Without it the ledger can be "
         "read as it is, one JSON line a round, and the objects by any safetensors reader."
     )
-
-
-_DOCUMENT: Shape = {"format": int, "id": printable, "created": printable, "parent?": (None, dict)}

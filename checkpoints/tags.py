@@ -1,35 +1,19 @@
 """Tags: short words that a session is marked with, in tags.json. No round depends on them."""
 
-import re
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
-from checkpoints.layout import TAGS
-from checkpoints.schema import Shape, check_shape
+from checkpoints.layout import TAG, TAGS
+from checkpoints.schema import TagsDocument, checked
 from checkpoints.seal import seal, unseal
-
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-
-
-def _is_tag(value: Any) -> bool:
-    return isinstance(value, str) and _TAG.fullmatch(value) is not None
-
-
-def _are_tags(value: Any) -> bool:
-    """A list of tags, and not of too many."""
-    return isinstance(value, list) and len(value) <= limits.TAG_WORDS and all(map(_is_tag, value))
-
-
-_SHAPE: Shape = {"tags": _are_tags}
 
 
 def check_tag(tag: str) -> str:
     """The word, if it is a tag; raises ValueError, saying what one is."""
-    if not _is_tag(tag):
+    if not TAG.fullmatch(tag):
         raise ValueError(
             f"{tag!r} is no tag: use up to 40 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )
@@ -43,10 +27,10 @@ def read(folder: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     try:
-        check_shape(document, _SHAPE)
+        tags = checked(TagsDocument, document)["tags"]
     except ValueError as fault:
         raise Damaged(f"{folder}: {TAGS} is not one that htfl-sim wrote: {fault}.") from fault
-    return tuple(sorted(set(document["tags"])))
+    return tuple(sorted(set(tags)))
 
 
 def change(

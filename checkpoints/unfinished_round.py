@@ -6,8 +6,9 @@ from pathlib import Path
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
-from checkpoints.layout import PART, PARTIAL, manifest_name, manifest_round
+from checkpoints.layout import PARTIAL, manifest_name, manifest_round
 from checkpoints.objects import ObjectRef
+from checkpoints.schema import UnfinishedDocument, checked
 from checkpoints.seal import Json, seal, unseal
 
 
@@ -27,15 +28,12 @@ class UnfinishedRound:
     @classmethod
     def from_bytes(cls, raw: bytes, where: str) -> "UnfinishedRound":
         """Raises Damaged, naming `where`, unless the bytes are a sealed, well-formed unfinished round."""
-        match unseal(raw, where):
-            case {"round": int(round), "note": dict(note), "states": dict(states), **rest} if not rest:
-                if type(round) is int and all(map(PART.fullmatch, states)):
-                    try:
-                        refs = {name: ObjectRef.from_json(ref) for name, ref in states.items()}
-                    except (ValueError, TypeError) as error:
-                        raise Damaged(f"{where} is not an unfinished round: {error}.") from error
-                    return cls(round, note, refs)
-        raise Damaged(f"{where} is not an unfinished round.")
+        try:
+            document = checked(UnfinishedDocument, unseal(raw, where))
+        except ValueError as error:
+            raise Damaged(f"{where} is not an unfinished round: {error}.") from error
+        states = {name: ObjectRef(**ref) for name, ref in document["states"].items()}
+        return cls(document["round"], document["note"], states)
 
 
 def path(round: int) -> str:

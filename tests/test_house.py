@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = [
     "checkpoints", "presets",
     "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.names",
-    "simulator.own_files", "simulator.rng",
+    "simulator.own_files", "simulator.rng", "simulator.record", "simulator.documents",
     "simulator.tensors", "simulator.environment", "simulator.devices", "simulator.off_device",
     "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
     "simulator.config", "simulator.reference", "simulator.idle",

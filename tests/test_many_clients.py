@@ -23,8 +23,8 @@ from simulator.config import Config
 from simulator.export.following import scalars
 from simulator.inspection import models
 from simulator.metrics import by_client
+from simulator.record import check_record
 from simulator.sections import MANY
-from simulator.sessions import schema
 from simulator.sessions.session import Session
 from tests import federations
 
@@ -202,10 +202,10 @@ def test_a_record_that_names_nobody_or_says_nothing_possible_is_none(
     told: dict[str, Path], change: Any
 ) -> None:
     record = SessionReader(told["news"]).records()[0]
-    schema.check_record(record, 8)
+    check_record(record, 8)
     change(record)
     with pytest.raises(ValueError, match="client"):
-        schema.check_record(record, 8)
+        check_record(record, 8)
 
 
 # By itself

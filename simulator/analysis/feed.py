@@ -10,9 +10,9 @@ from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnr
 from simulator.analysis.ledger import Ledger, LedgerBuilder
 from simulator.analysis.run import Run
 from simulator.analysis.well_formed import well_formed
+from simulator.record import legible
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import SessionReader
-from simulator.sessions.schema import legible
 
 _QUIET = {"heartbeat", "ledger"}
 """Entries of the owner's note that move while nothing else does."""

@@ -12,9 +12,9 @@ from checkpoints import DiskError, SessionUnreadable, shown
 from simulator.analysis.ledger import Lines
 from simulator.analysis.run import Run
 from simulator.analysis.well_formed import well_formed
+from simulator.record import legible
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import SessionReader
-from simulator.sessions.schema import legible
 
 
 @dataclass(frozen=True)

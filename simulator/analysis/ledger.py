@@ -11,7 +11,7 @@ from simulator.analysis.curves import Curves, CurvesBuilder, Record
 from simulator.analysis.similarity import Measured
 from simulator.analysis.totals import Totals
 from simulator.analysis.well_formed import well_formed
-from simulator.sessions.schema import legible
+from simulator.record import legible
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from typing import Any
 import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable, shown
 from simulator.analysis.well_formed import well_formed
+from simulator.record import legible
 from simulator.sessions.reader import SessionReader
-from simulator.sessions.schema import legible
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from checkpoints import Damaged, Manifest, Retention, canonical, limits
 from simulator.builder import Built
 from simulator.config import Config
 from simulator.data.federated import FederatedData
+from simulator.documents import check_history
 from simulator.environment import environment
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
@@ -17,7 +18,6 @@ from simulator.models import members
 from simulator.nested import Raw, merged
 from simulator.sessions import brought
 from simulator.sessions.history import history_entry, settings_in_force
-from simulator.sessions.schema import check_history
 
 BESIDE = 200
 """Bytes of session.json that the store adds: id, time, and seal."""

@@ -6,8 +6,9 @@ from typing import Any
 
 import checkpoints
 from checkpoints import Damaged, Manifest, UnfinishedRound
+from simulator import documents
 from simulator.nested import Raw
-from simulator.sessions import schema
+from simulator.record import check_record
 
 
 class SessionReader(checkpoints.SessionReader):
@@ -16,22 +17,22 @@ class SessionReader(checkpoints.SessionReader):
     def __init__(self, folder: Path) -> None:
         """Raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
         super().__init__(folder)
-        self._sound("session.json", schema.check_document, self.document)
+        self._sound("session.json", documents.check_document, self.document)
         self.clients: int = self.document["config"]["federation"]["clients"]
 
     def manifest(self, round: int | None = None) -> Manifest:
         manifest = super().manifest(round)
         where = f"the checkpoint of round {manifest.round}"
-        self._sound(where, schema.check_history, manifest.history)
+        self._sound(where, documents.check_history, manifest.history)
         if manifest.initial is not None:
-            self._sound(where, schema.check_initial, manifest.initial)
+            self._sound(where, documents.check_initial, manifest.initial)
         if manifest.record is not None:
-            self._sound(where, schema.check_record, manifest.record, self.clients)
+            self._sound(where, check_record, manifest.record, self.clients)
         return manifest
 
     def check_record(self, record: Raw, round: int | None = None) -> None:
         super().check_record(record, round)
-        self._sound(f"the record of round {record['round']}", schema.check_record, record, self.clients)
+        self._sound(f"the record of round {record['round']}", check_record, record, self.clients)
 
     def record(self, round: int) -> Raw:
         """The record of a round; raises Damaged when the ledger has none."""
@@ -51,12 +52,12 @@ class SessionReader(checkpoints.SessionReader):
         found = super().unfinished_round()
         try:
             if found is not None:
-                schema.check_unfinished(found.note)
+                documents.check_unfinished(found.note)
         except ValueError:
             return None
         return found
 
-    def _sound(self, where: str, check: Callable[..., None], *what: Any) -> None:
+    def _sound(self, where: str, check: Callable[..., object], *what: Any) -> None:
         try:
             check(*what)
         except ValueError as fault:
@@ -67,7 +68,7 @@ class SessionReader(checkpoints.SessionReader):
 
 def _fault_of(event: Raw) -> str | None:
     try:
-        schema.check_event(event)
+        documents.check_event(event)
     except ValueError as fault:
         return f"the event '{event['event']}' at {event['at']} is none that htfl-sim wrote: {fault}."
     return None

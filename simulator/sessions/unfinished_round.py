@@ -7,11 +7,11 @@ from typing import Any
 from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
 from simulator.builder import Built
 from simulator.client_states import State
+from simulator.documents import check_unfinished
 from simulator.methods.hooks import Hooks
 from simulator.off_device import on_host
 from simulator.runners.base import Job, LocalUpdate
 from simulator.runners.local import prepare
-from simulator.sessions.schema import check_unfinished
 from simulator.sessions.states import specs
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache

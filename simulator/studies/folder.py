@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import POINTS, Damaged, GroupReader, check_shape, positive
+from checkpoints import POINTS, Damaged, GroupReader
+from simulator.documents import check_point
 from simulator.errors import ConfigError
-from simulator.sessions.schema import DOCUMENT
 from simulator.studies.study import Point, Study
 
 STUDY = "study.toml"
@@ -90,7 +90,7 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
         )
 
 
-def _entries(folder: Path) -> list[dict[str, Any]]:
+def _entries(folder: Path) -> list[Any]:
     try:
         found = json.loads(_text(folder, POINTS))
     except (ValueError, RecursionError) as invalid:
@@ -102,29 +102,15 @@ def _entries(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _point(folder: Path, entry: dict[str, Any]) -> Point:
-    match entry:
-        case {"name": str(name), "axes": dict(axes), "config": {"rounds": int()} as config}:
-            branch, files = entry.get("branch"), entry.get("files", [])
-            # What is in the file becomes the path of a folder.
-            own = name == Path(name).name and name not in (".", "..") and isinstance(branch, dict | None)
-            if own and isinstance(files, list) and all(map(_is_file, files)) and _is_config(config):
-                return Point(name, axes, config, branch, tuple(files))
-    raise Damaged(f"{folder / POINTS} has a point that htfl-sim did not write. Restore it from a backup.")
-
-
-def _is_config(given: dict[str, Any]) -> bool:
+def _point(folder: Path, entry: object) -> Point:
     try:
-        check_shape(given, {**DOCUMENT["config"], "runtime": {"threads_per_client": positive}}, "config")
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _is_file(given: object) -> bool:
-    return isinstance(given, dict) and all(
-        isinstance(given.get(key), str) for key in ("kind", "name", "sha256")
-    )
+        listed = check_point(entry)
+    except ValueError as fault:
+        raise Damaged(
+            f"{folder / POINTS} has a point that htfl-sim did not write: {fault}. Restore it from a backup."
+        ) from fault
+    files: tuple[Any, ...] = tuple(listed.get("files", []))
+    return Point(listed["name"], listed["axes"], listed["config"], listed.get("branch"), files)
 
 
 def _text(folder: Path, name: str) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.export.following import scalars
-from simulator.sessions.schema import check_record
+from simulator.record import check_record
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator")
 
