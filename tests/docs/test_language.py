@@ -34,8 +34,6 @@ BANNED = [
     r"\bwants? (?:no|a|the) \w+ (?:to|for)\b",
 ]
 UNREVISED = {
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
     "docs/architecture.md",
     "docs/ledger.md",
     "docs/performance.md",
