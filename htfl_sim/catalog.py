@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import presets as _presets
 from presets import Preset
-from simulator.nested import as_toml
+from simulator.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
     from simulator.data.datasets import Dataset as _Dataset
@@ -35,6 +35,7 @@ __all__ = [
     "preset_config",
     "presets",
     "settings",
+    "toml_value",
 ]
 
 Place = str | Path

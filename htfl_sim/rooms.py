@@ -4,7 +4,6 @@ Imports nothing but the standard library: what stands beside it may be anything.
 """
 
 import sys
-from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,6 +50,8 @@ def _is_ours(file: Path) -> bool:
 
 
 def _sentence(room: str, found: Path | None) -> str:
+    from importlib.metadata import packages_distributions  # which takes as long as all the rest
+
     others = [name for name in packages_distributions().get(room, []) if name != "htfl-sim"]
     if found is None:
         what = f"htfl-sim's package '{room}' is missing"

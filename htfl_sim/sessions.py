@@ -6,31 +6,23 @@ torch.
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import checkpoints
-from checkpoints import Command, Finding, Leftover, Locked, Pruned, SessionUnreadable, UnfinishedRound
+from checkpoints import Finding, Leftover, Locked, Pruned, SessionUnreadable, UnfinishedRound
 from htfl_sim import folders
 from htfl_sim.mailbox import holder, owner
 from htfl_sim.steering import tag
-from simulator.analysis.clients import ClientResult, results
-from simulator.analysis.events import said as event_text
-from simulator.analysis.feed import read
-from simulator.analysis.lineage import Branch, forks_of, tree
-from simulator.analysis.milestones import Switch, switches
-from simulator.analysis.run import Run
+from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
 from simulator.analysis.well_formed import well_formed
 from simulator.errors import ConfigError
-from simulator.nested import toml_value as value_text
-from simulator.sessions.history import SETTINGS
-from simulator.sessions.legacy import younger
 from simulator.sessions.reader import SessionReader
 
 if TYPE_CHECKING:
+    from htfl_sim.details import Details
     from simulator.export.following import Sink
     from simulator.export.sinks import Target
     from simulator.export.weights import Exported as Exported
@@ -38,17 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Branch",
-    "ClientResult",
-    "Command",
-    "Details",
     "Finding",
     "Leftover",
     "Pruned",
     "Summary",
-    "Switch",
     "UnfinishedRound",
     "details",
-    "event_text",
     "export",
     "export_partition",
     "export_weights",
@@ -61,7 +48,6 @@ __all__ = [
     "similarity",
     "tag",
     "tags",
-    "value_text",
     "verify",
 ]
 
@@ -100,76 +86,14 @@ def summary(session: Place, sessions_dir: Place | None = None) -> Summary:
     return Summary.read(folder_of(session, sessions_dir), sized=True)
 
 
-@dataclass(frozen=True)
-class Details:
-    """All that `htfl-sim show` tells of a session. `record` is the chosen round's; None before the first."""
-
-    run: Run
-    summary: Summary
-    record: dict[str, Any] | None
-    forks: list[dict[str, Any]]
-    """The forks beside it, each with its name and the round."""
-    unfinished: UnfinishedRound | None
-
-    @property
-    def switches(self) -> list[Switch]:
-        """Each switch to another method or other settings, in order."""
-        return switches(self.run)
-
-    @property
-    def clients(self) -> list[ClientResult]:
-        """Every client after the chosen round."""
-        group = self.run.document["config"]["federation"]["group"]
-        return results(self.record, group) if self.record else []
-
-    @property
-    def kept_clients(self) -> list[int]:
-        """The clients of the unfinished round that have finished it."""
-        return kept_clients(self.unfinished) if self.unfinished else []
-
-    @property
-    def as_before(self) -> dict[str, Any]:
-        """Settings younger than the session, which it goes on without."""
-        return younger(self.run.document["config"])
-
-    def well_formed(self) -> AbstractContextManager[None]:
-        """Within it, what the session's files lack raises Damaged, and not an error of Python's."""
-        return well_formed(self.run.folder)
-
-    def to_json(self) -> dict[str, Any]:
-        """The details for programs: the whole accuracy curve, and the chosen round's record as the ledger has it."""
-        run, unfinished = self.run, self.unfinished
-        return self.summary.to_json() | {
-            "config": run.document["config"],
-            "settings": run.config,
-            "switches": [asdict(switch) for switch in self.switches],
-            "children": self.forks,
-            "pending": [asdict(command) for command in run.pending],
-            "partial": unfinished and {"round": unfinished.round, "clients": self.kept_clients},
-            "environment": run.document["environment"],
-            "curve": [record["accuracy"]["mean"] for record in run.records],
-            "record": self.record,
-            "clients": [asdict(client) for client in self.clients],
-            "checkpoints": run.checkpoints,
-            "events": run.events,
-            "event_faults": run.event_faults,
-        }
-
-
-def details(session: Place, round: int | None = None, *, sessions_dir: Place | None = None) -> Details:
+def details(session: Place, round: int | None = None, *, sessions_dir: Place | None = None) -> "Details":
     """A session in full, with the record of a round (None: the last).
 
     Raises SessionUnreadable when the session is damaged or has no record of the round.
     """
-    folder = folder_of(session, sessions_dir)
-    run, about = read(folder), Summary.read(folder, sized=True)
-    if about.error:
-        raise SessionUnreadable(about.error)
-    record = run.record(round)
-    if round is not None and record is None:
-        has = f"rounds 1 to {run.round}" if run.round else "no round yet"
-        raise SessionUnreadable(f"{folder} has no record of round {round}; it has {has}.")
-    return Details(run, about, record, forks_of(folder), SessionReader(folder).unfinished_round())
+    from htfl_sim.details import Details
+
+    return Details.read(folder_of(session, sessions_dir), round)
 
 
 def record(session: Place, round: int, *, sessions_dir: Place | None = None) -> dict[str, Any]:
@@ -190,16 +114,6 @@ def records(session: Place, *, sessions_dir: Place | None = None) -> list[dict[s
 def unfinished_round(session: Place, *, sessions_dir: Place | None = None) -> UnfinishedRound | None:
     """What is kept of a round that a stop cut short."""
     return SessionReader(folder_of(session, sessions_dir)).unfinished_round()
-
-
-def kept_clients(unfinished: UnfinishedRound) -> list[int]:
-    """The clients of an unfinished round that have finished it."""
-    return sorted(int(client) for client in unfinished.note.get("clients", {}))
-
-
-def changeable_sections() -> tuple[str, ...]:
-    """The sections of a configuration that a switch may change, the method's apart."""
-    return tuple(SETTINGS)
 
 
 def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding]:

@@ -60,8 +60,7 @@ FUNCTIONS = {
 """What does in Python what a command does."""
 HELPERS = {
     "catalog.as_toml",
-    "sessions.event_text",
-    "sessions.value_text",
+    "catalog.toml_value",
     "steering.progress",
     "studies.time_left",
 }

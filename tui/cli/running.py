@@ -182,7 +182,9 @@ def unfinished(unfinished: "UnfinishedRound | None") -> str | None:
     """What is kept of the round that a stop cut short, in words; None when nothing is."""
     if unfinished is None:
         return None
-    clients = hs.sessions.kept_clients(unfinished)
+    from htfl_sim.details import kept_clients
+
+    clients = kept_clients(unfinished)
     are = "client is" if len(clients) == 1 else "clients are"
     named = ", ".join(map(str, clients))
     return f"{len(clients)} {are} done with round {unfinished.round}, not to be trained again: {named}"

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-from htfl_sim.sessions import (
+from htfl_sim.details import (
     ClientResult,
     Command,
     Details,
     Switch,
     changeable_sections,
     event_text,
-    value_text,
+    toml_value,
 )
 from htfl_sim.steering import at_round, described
 from tui.cli import output, running
@@ -193,6 +193,6 @@ def _settings(section: dict[str, Any]) -> str:
     """A section in one line: name first if it has one, values that are set."""
     pairs = {key: value for key, value in section.items() if value is not None and key != "name"}
     written = [
-        f"{key}={value if isinstance(value, str) else value_text(value)}" for key, value in pairs.items()
+        f"{key}={value if isinstance(value, str) else toml_value(value)}" for key, value in pairs.items()
     ]
     return "  ".join([section["name"], *written] if "name" in section else written)

@@ -102,4 +102,4 @@ def _facts(each: "Setting") -> list[tuple[str, object]]:
 
 
 def _default(each: "Setting") -> str:
-    return UNSET if each.default is None else hs.sessions.value_text(each.default)
+    return UNSET if each.default is None else hs.catalog.toml_value(each.default)

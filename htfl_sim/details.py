@@ -1,0 +1,103 @@
+"""A session in full, as `show` tells of it and `hs.sessions.details` returns it."""
+
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from checkpoints import Command, SessionUnreadable, UnfinishedRound
+from simulator.analysis.clients import ClientResult, results
+from simulator.analysis.events import said as event_text
+from simulator.analysis.feed import read
+from simulator.analysis.lineage import forks_of
+from simulator.analysis.milestones import Switch, switches
+from simulator.analysis.run import Run
+from simulator.analysis.summary import Summary
+from simulator.analysis.well_formed import well_formed
+from simulator.nested import toml_value
+from simulator.sessions.history import SETTINGS
+from simulator.sessions.legacy import younger
+from simulator.sessions.reader import SessionReader
+
+__all__ = ["ClientResult", "Command", "Details", "Switch", "changeable_sections", "event_text", "toml_value"]
+
+
+@dataclass(frozen=True)
+class Details:
+    """All that `htfl-sim show` tells of a session. `record` is the chosen round's; None before the first."""
+
+    run: Run
+    summary: Summary
+    record: dict[str, Any] | None
+    forks: list[dict[str, Any]]
+    """The forks beside it, each with its name and the round."""
+    unfinished: UnfinishedRound | None
+
+    @classmethod
+    def read(cls, folder: Path, round: int | None = None) -> "Details":
+        """The details of the session in a folder, with the record of a round (None: the last).
+
+        Raises SessionUnreadable when the session is damaged or has no record of the round.
+        """
+        run, about = read(folder), Summary.read(folder, sized=True)
+        if about.error:
+            raise SessionUnreadable(about.error)
+        record = run.record(round)
+        if round is not None and record is None:
+            has = f"rounds 1 to {run.round}" if run.round else "no round yet"
+            raise SessionUnreadable(f"{folder} has no record of round {round}; it has {has}.")
+        return cls(run, about, record, forks_of(folder), SessionReader(folder).unfinished_round())
+
+    @property
+    def switches(self) -> list[Switch]:
+        """Each switch to another method or other settings, in order."""
+        return switches(self.run)
+
+    @property
+    def clients(self) -> list[ClientResult]:
+        """Every client after the chosen round."""
+        group = self.run.document["config"]["federation"]["group"]
+        return results(self.record, group) if self.record else []
+
+    @property
+    def kept_clients(self) -> list[int]:
+        """The clients of the unfinished round that have finished it."""
+        return kept_clients(self.unfinished) if self.unfinished else []
+
+    @property
+    def as_before(self) -> dict[str, Any]:
+        """Settings younger than the session, which it goes on without."""
+        return younger(self.run.document["config"])
+
+    def well_formed(self) -> AbstractContextManager[None]:
+        """Within it, what the session's files lack raises Damaged, and not an error of Python's."""
+        return well_formed(self.run.folder)
+
+    def to_json(self) -> dict[str, Any]:
+        """The details for programs: the whole accuracy curve, and the chosen round's record as the ledger has it."""
+        run, unfinished = self.run, self.unfinished
+        return self.summary.to_json() | {
+            "config": run.document["config"],
+            "settings": run.config,
+            "switches": [asdict(switch) for switch in self.switches],
+            "children": self.forks,
+            "pending": [asdict(command) for command in run.pending],
+            "partial": unfinished and {"round": unfinished.round, "clients": self.kept_clients},
+            "environment": run.document["environment"],
+            "curve": [record["accuracy"]["mean"] for record in run.records],
+            "record": self.record,
+            "clients": [asdict(client) for client in self.clients],
+            "checkpoints": run.checkpoints,
+            "events": run.events,
+            "event_faults": run.event_faults,
+        }
+
+
+def changeable_sections() -> tuple[str, ...]:
+    """The sections of a configuration that a switch may change, the method's apart."""
+    return SETTINGS
+
+
+def kept_clients(unfinished: UnfinishedRound) -> list[int]:
+    """The clients of an unfinished round that have finished it."""
+    return sorted(int(client) for client in unfinished.note.get("clients", {}))

@@ -1,0 +1,223 @@
+"""What Python offers of the commands: comparing, steering, studies step by step, sessions in their folder, lists."""
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import htfl_sim as hs
+from checkpoints import SessionReader
+from tests.face.conftest import ROUNDS, tiny
+
+ONE: dict[str, Any] = {
+    "federation.group": ["tiny_cnn"],
+    "data.limit": 200,
+    "federation.clients": 4,
+    "rounds": 1,
+}
+
+
+@pytest.fixture
+def home(done: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of sessions, which holds `done`; the working folder is another one."""
+    (done.parent / "here").mkdir()
+    monkeypatch.chdir(done.parent / "here")
+    monkeypatch.setenv("HTFL_SESSIONS", str(done.parent))
+    return done.parent
+
+
+# Names
+
+
+def test_a_bare_name_lies_in_the_folder_of_sessions_for_runs_and_studies_alike(home: Path) -> None:
+    assert hs.run(tiny(), "nb", until=1).path == home / "nb"
+    assert hs.open("done").round == hs.resume("done").round == ROUNDS
+    assert hs.fork("done", "branch", at=2).path == home / "branch"
+
+
+def test_a_name_that_is_a_folder_here_is_that_folder(home: Path) -> None:
+    run = hs.run(tiny(), Path("nb"), until=1)
+    assert hs.open("nb").path == run.path == Path("nb")
+
+
+# Several sessions
+
+
+def test_sessions_are_compared_by_name_as_a_table_a_frame_and_html(home: Path) -> None:
+    table = hs.compare("done", by="method")
+    (row,) = table.rows
+    frame = table.to_frame()
+    assert (frame["method"].item(), frame["last"].item()) == ("fedlora", row.last and row.last.mean)
+    assert f"<td>{100 * frame['last'].item():.2f}</td>" in table._repr_html_()
+
+
+def test_what_a_table_leaves_out_is_a_warning(home: Path) -> None:
+    hs.fork("done", "new", at=0)
+    with pytest.warns(UserWarning, match="new has finished no round"):
+        hs.compare(["done", "new"])
+
+
+def test_a_figure_is_drawn_and_written(home: Path) -> None:
+    figure = hs.plot("cka", "done", "cka.pdf")
+    assert Path("cka.pdf").read_bytes().startswith(b"%PDF") and figure.axes
+    assert (
+        hs.open("done").plot(x="bytes").axes[0].get_xlabel()
+        == hs.plot("accuracy", "done", x="bytes").axes[0].get_xlabel()
+    )
+
+
+def test_an_option_that_changes_nothing_of_a_figure_is_refused(home: Path) -> None:
+    with pytest.raises(hs.ConfigError, match="'x' changes nothing of 'box', which takes by, round"):
+        hs.plot("box", "done", x="bytes")
+
+
+def test_a_report_is_one_page(home: Path) -> None:
+    page = hs.report("done")
+    assert (page.file, page.sessions) == (Path("done.html"), 1)
+    assert page.figures and "done" in page.file.read_text(encoding="utf-8")
+
+
+# Sessions in their folder
+
+
+def test_sessions_are_found_by_method_state_and_tag(home: Path) -> None:
+    hs.fork("done", "new", at=2)
+    hs.sessions.tag("done", ["paper"])
+    assert [each.summary.name for each in hs.sessions.search()] == ["done", "new"]
+    assert [each.summary.name for each in hs.sessions.search(state="finished")] == ["done"]
+    assert [each.summary.name for each in hs.sessions.search(tags=["paper"])] == ["done"]
+    assert hs.sessions.search(method="fedssa") == []
+
+
+def test_damage_is_found_and_pruning_says_what_would_go(home: Path) -> None:
+    assert hs.sessions.verify("done") == []
+    assert hs.sessions.prune("done", keep_last=1, dry_run=True).rounds == []
+    (home / "done" / "ledger.jsonl").write_bytes(b"")
+    assert "damage" in {finding.severity for finding in hs.sessions.verify("done")}
+
+
+def test_details_are_those_of_show(home: Path) -> None:
+    details = hs.sessions.details("done", round=2)
+    assert details.record is not None and details.record["round"] == 2
+    assert [client.client for client in details.clients] == [0, 1, 2, 3]
+    with pytest.raises(hs.errors.SessionUnreadable, match="has no record of round 9"):
+        hs.sessions.details("done", round=9)
+
+
+def test_a_session_that_runs_is_not_removed(home: Path) -> None:
+    with hs.run(tiny(), "nb", until=1), pytest.raises(hs.errors.Locked, match="is run by process"):
+        hs.sessions.remove("nb")
+    assert hs.sessions.remove("nb") == home / "nb"
+    assert not (home / "nb").exists()
+
+
+# Runs of other processes
+
+
+def test_a_run_is_paused_and_stopped_from_elsewhere(home: Path) -> None:
+    run = hs.run(tiny(rounds=500), "nb", until=1)
+    work = threading.Thread(target=run.run)
+    work.start()
+    try:
+        assert hs.steering.pause("nb").outcome == "applied"
+        assert SessionReader(home / "nb").state() == "paused"
+        assert hs.steering.resume("nb").message
+    finally:
+        reply = hs.steering.stop("nb")
+        work.join()
+    assert (reply.session, reply.kind) == ("nb", "stop")
+    assert 1 <= run.round < 500
+
+
+def test_a_session_that_nobody_runs_is_not_paused(home: Path) -> None:
+    with pytest.raises(hs.SessionError, match="nothing to pause: it finished with round 4"):
+        hs.steering.pause("done")
+
+
+def test_a_switch_of_a_session_that_rests_waits_for_the_next_resume(home: Path) -> None:
+    hs.resume("done").extend(ROUNDS + 2)
+    reply = hs.steering.switch("done", training__lr=0.005)
+    assert reply.outcome == "waiting" and "next" in reply.message
+    assert hs.resume("done").run().settings["training"]["lr"] == 0.005
+
+
+# Studies
+
+
+@pytest.fixture
+def study_file(home: Path) -> Iterator[Path]:
+    file = Path("small.toml")
+    lines = [f"{key} = {json.dumps(value)}" for key, value in ONE.items()]
+    file.write_text(
+        "preset = 'quickstart'\n[config]\n" + "\n".join(lines) + "\n[over]\nseed = [0, 1]\n", encoding="utf-8"
+    )
+    yield file
+
+
+def test_a_study_file_makes_the_study_of_its_name(study_file: Path, home: Path) -> None:
+    study = hs.sweep("small.toml")
+    assert (study.path, study.points) == (home / "small", ["s0", "s1"])
+    assert [(each.name, each.state) for each in study.status] == [("s0", "finished"), ("s1", "finished")]
+    assert hs.sweep("small").points == study.points
+
+
+def test_a_whole_study_is_exported_in_one_call(study_file: Path) -> None:
+    study = hs.sweep("again", file=study_file)
+    assert study.export("out") == {"s0": 1, "s1": 1}
+    assert [path.name for path in sorted(Path("out").iterdir())] == ["s0.csv", "s1.csv"]
+
+
+def test_each_point_takes_a_preset_of_its_own_and_one_gives_the_settings_of_all(home: Path) -> None:
+    planned = hs.studies.plan(
+        "t3",
+        preset="{method}_htm5",
+        settings_from="fedssa_htm5",
+        over={"method": ["fedgh", "fedssa"]},
+    )
+    configs = [point.config for point in planned.points]
+    assert [each["preset"] for each in configs] == ["fedgh_htm5", "fedssa_htm5"]
+    assert configs[0]["training"] == configs[1]["training"]
+
+
+def test_a_study_branches_off_a_round_of_a_session(home: Path) -> None:
+    study = hs.sweep("abl", origin="done@2", over={"training__lr": [0.01, 0.02]})
+    assert {each.rounds for each in study.sessions.values()} == {ROUNDS}
+    parents = [SessionReader(each.path).parent for each in study.sessions.values()]
+    assert [parent and (parent["name"], parent["round"]) for parent in parents] == [("done", 2)] * 2
+
+
+def test_what_a_study_will_cost_is_known_before_it_runs(home: Path) -> None:
+    planned = hs.studies.plan("mu", over={"seed": [0, 1]}, settings=ONE)
+    costs = hs.studies.cost(planned)
+    assert [cost.rounds for cost in costs] == [1, 1] and costs[0].flops == costs[1].flops > 0
+    assert not (home / "mu").exists()
+
+
+def test_a_study_that_nobody_asked_for_is_said(home: Path) -> None:
+    with pytest.raises(hs.errors.SessionUnreadable, match="There is no study 'nothing'"):
+        hs.sweep("nothing")
+
+
+# What there is
+
+
+def test_the_lists_name_what_there_is(home: Path) -> None:
+    assert "fedlora_htm5" in [each.name for each in hs.catalog.presets(method="fedlora")]
+    assert "fedgh" in [each.name for each in hs.catalog.methods()]
+    assert [each.name for each in hs.catalog.models("tiny")] == list(hs.catalog.model_groups("tiny")["tiny"])
+    assert hs.catalog.dataset("digits").here
+    (lr,) = hs.catalog.settings("training.lr")
+    assert lr.key == "training.lr" and lr.description
+
+
+def test_a_data_set_that_is_here_is_not_fetched(home: Path) -> None:
+    assert not hs.catalog.fetch_missing("digits")
+    assert hs.catalog.check_dataset("digits").name == "digits"
+
+
+def test_the_machine_has_its_checks(home: Path) -> None:
+    found = {check.what: check.status for check in hs.machine.doctor()}
+    assert found["python"] == found["sessions folder"] == "ok"
