@@ -284,3 +284,70 @@ def _entry(settings: dict[str, Any], from_round: int) -> dict[str, Any]:
 def line(round: int, clients: int) -> str:
     """A round's line of the ledger."""
     return canonical(record(round, clients)).decode() + "\n"
+
+
+def changes_record(
+    round: int, clients: int, participants: int, before: dict[str, Any] | None
+) -> dict[str, Any]:
+    """A record of a large federation: it names the clients that changed. `before`: the record of the round before."""
+    draw = np.random.default_rng(round)
+    taking_part = sorted(draw.choice(clients, participants, replace=False).tolist())
+    reached = {str(client): accuracy(client, round) for client in taking_part}
+    losses = {client: round_to(2.3 * math.exp(-round / 50)) for client in reached}
+    mean, sent = sum(reached.values()) / participants, ADAPTER * participants
+    whole_record = record(round, 1)
+    total = sent * round
+    figure = {"mean": mean, "weighted": mean, "per_client": reached}
+    return {
+        **whole_record,
+        "clients": clients,
+        "participants": taking_part,
+        "accuracy": {
+            **whole_record["accuracy"],
+            **figure,
+            "best_mean": max(mean, before["accuracy"]["best_mean"] if before else 0.0),
+        },
+        "evaluation": {"test": {"accuracy": figure, "loss": {**figure, "per_client": losses}, "f1": figure}},
+        "loss": {"mean": sum(losses.values()) / participants, "per_client": losses},
+        "bytes": {
+            "up": sent,
+            "down": sent,
+            "up_total": total,
+            "down_total": total,
+            **dict.fromkeys(("per_client_up", "per_client_down"), dict.fromkeys(reached, ADAPTER)),
+            "by_tensor": {"down/adapter": sent, "up/adapter": sent},
+        },
+        "timing": {**whole_record["timing"], "per_client": dict.fromkeys(reached, 0.25)},
+    }
+
+
+def make_large(folder: Path, clients: int, rounds: int, participants: int = 10) -> Path:
+    """A session of many clients, of which few take part in a round; a checkpoint every 50 rounds and at the end."""
+    settings = whole(
+        clients, rounds, federation={"clients": clients, "participation": participants / clients}
+    )
+    document = {
+        "format": 2,
+        "config": settings,
+        "environment": {"device": "cpu"},
+        "data_fingerprint": "f" * 64,
+        "parent": None,
+        "plugin": None,
+    }
+    with fixed_clock(), unsynced():
+        store = Store.create(folder, document, Retention(last=3))
+        store.event("started", method=settings["method"]["name"], round=0)
+        weights = store.put({"w": torch.zeros(1)})
+        states, line = {"server": weights}, None
+        initial = {"models": clients, "beside": 0, "method": settings["method"], "sha256": "f" * 64}
+        for round in range(1, rounds + 1):
+            line = changes_record(round, clients, participants, line)
+            states |= {f"client/{client}": weights for client in line["participants"]}
+            if round % 50 == 0 or round == rounds:
+                store.commit(round, states, line, [_entry(settings, 1)], [], initial)
+                store.event("checkpoint", round=round)
+            else:
+                store.append(line)
+        store.event("stopped", round=rounds, reason="finished")
+        store.close("finished")
+    return folder

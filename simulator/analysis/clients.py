@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +16,18 @@ FALL = 0.2
 """An accuracy that a round lowers by more than this is worth an event."""
 
 
-def listed(clients: int, participated: NDArray[np.bool_], always: Collection[int] = ()) -> list[int]:
+def listed(clients: int, took_part: Collection[int], always: Collection[int] = ()) -> list[int]:
     """Whom lists and charts show, ascending: everybody, or of more than MANY clients MANY, and those in `always`.
 
     Those that have taken part come first, and are drawn, as the others then are, in an order that follows from their
-    number alone, so that a list keeps whom it had. participated: bool [n, N] or [0, 0].
+    number alone, so that a list keeps whom it had.
     """
     if clients <= MANY:
         return list(range(clients))
     order = np.random.Generator(np.random.Philox(clients)).permutation(clients)
-    took_part: NDArray[np.bool_] = np.zeros(clients, bool)
-    if len(participated):
-        took_part = np.asarray(participated.any(axis=0))
-    first = order[np.argsort(~took_part[order], kind="stable")][:MANY]
+    later = np.ones(clients, bool)
+    later[np.fromiter(took_part, np.int64)] = False
+    first = order[np.argsort(later[order], kind="stable")][:MANY]
     return sorted({*first.tolist(), *(client for client in always if client < clients)})
 
 
@@ -35,15 +35,15 @@ def change(curves: Curves) -> Array:
     """[N] each client's accuracy after the last round less the one before it; NaN without either."""
     if curves.rounds < 2:
         return np.full(curves.clients, np.nan)
-    return np.asarray(curves.accuracy[-1] - curves.accuracy[-2])
+    return np.asarray(curves.accuracy.after(curves.rounds) - curves.accuracy.after(curves.rounds - 1))
 
 
 def lowest(curves: Curves) -> tuple[int, float] | None:
     """The client of the lowest accuracy after the last round, and that; None before anyone was evaluated."""
-    if not curves.rounds or not np.isfinite(curves.accuracy[-1]).any():
+    if not curves.rounds or not np.isfinite(last := curves.accuracy.after(curves.rounds)).any():
         return None
-    client = int(np.nanargmin(curves.accuracy[-1]))
-    return client, float(curves.accuracy[-1, client])
+    client = int(np.nanargmin(last))
+    return client, float(last[client])
 
 
 def fell_most(curves: Curves) -> tuple[int, float] | None:
@@ -60,17 +60,16 @@ def falls(
 ) -> list[tuple[int, list[tuple[int, float]]]]:
     """The rounds, ascending, after which clients were more than `by` (0…1) worse than before; who, and their changes,
     the largest fall first. few [N]: whose accuracies rest on too few samples to count."""
-    if curves.rounds < 2:  # before the first, not even the clients are known
-        return []
-    changes = np.diff(curves.accuracy, axis=0)
-    if few is not None:
-        changes[:, few] = 0.0
-    found = []
-    for row in np.flatnonzero((changes < -by).any(axis=1)).tolist():
-        fallen = np.flatnonzero(changes[row] < -by)
-        order = fallen[np.argsort(changes[row, fallen], kind="stable")]
-        found.append((row + 2, [(int(client), float(changes[row, client])) for client in order]))
-    return found
+    rounds, clients, changes = curves.accuracy.changes()
+    fell = changes < -by
+    if few is not None and len(clients):  # before the first round, not even the clients are known
+        fell &= ~few[clients]
+    found: dict[int, list[tuple[int, float]]] = {}
+    for round, client, change in zip(
+        *(each[fell].tolist() for each in (rounds, clients, changes)), strict=True
+    ):
+        found.setdefault(round, []).append((client, change))
+    return [(round, sorted(fallen, key=itemgetter(1))) for round, fallen in found.items()]
 
 
 def best(values: Array) -> tuple[float, int]:

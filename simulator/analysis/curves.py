@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.analysis.client_values import ClientValues, ClientValuesBuilder, Growing
 from simulator.metrics import by_client
 
 Array = NDArray[np.float64]
@@ -17,8 +18,7 @@ Record = dict[str, Any]
 _TIMES = ("train", "server", "evaluate", "checkpoint", "waited", "workers", "cpu", "memory", "gpu_memory")
 """What the ledger's `timing` has besides; earlier versions wrote only some of it."""
 _TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds", *_TIMES)
-_SENT = ("client_up", "client_down")
-_CLIENTS = ("accuracy", "loss", "client_seconds", *_SENT)
+_CLIENTS = ("accuracy", "loss", "client_up", "client_down", "client_seconds", "participated")
 _ALSO = {
     "accuracy": ("std", "min", "max"),
     "bytes": ("by_tensor",),
@@ -34,10 +34,10 @@ class Curves:
 
     mean, best, weighted: accuracies, 0…1 [n]: over clients, the highest mean so far, weighted by test samples;
     up, down: bytes of the round [n]; up_total, down_total: bytes since round 1 [n]; flops: operations of the round [n];
-    seconds: of the round [n]; accuracy, loss: [n, N]; client_up, client_down: bytes [n, N]; participated: bool [n, N].
-    Of a round's time [n]: train, of which server; evaluate; checkpoint; waited, in a pause; cpu, processor seconds.
-    client_seconds: of each client's update [n, N]; workers: clients at work at a time [n]; memory, gpu_memory: the most
-    bytes [n].
+    seconds: of the round [n]. Of a round's time [n]: train, of which server; evaluate; checkpoint; waited, in a pause;
+    cpu, processor seconds. workers: clients at work at a time [n]; memory, gpu_memory: the most bytes [n].
+    By round and client: accuracy, which a client keeps until it is evaluated again; loss; client_up, client_down,
+    bytes; client_seconds, of the client's update; participated, 1 or 0.
     """
 
     mean: Array
@@ -58,12 +58,12 @@ class Curves:
     cpu: Array
     memory: Array
     gpu_memory: Array
-    accuracy: Array
-    loss: Array
-    client_up: Array
-    client_down: Array
-    client_seconds: Array
-    participated: NDArray[np.bool_]
+    accuracy: ClientValues
+    loss: ClientValues
+    client_up: ClientValues
+    client_down: ClientValues
+    client_seconds: ClientValues
+    participated: ClientValues
 
     @property
     def rounds(self) -> int:
@@ -71,7 +71,7 @@ class Curves:
 
     @property
     def clients(self) -> int:
-        return int(self.accuracy.shape[1])
+        return self.accuracy.clients
 
     @cached_property
     def evaluated(self) -> NDArray[np.int_]:
@@ -80,58 +80,40 @@ class Curves:
 
     def upto(self, round: int) -> "Curves":
         """The first so many rounds, without a copy."""
-        return Curves(**{name: getattr(self, name)[:round] for name in (*_TOTALS, *_CLIENTS, "participated")})
+        totals = {name: getattr(self, name)[:round] for name in _TOTALS}
+        return Curves(**totals | {name: getattr(self, name).upto(round) for name in _CLIENTS})
 
 
 class CurvesBuilder:
-    """Appends records to arrays that have room; a `Curves` taken earlier does not change."""
+    """Appends records; a `Curves` taken earlier does not change."""
 
     def __init__(self) -> None:
-        self._size = 0
-        self._clients = 0
-        self._arrays: dict[str, NDArray[Any]] = {}
-        self._make_room(0, 0)
+        self._totals = {name: Growing(np.float64) for name in _TOTALS}
+        self._by_client = {
+            "accuracy": ClientValuesBuilder(carried=True),
+            "loss": ClientValuesBuilder(),
+            "client_up": ClientValuesBuilder(absent=0.0),
+            "client_down": ClientValuesBuilder(absent=0.0),
+            "client_seconds": ClientValuesBuilder(),
+            "participated": ClientValuesBuilder(absent=0.0),
+        }
 
     def extend(self, records: Sequence[Record]) -> None:
         """Take in more rounds. Raises KeyError, TypeError or ValueError for records that htfl-sim did not write."""
         if not records:
             return
-        clients = _clients(records[0])
-        if self._size + len(records) > len(self._arrays["mean"]) or clients != self._clients:
-            self._make_room(2 * (self._size + len(records)), clients)
         for record in records:
             _check(record)
-            for name, value in _row(record).items():
-                self._arrays[name][self._size] = value
-            for name, values in _by_client(record).items():
-                self._tell(name, values)
-            self._arrays["participated"][self._size, record["participants"]] = True
-            self._size += 1
-
-    def _tell(self, name: str, values: by_client.Values) -> None:
-        """The figures by client of the next round. Of whom it has no news an accuracy stays, and nothing was sent."""
-        row = self._arrays[name][self._size]
-        if isinstance(values, Mapping):
-            if name not in _SENT:  # of those the room is zeros
-                stays = name == "accuracy" and self._size > 0
-                row[:] = self._arrays[name][self._size - 1] if stays else np.nan
-            row[[int(client) for client in values]] = _numbers(list(values.values()))
-        else:
-            row[:] = _numbers(values)
+        rows, reported = [_row(record) for record in records], [_by_client(record) for record in records]
+        for name, total in self._totals.items():
+            total.extend([row[name] for row in rows])
+        for name, values in self._by_client.items():
+            values.extend([each[name] for each in reported], _clients(records[0]))
 
     def curves(self) -> Curves:
-        return Curves(**{name: array[: self._size] for name, array in self._arrays.items()})
-
-    def _make_room(self, rounds: int, clients: int) -> None:
-        roomy: dict[str, NDArray[Any]] = {name: np.full(rounds, np.nan) for name in _TOTALS}
-        # Of memory that nothing is written to, the system has not to give any: there may be ten thousand clients.
-        roomy |= {name: np.empty((rounds, clients)) for name in _CLIENTS}
-        roomy |= {name: np.zeros((rounds, clients)) for name in _SENT}
-        roomy["participated"] = np.zeros((rounds, clients), bool)
-        for name, array in self._arrays.items():
-            if clients == self._clients or array.ndim == 1:
-                roomy[name][: self._size] = array[: self._size]
-        self._arrays, self._clients = roomy, clients
+        found: dict[str, Any] = {name: total.taken() for name, total in self._totals.items()}
+        found |= {name: values.taken() for name, values in self._by_client.items()}
+        return Curves(**found)
 
 
 def _check(record: Record) -> None:
@@ -167,6 +149,7 @@ def _by_client(record: Record) -> dict[str, by_client.Values]:
         "client_up": record["bytes"]["per_client_up"],
         "client_down": record["bytes"]["per_client_down"],
         "client_seconds": record["timing"].get("per_client", {}),  # earlier versions wrote none
+        "participated": dict.fromkeys(record["participants"], 1.0),
     }
 
 
@@ -178,7 +161,3 @@ def _clients(record: Record) -> int:
 
 def _number(value: float | None) -> float:
     return np.nan if value is None else value
-
-
-def _numbers(values: Sequence[float | None]) -> Array:
-    return np.array([np.nan if value is None else value for value in values], float)

@@ -31,9 +31,9 @@ def measured(run: Run, measure: Measure) -> Array:
         case "worst client":
             return run.totals.worst
         case "std over clients":
-            return _over_clients(run.curves.accuracy, np.nanstd)
+            return run.curves.accuracy.by_round(_std)
         case "loss":
-            return _over_clients(run.curves.loss, np.nanmean)
+            return run.curves.loss.means()
         case "CKA":
             found = np.full(run.round, np.nan)
             for each in run.ledger.measured:
@@ -46,7 +46,7 @@ def measured(run: Run, measure: Measure) -> Array:
 def accuracy_of(run: Run, client: int) -> Array:
     """[n] the test accuracy of one client (0…1); NaN where it was not evaluated, or is none of the clients."""
     curves = run.curves
-    return curves.accuracy[:, client] if client < curves.clients else np.full(curves.rounds, np.nan)
+    return curves.accuracy.of(client) if client < curves.clients else np.full(curves.rounds, np.nan)
 
 
 def after_fork(values: Values, drawn: Collection[object]) -> Values:
@@ -84,11 +84,11 @@ def averaged(label: str, runs: Sequence[Run], values: Values, x: Cost = "rounds"
     return Line(label, spent[:, shared].mean(axis=0), table[:, shared].mean(axis=0), std, len(rows))
 
 
-def _over_clients(values: Array, of: Callable[..., Array]) -> Array:
-    """[n] of values [n, N], from the clients that have one."""
+def _std(values: Array) -> Array:
+    """[n] over the clients of values [n, k] that have one."""
     found = np.full(len(values), np.nan)
     there = np.isfinite(values).any(axis=1)
-    found[there] = of(np.where(np.isfinite(values[there]), values[there], np.nan), axis=1)
+    found[there] = np.nanstd(np.where(np.isfinite(values[there]), values[there], np.nan), axis=1)
     return found
 
 

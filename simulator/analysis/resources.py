@@ -26,8 +26,7 @@ def busy(curves: Curves) -> Array:
     The rest is waiting for the last client. Clients that were kept of an interrupted round took no time in it, so the
     share may be more than the workers could do; it is 1 then.
     """
-    known = np.isfinite(curves.client_seconds).any(axis=1)
-    worked = np.where(known, np.nansum(curves.client_seconds, axis=1), np.nan)
+    worked = curves.client_seconds.sums()
     had = curves.workers * parts(curves)["clients"]
     share = np.divide(worked, had, out=np.full(len(worked), np.nan), where=had > 0)
     return np.asarray(np.minimum(share, 1.0))

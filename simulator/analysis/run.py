@@ -1,13 +1,14 @@
 """A session at one moment, as everything that shows or compares sessions takes it."""
 
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from checkpoints import Command, name_of
 from simulator.analysis.curves import Curves, Record
 from simulator.analysis.ledger import Ledger, Lines
-from simulator.analysis.static_names import assigned
+from simulator.analysis.static_names import members
 from simulator.analysis.totals import Totals
 
 LIVE = ("running", "pausing", "paused", "stopping")
@@ -92,9 +93,8 @@ class Run:
     def models(self) -> list[str]:
         """The architecture of every client; "?" where the settings do not say, or name a group not known here."""
         federation = self.config.get("federation", {})
-        known = [
-            assigned(federation["group"], client) or "?" for client in range(federation.get("clients", 0))
-        ]
+        group = members(federation["group"]) if federation else ()
+        known = list(islice(cycle(group or "?"), federation.get("clients", 0)))
         return known + ["?"] * (self.curves.clients - len(known))
 
     def record(self, round: int | None) -> Record | None:

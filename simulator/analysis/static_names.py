@@ -42,10 +42,14 @@ def models() -> list[str]:
 
 def assigned(group: object, client: int) -> str | None:
     """The model of a client (i mod X) of a group as a configuration names it; None for an unknown group."""
+    known = members(group)
+    return known[client % len(known)] if known else None
+
+
+def members(group: object) -> tuple[str, ...]:
+    """The models of a group as a configuration names it; none for an unknown group."""
     known = groups().get(group, (group,)) if isinstance(group, str) else group
-    if not isinstance(known, list | tuple) or not known:
-        return None
-    return str(known[client % len(known)])
+    return tuple(map(str, known)) if isinstance(known, list | tuple) else ()
 
 
 def _of_plugin(path: Path) -> list[str]:

@@ -180,10 +180,10 @@ def _clients(group: Sequence[Run], round: int | None) -> Array:
     """The clients' accuracies after a round, of all sessions of a group one after the other [clients · seeds]."""
     rows = []
     for run in group:
-        per_client = run.curves.accuracy
-        if round is not None and not 1 <= round <= len(per_client):
-            raise ConfigError(f"{run.name} has no round {round}; it has {len(per_client)}.")
-        if len(per_client):
-            rows.append(per_client[-1 if round is None else round - 1])
+        curves = run.curves
+        if round is not None and not 1 <= round <= curves.rounds:
+            raise ConfigError(f"{run.name} has no round {round}; it has {curves.rounds}.")
+        if curves.rounds:
+            rows.append(curves.accuracy.after(round or curves.rounds))
     values = np.concatenate(rows) if rows else np.zeros(0)
     return np.asarray(values[np.isfinite(values)])

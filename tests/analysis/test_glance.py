@@ -66,7 +66,7 @@ def test_a_glance_is_what_reading_all_gives(tmp_path: Path) -> None:
     assert same(short.totals, whole.totals)
     assert (short.config, short.history, short.state) == (whole.config, whole.history, whole.state)
     assert short.records == whole.records
-    assert np.array_equal(short.curves.accuracy, whole.curves.accuracy)
+    assert np.array_equal(short.curves.accuracy.values, whole.curves.accuracy.values)
     assert (short.method, short.methods) == ("fedssa", ((1, "fedlora"), (7, "fedssa")))
     assert [each.round for each in short.ledger.measured] == [5, 10]
 

@@ -135,7 +135,7 @@ def test_clients_are_compared_by_their_number_across_sessions(at_home: Path) -> 
     assert list(found) == ["1:3", "1:7", "2:3", "2:7"]
     name, _, accuracy = found["2:7"]
     assert name == "base"
-    np.testing.assert_allclose(accuracy, read(at_home / "base").curves.accuracy[:, 7] * 100)
+    np.testing.assert_allclose(accuracy, read(at_home / "base").curves.accuracy.of(7) * 100)
 
 
 def test_each_client_of_each_session_has_a_combination_of_colour_and_stroke_of_its_own(at_home: Path) -> None:

@@ -1,6 +1,7 @@
 """What the panels do: keys, filters, time travel, remarks, files."""
 
 import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from simulator.analysis.events import said
 from simulator.analysis.ledger import Ledger
+from simulator.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import ClientPinned
@@ -297,3 +299,19 @@ def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view:
     on_stage("similarity", view, act)
     on_stage("sessions", view, act)
     assert seen == ["Table", "LineChart", "Heatmap", "SessionList"]
+
+
+@pytest.mark.parametrize("panel", ["live", "clients", "communication", "resources"])
+def test_of_a_hundred_thousand_clients_no_panel_makes_a_table_of_all_rounds_and_clients(panel: str) -> None:
+    clients, rounds, records = 100_000, 30, list[dict[str, Any]]()
+    for round in range(1, rounds + 1):
+        records.append(sessions.changes_record(round, clients, 10, records[-1] if records else None))
+    run = Run(Path("large"), config=sessions.config(clients, rounds), ledger=Ledger.of(records))
+    on_stage(panel, View(Run(Path("small"))))  # whatever is imported and cached
+    tracemalloc.start()
+    try:
+        on_stage(panel, View(run))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < clients * rounds * 8

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from simulator.analysis.curves import Array
 from simulator.analysis.quantiles import quantiles
 from simulator.figures.palette import OKABE_ITO
 from tui.app.charts.figure import Band, Figure, Series
@@ -50,24 +51,19 @@ class AccuracyChart(Container):
     def _show_lines(self, view: View) -> None:
         curves, models = view.curves, view.run.models
         rounds = curves.evaluated
-        mean, accuracy = curves.mean[rounds - 1] * PERCENT, curves.accuracy[rounds - 1] * PERCENT
-        x = rounds.astype(float)
+        mean, x = curves.mean[rounds - 1] * PERCENT, rounds.astype(float)
         series = [Series("mean", mean, x, pinned=True, colour=MEAN, key="m")]
+        pinned = [client for client in sorted(view.pinned) if client < curves.clients]
+        others = [client for client in shown(view) if client not in view.pinned] if view.chart else []
+        accuracy = curves.accuracy.select([*pinned, *others])[rounds - 1].T * PERCENT
         series += [
-            Series(models[client], accuracy[:, client], x, pinned=True, key=str(client))
-            for client in sorted(view.pinned)
-            if client < curves.clients
+            Series(models[client], own, x, pinned=client in view.pinned, key=str(client))
+            for client, own in zip([*pinned, *others], accuracy, strict=True)
         ]
         band = None
         if view.chart == 0:
-            low, high = quantiles(accuracy, BAND)
+            low, high = curves.accuracy.by_round(_band)[rounds - 1].T * PERCENT
             band = Band(spelled("10–90 %", glyphs_of(self)), low, high, x, colour=MEAN)
-        else:
-            series += [
-                Series(models[client], accuracy[:, client], x, key=str(client))
-                for client in shown(view)
-                if client not in view.pinned
-            ]
         self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))
 
     def _show_map(self, view: View) -> None:
@@ -75,7 +71,7 @@ class AccuracyChart(Container):
         rounds = curves.evaluated
         self._clients = clients = shown(view)
         self._map.show(
-            curves.accuracy[rounds - 1][:, clients].T * PERCENT,
+            curves.accuracy.select(clients)[rounds - 1].T * PERCENT,
             [str(client) for client in clients],
             [str(round) for round in rounds],
         )
@@ -109,6 +105,11 @@ class AccuracyChart(Container):
         if column != self._column:
             round = None if column is None else float(self._rounds[column])
             self.post_message(PlacePointed(None if round is None else ("rounds", round)))
+
+
+def _band(accuracy: Array) -> Array:
+    """[n, 2] the lower and upper edge of the band over clients [n, k]."""
+    return np.stack(quantiles(accuracy, BAND), axis=1)
 
 
 def _first_row(view: View) -> int:

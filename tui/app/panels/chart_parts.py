@@ -52,12 +52,10 @@ def in_each_round(record: Raw) -> str:
     return f"{up} up and down a round" if up == down else f"{up} up, {down} down a round"
 
 
-def losses(loss: Array) -> Figure:
-    """The mean training loss [n, N] of the clients that took part, by round."""
-    there = np.isfinite(loss)
-    rounds = np.flatnonzero(there.any(axis=1))
-    mean = np.where(there, loss, 0.0).sum(axis=1)[rounds] / there.sum(axis=1)[rounds]
-    return Figure([Series("mean loss", mean, rounds + 1.0, key="l")], x_label="round", over="rounds")
+def losses(mean: Array) -> Figure:
+    """The mean training loss [n] of the clients that took part, by round."""
+    rounds = np.flatnonzero(np.isfinite(mean))
+    return Figure([Series("mean loss", mean[rounds], rounds + 1.0, key="l")], x_label="round", over="rounds")
 
 
 def _most(*values: Array) -> float:

@@ -65,28 +65,31 @@ def rows(view: View) -> list[Row]:
             )
             for client in shown(view)
         ]
-    changes = change(curves)
-    seen = curves.accuracy[curves.evaluated[-TREND:] - 1]
+    clients, changes = shown(view), change(curves)
+    accuracy, up, down = (
+        each.after(curves.rounds) for each in (curves.accuracy, curves.client_up, curves.client_down)
+    )
+    trends = curves.accuracy.select(clients)[curves.evaluated[-TREND:] - 1].T.tolist()
     return [
         client_row(
             client,
             models[client],
-            float(curves.accuracy[-1, client]),
+            float(accuracy[client]),
             float(changes[client]),
-            float(curves.client_up[-1, client]),
-            float(curves.client_down[-1, client]),
-            tuple(seen[:, client].tolist()),
+            float(up[client]),
+            float(down[client]),
+            tuple(trend),
             "●" if client in view.pinned else "",
             samples,
         )
-        for client in shown(view)
+        for client, trend in zip(clients, trends, strict=True)
     ]
 
 
 def shown(view: View) -> list[int]:
     """The clients that lists and charts show: of more than a thousand, a thousand and those pinned."""
     clients = view.curves.clients or len(view.run.models)
-    return listed(clients, view.curves.participated[: view.shown], view.pinned)
+    return listed(clients, view.curves.participated.upto(view.shown).named, view.pinned)
 
 
 def drawn(view: View) -> str:

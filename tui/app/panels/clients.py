@@ -104,15 +104,16 @@ class ClientsPanel(SizedPanel):
 
     def _draw_curves(self, view: View, client: int) -> None:
         curves, rounds = view.curves, view.curves.evaluated
-        x, own = rounds.astype(float), curves.accuracy[rounds - 1, client] * PERCENT
+        x, own = rounds.astype(float), curves.accuracy.of(client)[rounds - 1] * PERCENT
         series = [
             Series(view.run.models[client], own, x, pinned=True, key=str(client)),
             Series("mean", curves.mean[rounds - 1] * PERCENT, x, key="m"),
         ]
         scale, milestones = (0.0, PERCENT), marks(view.run)
         self._accuracy.show(Figure(series, None, milestones, "round", "%", y_range=scale, over="rounds"))
-        trained = np.flatnonzero(np.isfinite(curves.loss[:, client]))
-        losses = Series("loss", curves.loss[trained, client], trained + 1.0, pinned=True, key="l")
+        loss = curves.loss.of(client)
+        trained = np.flatnonzero(np.isfinite(loss))
+        losses = Series("loss", loss[trained], trained + 1.0, pinned=True, key="l")
         self._loss.show(Figure([losses], x_label="round", over="rounds"))
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
@@ -147,21 +148,22 @@ class ClientsPanel(SizedPanel):
         if samples is not None:
             columns += ["test_samples", "train_samples", *(f"train {name}" for name in samples.classes)]
         shown = [row.key for row in self._table.rows if isinstance(row.key, int) and curves.rounds]
+        if not shown:
+            return columns, []
+        accuracy, up, down = curves.accuracy.select(shown), curves.client_up, curves.client_down
+        loss, sent, received = (each.after(curves.rounds) for each in (curves.loss, up, down))
+        up_total, down_total, rounds = up.totals(), down.totals(), curves.participated.totals()
         return columns, [
             [
                 client,
                 models[client],
-                curves.accuracy[-1, client],
-                best(curves.accuracy[:, client])[0],
-                curves.loss[-1, client],
-                int(curves.client_up[-1, client]),
-                int(curves.client_down[-1, client]),
-                int(curves.client_up[:, client].sum()),
-                int(curves.client_down[:, client].sum()),
-                int(curves.participated[:, client].sum()),
+                own[-1],
+                best(own)[0],
+                loss[client],
+                *(int(each[client]) for each in (sent, received, up_total, down_total, rounds)),
                 *_counts(samples, client),
             ]
-            for client in shown
+            for client, own in zip(shown, accuracy.T, strict=True)
         ]
 
 
@@ -178,14 +180,15 @@ def facts_of(view: View, client: int) -> list[tuple[str, str]]:
     curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
     if not view.shown:
         return [("model", view.run.models[client]), *_data(samples, client)]
-    top, when = best(curves.accuracy[:, client])
-    up, down = curves.client_up[:, client], curves.client_down[:, client]
-    rounds = int(curves.participated[:, client].sum())
+    accuracy = curves.accuracy.of(client)
+    top, when = best(accuracy)
+    up, down = curves.client_up.of(client), curves.client_down.of(client)
+    rounds = int(curves.participated.of(client).sum())
     facts = [
         ("model", view.run.models[client]),
-        ("accuracy", f"{percent(curves.accuracy[-1, client])}, best {percent(top)} (r{when})"),
+        ("accuracy", f"{percent(accuracy[-1])}, best {percent(top)} (r{when})"),
         *_data(samples, client),
-        ("loss", number(curves.loss[-1, client])),
+        ("loss", number(curves.loss.of(client)[-1])),
         ("up", f"{size(up[-1])}, {size(up.sum())} in all"),
         ("down", f"{size(down[-1])}, {size(down.sum())} in all"),
         ("rounds", f"took part in {rounds} of {view.shown}"),

@@ -134,17 +134,16 @@ class CommunicationPanel(SizedPanel):
 
     def _draw_clients(self, view: View) -> None:
         curves, models = view.curves.upto(view.shown), view.run.models
-        now = list(zip(curves.client_up[-1], curves.client_down[-1], strict=True))
-        total = list(zip(curves.client_up.sum(axis=0), curves.client_down.sum(axis=0), strict=True))
+        sent = curves.client_up, curves.client_down
+        now, total = [each.after(curves.rounds) for each in sent], [each.totals() for each in sent]
         self._clients.show(
             [
                 Row(
                     client,
-                    (str(client), models[client], *map(size, bytes), *map(size, in_all)),
+                    (str(client), models[client], *(size(each[client]) for each in (*now, *total))),
                     search=f"{client} {models[client]}",
                 )
                 for client in client_rows.shown(view)
-                for bytes, in_all in [(now[client], total[client])]
             ]
         )
         self._clients.filter(view.filter)

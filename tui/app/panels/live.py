@@ -157,9 +157,10 @@ class LivePanel(SizedPanel):
         if record is None:
             part.caption("bytes a round")
             return
-        if steady(curves) and np.isfinite(curves.loss).any():
+        loss = curves.loss.means()
+        if steady(curves) and np.isfinite(loss).any():
             part.caption(f"loss; {in_each_round(record)}")
-            self._trend.show(losses(curves.loss))
+            self._trend.show(losses(loss))
         else:
             about = record["bytes"]
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down so far")
@@ -237,10 +238,11 @@ class LivePanel(SizedPanel):
         self.post_message(ClientsSorted(*self._table.sort))
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a round: accuracies over clients, traffic, seconds, and every client's accuracy."""
+        """A row a round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
+        clients = client_rows.shown(view)
         columns = ["round", "method", "accuracy", "weighted", "std", "min", "max", "best"]
         columns += ["up", "down", "up_total", "down_total", "seconds"]
-        columns += [f"client {client}" for client in range(view.curves.clients)]
+        columns += [f"client {client}" for client in clients]
         return columns, [
             [
                 record["round"],
@@ -251,7 +253,7 @@ class LivePanel(SizedPanel):
                 *(None if math.isnan(value) else value for value in row),
             ]
             for record, row in zip(
-                view.run.records[: view.shown], view.curves.accuracy.tolist(), strict=False
+                view.run.records[: view.shown], view.curves.accuracy.select(clients).tolist(), strict=False
             )
         ]
 

@@ -201,14 +201,16 @@ class ResourcesPanel(SizedPanel):
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a round: its seconds by what they were for, of the machine, and every client's."""
+        """A row a round: its seconds by what they were for, of the machine, and of each client shown."""
         curves, shown = view.curves, view.shown
         spent = {name: values[:shown] for name, values in parts(curves).items()}
         columns = ["round", "seconds", *spent, "cpu", "memory", "gpu_memory"]
-        columns += [f"client {client}" for client in range(curves.clients)]
+        clients = client_rows.shown(view)
+        columns += [f"client {client}" for client in clients]
+        took = curves.client_seconds.select(clients)
         single = (curves.seconds, *spent.values(), curves.cpu, curves.memory, curves.gpu_memory)
         return columns, [
-            [row + 1, *(_known(each[row]) for each in single), *map(_known, curves.client_seconds[row])]
+            [row + 1, *(_known(each[row]) for each in single), *map(_known, took[row])]
             for row in range(shown)
         ]
 
@@ -217,14 +219,15 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
     """The clients that are listed, by id, at the round shown; `doing`: where each is in the round under way."""
     curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
     took_it = curves.client_seconds
-    now = took_it[-1] if shown else np.full(len(models), np.nan)
+    now = took_it.after(shown) if shown else np.full(len(models), np.nan)
     median = float(np.nanmedian(now)) if np.isfinite(now).any() else np.nan
-    recent = took_it[-TREND:]
+    clients = client_rows.shown(view)
+    recent = took_it.reported(max(shown - TREND, 0))
     top = float(np.nanmax(recent)) if np.isfinite(recent).any() else 1.0
+    histories = took_it.select(clients).T if shown else np.empty((len(clients), 0))
     found = []
-    for client in client_rows.shown(view):
+    for client, history in zip(clients, histories, strict=True):
         model = models[client]
-        history = took_it[:, client] if shown else np.empty(0)
         took = history[np.isfinite(history)]
         mean = float(took.mean()) if took.size else np.nan
         times = float(now[client]) / median if median > 0 else np.nan
