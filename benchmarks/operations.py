@@ -87,7 +87,7 @@ def measured(group: str, batch: int) -> dict[str, Kind]:
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
         parts.engine.round(state, unobserved)
     parts.engine.close()
-    channels = parts.federation.shape.channels
+    channels = parts.federation.spec.shape[0]
     kinds: dict[str, Kind] = defaultdict(Kind)
     events: list[FunctionEventAvg] = list(found.key_averages(group_by_input_shape=True))
     whole = sum(event.self_cpu_time_total for event in events)

@@ -187,10 +187,10 @@ def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
     return DatasetCard(
         name=found.name,
         title=found.title,
-        train=found.train_images,
-        test=found.test_images,
+        train=found.train_samples,
+        test=found.test_samples,
         classes=found.classes,
-        shape="×".join(map(str, found.shape)),
+        shape=str(found.spec),
         here=found.is_present(folder),
         source=found.source,
         files=[str(file) for file in found.files(folder)],

@@ -14,9 +14,9 @@ from simulator.engine import Engine
 from simulator.errors import RAISED, ConfigError, HtflError
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import Method, registry
-from simulator.models import ImageShape
 from simulator.own_files import failed
 from simulator.sections import MethodConfig
+from simulator.training import augmentation
 from simulator.training.client import batch_sizes
 from simulator.training.precision import refuse_lacking
 
@@ -67,11 +67,13 @@ def _assembled(
 ) -> Built:
     if runs:
         refuse_lacking(config.training.precision, device)
+    models.check_kind((client.architecture for client in clients), data.spec)
+    augmentation.check(config.training.augment, data.spec)
     federation = Federation(
         seed=config.seed,
         rounds=config.rounds,
         num_classes=data.num_classes,
-        shape=ImageShape(*data.image_shape, config.models.stem),
+        spec=models.spec_for(data.spec, config.models),
         clients=clients,
         training=config.training,
         device=device,
@@ -108,7 +110,7 @@ def _made(config: MethodConfig, federation: Federation) -> Method:
 
 def _refuse_idle_stem(federation: Federation) -> None:
     """Raise ConfigError where a stem is asked for and no model has one to choose."""
-    stem = federation.shape.stem
+    stem = getattr(federation.spec, "stem", None)
     if stem is not None and not any(models.get(name).stems for name in federation.architectures):
         raise ConfigError(
             f"models.stem = '{stem}' changes nothing here: {', '.join(federation.architectures)} have no stem "
@@ -117,23 +119,23 @@ def _refuse_idle_stem(federation: Federation) -> None:
 
 
 def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
-    """Raise ConfigError where BatchNorm would have to normalise a single image, which has no variance.
+    """Raise ConfigError where BatchNorm would have to normalize a single sample, which has no variance.
 
     On the clients' own models, and on those that the method has them train beside these.
     """
-    batch_size, shape = federation.training.batch_size, federation.shape
+    batch_size, spec = federation.training.batch_size, federation.spec
     lonely = [client for client in federation.clients if 1 in batch_sizes(client.samples, batch_size)]
     if not lonely:
         return
     beside = [
         name
         for name in method.trained_beside()
-        if not models.trains_on_one_image(federation.architecture(name), shape)
+        if not models.trains_on_one_sample(federation.architecture(name), spec)
     ]
     unable = {
         name
         for name in {client.architecture for client in lonely}
-        if not models.trains_on_one_image(federation.architectures[name], shape)
+        if not models.trains_on_one_sample(federation.architectures[name], spec)
     }
     for client in lonely:
         if beside:
@@ -148,5 +150,5 @@ def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
             else "Set training.batch_size to 2 or more"
         )
         raise ConfigError(
-            f"{client} would train on a batch of one image, which {whose} cannot normalize. {remedy}."
+            f"{client} would train on a batch of one sample, which {whose} cannot normalize. {remedy}."
         )

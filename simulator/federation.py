@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from simulator import models, rng
-from simulator.models import ImageShape, Network
+from simulator.data.specs import InputSpec
+from simulator.models import Network
 from simulator.sections import TrainingConfig
 
 
@@ -36,7 +37,8 @@ class Federation:
     """T."""
     num_classes: int
     """C."""
-    shape: ImageShape
+    spec: InputSpec
+    """The form of a sample in a batch."""
     clients: tuple[ClientInfo, ...]
     training: TrainingConfig
     device: torch.device
@@ -62,7 +64,7 @@ class Federation:
     def architectures(self) -> Mapping[str, Network]:
         """Each architecture once, on the meta device, in order of first use."""
         names = [client.architecture for client in self.of_each]
-        return {name: models.architecture(name, self.shape, self.num_classes) for name in names}
+        return {name: models.architecture(name, self.spec, self.num_classes) for name in names}
 
     @cached_property
     def smallest(self) -> str:
@@ -79,7 +81,7 @@ class Federation:
         return (
             self.architectures[name]
             if name in self.architectures
-            else models.architecture(name, self.shape, self.num_classes)
+            else models.architecture(name, self.spec, self.num_classes)
         )
 
     def architecture_of(self, client: ClientInfo) -> Network:
@@ -88,7 +90,7 @@ class Federation:
 
     def build(self, architecture: str, stream: torch.Generator) -> Network:
         """A network of that architecture on the CPU, its weights drawn from `stream` or pretrained."""
-        return models.build(architecture, self.shape, self.num_classes, stream, self.pretrained)
+        return models.build(architecture, self.spec, self.num_classes, stream, self.pretrained)
 
     def shared_head(self) -> nn.Linear:
         """A head for all clients, whose heads are equal: client 0's kind, weights from the server's stream."""

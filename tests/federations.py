@@ -22,6 +22,8 @@ from simulator.contract.bits import untimed as untimed
 from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
+from simulator.data.inputs import ImageInputs
+from simulator.data.specs import ImageSpec, InputSpec
 from simulator.engine import Engine
 from simulator.federation import ClientInfo, Federation
 from simulator.methods import Aggregated, Method, Uplink
@@ -115,7 +117,7 @@ def federation(
     samples: Sequence[int] | None = None,
     classes: Sequence[tuple[int, ...]] | None = None,
     num_classes: int = 2,
-    shape: ImageShape = DIGIT,
+    shape: InputSpec = DIGIT,
     training: TrainingConfig | None = None,
     rounds: int = 3,
 ) -> Federation:
@@ -137,7 +139,12 @@ def pixels(images: Tensor, labels: Tensor, clients: Sequence[Tensor], num_classe
     channels = images.shape[3]
     held = [labels[indices].unique(return_counts=True) for indices in clients]
     return FederatedData(
-        images=images.to(torch.uint8),
+        inputs=ImageInputs(
+            images.to(torch.uint8),
+            ImageSpec(channels, images.shape[1], images.shape[2]),
+            scale=torch.ones(channels),
+            shift=torch.zeros(channels),
+        ),
         labels=labels,
         classes=tuple(f"class {label}" for label in range(num_classes)),
         clients=tuple(
@@ -145,8 +152,6 @@ def pixels(images: Tensor, labels: Tensor, clients: Sequence[Tensor], num_classe
             for indices, (present, counts) in zip(clients, held, strict=True)
         ),
         fingerprint="",
-        scale=torch.ones(channels),
-        shift=torch.zeros(channels),
     )
 
 

@@ -8,7 +8,7 @@ from tests import federations
 
 def test_batchnorm_with_batches_of_one_is_refused_with_what_to_set() -> None:
     with pytest.raises(
-        ConfigError, match=r"client 1 \(tiny_mlp\) would train on a batch of one image.*batch_size"
+        ConfigError, match=r"client 1 \(tiny_mlp\) would train on a batch of one sample.*batch_size"
     ):
         federations.built(federations.config(training={"batch_size": 1}))
 
@@ -32,7 +32,7 @@ def test_the_batchnorm_of_a_model_trained_beside_is_refused_batches_of_one_too(
 
 def test_a_client_with_one_image_and_batchnorm_is_refused_with_what_to_change() -> None:
     """Ten images of four clients, half of each for test: one or two are left to train on."""
-    with pytest.raises(ConfigError, match=r"would train on a batch of one image.*Use fewer clients"):
+    with pytest.raises(ConfigError, match=r"would train on a batch of one sample.*Use fewer clients"):
         federations.built(
             federations.config(
                 data={"limit": 8, "partition": "iid", "quantity": "equal", "split": "1:1"},

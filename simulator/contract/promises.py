@@ -230,7 +230,8 @@ def _updates_run_on_the_meta_device(subject: Subject) -> None:
     method = type(parts.method)(parts.method.config, federation)
     data = replace(
         parts.data,
-        **{name: getattr(parts.data, name).to(meta) for name in ("images", "labels", "scale", "shift")},
+        inputs=parts.data.inputs.to(meta),
+        labels=parts.data.labels.to(meta),
         clients=tuple(
             replace(client, train=client.train.to(meta), eval=client.eval.to(meta), test=client.test.to(meta))
             for client in parts.data.clients

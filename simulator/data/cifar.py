@@ -12,7 +12,9 @@ import numpy as np
 
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import Published, bring, has_md5, verify
-from simulator.data.images import Images, ImageSet, Labels, joined
+from simulator.data.images import Images, ImageSet, joined
+from simulator.data.samples import Labels
+from simulator.data.specs import ImageSpec
 from simulator.errors import DataError
 
 
@@ -20,9 +22,9 @@ class Cifar(Dataset):
     """60,000 colour images of 32×32 pixels, read by torchvision's class of the same data set."""
 
     source = "Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images"
-    train_images = 50_000
-    test_images = 10_000
-    shape = (3, 32, 32)
+    train_samples = 50_000
+    test_samples = 10_000
+    spec = ImageSpec(3, 32, 32)
     subfolder: ClassVar[str]
     archive: ClassVar[str]
     batches: ClassVar[tuple[str, ...]]

@@ -6,6 +6,7 @@ from pathlib import Path
 from simulator.data.datasets import register
 from simulator.data.decoded import DecodedDataset, Listing
 from simulator.data.download import Published
+from simulator.data.specs import ImageSpec
 
 # The archive's own page prints no checksum; this MD5 is the one that every public loader of the file agrees on.
 ARCHIVE = Published(
@@ -25,10 +26,10 @@ class Cinic10(DecodedDataset):
     name = "cinic10"
     title = "CINIC-10"
     source = "Darlow et al. 2018, arXiv:1810.03505"
-    train_images = 90_000
-    test_images = 90_000
+    train_samples = 90_000
+    test_samples = 90_000
     classes = 10
-    shape = (3, 32, 32)
+    spec = ImageSpec(3, 32, 32)
 
     def published(self) -> list[Published]:
         return [ARCHIVE]

@@ -1,4 +1,4 @@
-"""The data sets by name, and the way from a name or a path to images in memory."""
+"""The data sets by name, and the way from a name or a path to samples in memory."""
 
 import os
 from abc import ABC, abstractmethod
@@ -9,7 +9,8 @@ from typing import ClassVar
 from platformdirs import user_cache_dir
 
 from simulator.data import own
-from simulator.data.images import ImageSet
+from simulator.data.samples import SampleSet
+from simulator.data.specs import InputSpec
 from simulator.errors import ConfigError, DataError, nearest
 
 Progress = Callable[[int, int], None]
@@ -26,15 +27,15 @@ class Dataset(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     source: ClassVar[str]
-    train_images: ClassVar[int]
-    test_images: ClassVar[int]
+    train_samples: ClassVar[int]
+    test_samples: ClassVar[int]
     classes: ClassVar[int]
-    shape: ClassVar[tuple[int, int, int]]
-    """Channels, height, width."""
+    spec: ClassVar[InputSpec]
+    """The form of its samples."""
 
     @abstractmethod
-    def load(self, folder: Path) -> ImageSet:
-        """The images, from files under the data folder. Raises DataError naming a missing or damaged file."""
+    def load(self, folder: Path) -> SampleSet:
+        """The samples, from files under the data folder. Raises DataError naming a missing or damaged file."""
 
     def files(self, folder: Path) -> list[Path]:
         """The files `load` reads, there or not; none for a data set that comes with a dependency."""
@@ -80,8 +81,8 @@ def get(name: str) -> Dataset:
     return _DATASETS[name]
 
 
-def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> ImageSet:
-    """A registered data set (downloaded when missing), a folder of class folders, or an `.npz` of images.
+def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> SampleSet:
+    """A registered data set (downloaded when missing), a folder of class folders, or an `.npz` of arrays.
 
     Raises ConfigError for a name that is none of these, DataError when the data cannot be had or read.
     """
@@ -97,6 +98,12 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Imag
         f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz file."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`."
     )
+
+
+def declared(path: str) -> InputSpec | None:
+    """The form of the samples in a user's own `.npz`, without reading them; None where that is not known."""
+    file = Path(path).expanduser()
+    return own.declared(file) if file.suffix == ".npz" and file.is_file() else None
 
 
 def absolute(name_or_path: str) -> str:

@@ -22,8 +22,9 @@ from PIL import Image
 
 from simulator.data.datasets import Dataset, Progress, silent
 from simulator.data.download import Published, bring
-from simulator.data.images import Images, ImageSet, Labels, measured
+from simulator.data.images import Images, ImageSet, measured
 from simulator.data.pictures import opened
+from simulator.data.samples import Labels
 from simulator.errors import DataError
 
 VERSION = 1
@@ -83,7 +84,7 @@ class DecodedDataset(Dataset):
             )
         except UNREADABLE as unreadable:
             raise self._damaged(images_file.parent, unreadable) from unreadable
-        if images.shape != (len(labels), *self.shape[1:], 3) or images.dtype != np.uint8:
+        if images.shape != (len(labels), *self.spec.shape[1:], 3) or images.dtype != np.uint8:
             raise self._damaged(images_file, f"it does not fit {labels_file.name}")
         return image_set
 
@@ -122,7 +123,7 @@ class DecodedDataset(Dataset):
     def _write(self, whole: Path, archive: Path, listing: Listing, progress: Progress) -> None:
         members = listing.train + listing.test
         row = {name: number for number, (name, _) in enumerate(members)}
-        side = self.shape[1]
+        side = self.spec.shape[1]
         images = np.lib.format.open_memmap(
             whole / "images.npy", mode="w+", dtype=np.uint8, shape=(len(members), side, side, 3)
         )
@@ -149,7 +150,7 @@ class DecodedDataset(Dataset):
     def _source(self) -> dict[str, Any]:
         """What the kept arrays depend on; as `about.json` has it, where a tuple is a list."""
         files = {file.path: file.md5 for file in self.published()}
-        return {"version": VERSION, "shape": list(self.shape), "md5": files}
+        return {"version": VERSION, "shape": list(self.spec.shape), "md5": files}
 
     def _about(self, folder: Path) -> dict[str, Any]:
         try:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.data.datasets import Dataset, register
 from simulator.data.images import Images, ImageSet, joined
+from simulator.data.specs import ImageSpec
 
 SIDE = 32
 TEST_SHARE = 5  # one in five
@@ -27,10 +28,10 @@ class Digits(Dataset):
     name = "digits"
     title = "Optical recognition of handwritten digits (scikit-learn)"
     source = "Alpaydin & Kaynak 1998, UCI Machine Learning Repository, doi:10.24432/C50P49"
-    train_images = 1442
-    test_images = 355
+    train_samples = 1442
+    test_samples = 355
     classes = 10
-    shape = (1, SIDE, SIDE)
+    spec = ImageSpec(1, SIDE, SIDE)
 
     def load(self, folder: Path) -> ImageSet:
         whole = _read()

@@ -101,7 +101,9 @@ class Domains(Dataset):
         self.base.fetch(folder, progress)
 
     def load(self, folder: Path) -> ImageSet:
-        return in_domains(self.base.load(folder), self.name)
+        images = self.base.load(folder)
+        assert isinstance(images, ImageSet)
+        return in_domains(images, self.name)
 
 
 @register
@@ -111,10 +113,10 @@ class DigitsDomains(Domains):
     name = "digits_domains"
     title = "Handwritten digits in five domains"
     source = Digits.source
-    train_images = Digits.train_images
-    test_images = Digits.test_images
+    train_samples = Digits.train_samples
+    test_samples = Digits.test_samples
     classes = Digits.classes
-    shape = (3, *Digits.shape[1:])
+    spec = replace(Digits.spec, channels=3)
     base = Digits()
 
 
@@ -125,8 +127,8 @@ class FashionMNISTDomains(Domains):
     name = "fashion_mnist_domains"
     title = "Fashion-MNIST in five domains"
     source = FashionMNIST.source
-    train_images = FashionMNIST.train_images
-    test_images = FashionMNIST.test_images
+    train_samples = FashionMNIST.train_samples
+    test_samples = FashionMNIST.test_samples
     classes = FashionMNIST.classes
-    shape = (3, *FashionMNIST.shape[1:])
+    spec = replace(FashionMNIST.spec, channels=3)
     base = FashionMNIST()

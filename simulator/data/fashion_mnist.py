@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import download, has_md5
-from simulator.data.images import Images, ImageSet, Labels, joined
+from simulator.data.images import Images, ImageSet, joined
+from simulator.data.samples import Labels
+from simulator.data.specs import ImageSpec
 from simulator.errors import DataError
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -32,10 +34,10 @@ class FashionMNIST(Dataset):
     name = "fashion_mnist"
     title = "Fashion-MNIST"
     source = "Xiao, Rasul & Vollgraf 2017, arXiv:1708.07747"
-    train_images = 60_000
-    test_images = 10_000
+    train_samples = 60_000
+    test_samples = 10_000
     classes = 10
-    shape = (1, 28, 28)
+    spec = ImageSpec(1, 28, 28)
 
     def files(self, folder: Path) -> list[Path]:
         raw = folder / "FashionMNIST" / "raw"

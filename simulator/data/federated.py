@@ -1,4 +1,4 @@
-"""The federation's data on the device: the images once, and for each client the indices of its parts."""
+"""The federation's data on the device: the samples once, and for each client the indices of its parts."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from simulator import rng
 from simulator.data import indices, partition
-from simulator.data.images import ImageSet, Indices, Labels
+from simulator.data.inputs import Inputs, inputs_of
+from simulator.data.samples import Indices, Labels, SampleSet
 from simulator.data.shares import apportion
+from simulator.data.specs import InputSpec
 from simulator.data.split import TooFew, stratified
 from simulator.errors import ConfigError, DataError
 from simulator.sections import DataConfig, split_shares
@@ -23,10 +24,10 @@ from simulator.sections import DataConfig, split_shares
 
 @dataclass(frozen=True, eq=False)
 class ClientData:
-    """One client's images as int64 indices on the device; `eval` is empty when the split has no such part.
+    """One client's samples as int64 indices on the device; `eval` is empty when the split has no such part.
 
     `classes` is S_k, the ascending classes of the train part, and `class_counts` its samples of each; `domains` are
-    those of its images, ascending, none where the data set has none.
+    those of its samples, ascending, none where the data set has none.
     """
 
     train: Tensor
@@ -67,51 +68,38 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """All clients' data on one device: images uint8 [n, h, w, c], labels int64 [n], indices per client."""
+    """All clients' data on one device: samples of any kind, labels int64 [n], indices per client."""
 
-    images: Tensor
+    inputs: Inputs
     labels: Tensor
     classes: tuple[str, ...]
     clients: tuple[ClientData, ...]
     fingerprint: str
-    """SHA-256 (hex) of the images, their labels and every client's indices."""
-    scale: Tensor
-    shift: Tensor
-    """Normalisation of a byte: x · scale + shift, each float32 [h, w, c], so that no inner loop is c long."""
-    size: int | None = None
-    """Height and width to which a batch is scaled; None leaves it as it is. Stored images keep theirs."""
+    """SHA-256 (hex) of the samples, their labels and every client's indices."""
     domains: tuple[str, ...] = ()
-    rgb: bool = False
-    """Whether a grey batch gets three equal channels."""
     source: Source | None = None
     """None where they were not loaded, but made."""
 
     @classmethod
     def build(
-        cls, config: DataConfig, clients: int, seed: int, images: ImageSet, device: torch.device
+        cls, config: DataConfig, clients: int, seed: int, samples: SampleSet, device: torch.device
     ) -> "FederatedData":
-        """Choose the pool, limit, partition, and split `images` as configured, and move them to the device.
+        """Choose the pool, limit, partition, and split `samples` as configured, and move them to the device.
 
         Raises ConfigError or DataError when they cannot be divided as asked.
         """
         if config.pool is not None:
-            images = pooled(images, config.pool)
-        if config.limit is not None and config.limit < len(images):
-            images = limited(images, config.limit, rng.numpy_stream(seed, "data/limit"))
-        parts = divided(config, clients, seed, images)
-        mean, std = torch.tensor(images.mean), torch.tensor(images.std)
-        shape = images.images.shape[1:]
+            samples = pooled(samples, config.pool)
+        if config.limit is not None and config.limit < len(samples):
+            samples = limited(samples, config.limit, rng.numpy_stream(seed, "data/limit"))
+        parts = divided(config, clients, seed, samples)
         return cls(
-            images=torch.from_numpy(images.images).to(device),
-            labels=torch.from_numpy(images.labels).to(device),
-            classes=images.classes,
-            clients=_on_device(parts, images, device),
-            fingerprint=fingerprint(images, parts),
-            scale=(1 / (255 * std)).expand(shape).contiguous().to(device),
-            shift=(-mean / std).expand(shape).contiguous().to(device),
-            size=config.size,
-            rgb=config.rgb,
-            domains=images.domains,
+            inputs=inputs_of(samples, config, [train for train, _, _ in parts]).to(device),
+            labels=torch.from_numpy(samples.labels).to(device),
+            classes=samples.classes,
+            clients=_on_device(parts, samples, device),
+            fingerprint=fingerprint(samples, parts),
+            domains=samples.domains,
         )
 
     @property
@@ -119,30 +107,13 @@ class FederatedData:
         return len(self.classes)
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of a batch."""
-        _, height, width, channels = self.images.shape
-        return (
-            3 if self.rgb and channels == 1 else channels,
-            self.size or height,
-            self.size or width,
-        )
+    def spec(self) -> InputSpec:
+        """The form of a sample in a batch."""
+        return self.inputs.spec
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Normalised images float32 [b, c, h, w], channels last in memory, and labels int64 [b]."""
-        pixels = self.images.index_select(0, indices).to(torch.float32)
-        normalised = torch.addcmul(self.shift, pixels, self.scale).permute(0, 3, 1, 2)
-        return self._shaped(normalised), self.labels.index_select(0, indices)
-
-    def _shaped(self, batch: Tensor) -> Tensor:
-        """The batch [b, c, h, w] in the wanted size and channels: one at a time, as 224×224 of all take gigabytes."""
-        channels, height, width = self.image_shape
-        if (height, width) != batch.shape[2:]:
-            shrinks = height < batch.shape[2] or width < batch.shape[3]
-            batch = F.interpolate(batch, (height, width), mode="bilinear", antialias=shrinks)
-        if channels != batch.shape[1]:
-            batch = batch.expand(-1, channels, -1, -1)
-        return batch.contiguous(memory_format=torch.channels_last)
+        """Samples as models take them [b, …], and labels int64 [b]."""
+        return self.inputs.batch(indices), self.labels.index_select(0, indices)
 
     def summary(self) -> list[dict[str, Any]]:
         """Per client: samples of each part, the names of its classes with their training samples, and its domains'."""
@@ -167,83 +138,83 @@ Parts = tuple[Indices, Indices, Indices]
 
 
 TUNING_SHARE = 5
-"""One image in so many belongs to the pool for tuning."""
+"""One sample in so many belongs to the pool for tuning."""
 
 
-def pooled(images: ImageSet, pool: str) -> ImageSet:
-    """The images of a pool, the same for every seed: "tuning", a fifth of them, or "final", all others."""
-    tuning = _drawn(images, len(images) // TUNING_SHARE, rng.numpy_stream(0, "data/pool"))
-    chosen = tuning if pool == "tuning" else np.setdiff1d(np.arange(len(images)), tuning)
-    return images.take(chosen)
+def pooled(samples: SampleSet, pool: str) -> SampleSet:
+    """The samples of a pool, the same for every seed: "tuning", a fifth of them, or "final", all others."""
+    tuning = _drawn(samples, len(samples) // TUNING_SHARE, rng.numpy_stream(0, "data/pool"))
+    chosen = tuning if pool == "tuning" else np.setdiff1d(np.arange(len(samples)), tuning)
+    return samples.take(chosen)
 
 
-def limited(images: ImageSet, limit: int, stream: np.random.Generator) -> ImageSet:
-    """`limit` images drawn without replacement; classes, domains and the data set's own test images in proportion."""
-    return images.take(_drawn(images, limit, stream))
+def limited(samples: SampleSet, limit: int, stream: np.random.Generator) -> SampleSet:
+    """`limit` samples drawn without replacement; classes, domains and the data set's own test samples in proportion."""
+    return samples.take(_drawn(samples, limit, stream))
 
 
-def _drawn(images: ImageSet, number: int, stream: np.random.Generator) -> Indices:
-    """So many indices, ascending; classes, domains and the data set's own test images in proportion."""
-    is_test = np.arange(len(images)) >= images.test_from
-    stratum = 2 * images.labels + is_test
-    if images.domain is not None:
-        stratum = stratum * len(images.domains) + images.domain
+def _drawn(samples: SampleSet, number: int, stream: np.random.Generator) -> Indices:
+    """So many indices, ascending; classes, domains and the data set's own test samples in proportion."""
+    is_test = np.arange(len(samples)) >= samples.test_from
+    stratum = 2 * samples.labels + is_test
+    if samples.domain is not None:
+        stratum = stratum * len(samples.domains) + samples.domain
     counts = apportion(number, np.bincount(stratum))
-    members = np.lexsort((stream.random(len(images)), stratum))
+    members = np.lexsort((stream.random(len(samples)), stratum))
     starts = np.searchsorted(stratum[members], np.arange(len(counts)))
     drawn = [members[start : start + count] for start, count in zip(starts, counts, strict=True)]
     return np.sort(np.concatenate(drawn))
 
 
-def divided(config: DataConfig, clients: int, seed: int, images: ImageSet) -> list[Parts]:
+def divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
     """Every client's train, eval and test indices, as configured. Raises ConfigError or DataError."""
     try:
-        return _divided(config, clients, seed, images)
+        return _divided(config, clients, seed, samples)
     except TooFew as error:
         ways = ["use fewer clients", *(["raise data.limit"] if config.limit is not None else [])]
-        for key, value in _ways_to_give_more(config, images):
+        for key, value in _ways_to_give_more(config, samples):
             with suppress(ConfigError, DataError):
-                _divided(config.model_copy(update={key: value}), clients, seed, images)
+                _divided(config.model_copy(update={key: value}), clients, seed, samples)
                 ways.append(f"use --set data.{key}={value}")
         raise DataError(f"{error} To give each client enough, {', or '.join(ways)}.") from error
 
 
-def _divided(config: DataConfig, clients: int, seed: int, images: ImageSet) -> list[Parts]:
+def _divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
     if config.indices is not None:
-        return indices.read(Path(config.indices), clients, len(images))
+        return indices.read(Path(config.indices), clients, len(samples))
     none = np.empty(0, dtype=np.int64)
     if config.split == "global":
-        if not images.has_test_set:
+        if not samples.has_test_set:
             raise DataError(
                 f"data set '{config.dataset}' has no test set of its own, which split 'global' needs. "
                 "Use another split: --set data.split=8:1:1."
             )
-        test = np.arange(images.test_from, len(images))
-        holdings = _partitioned(config, clients, seed, images, images.test_from)
+        test = np.arange(samples.test_from, len(samples))
+        holdings = _partitioned(config, clients, seed, samples, samples.test_from)
         return [(held, none, test) for held in holdings]
     shares = split_shares(config.split)
-    holdings = _partitioned(config, clients, seed, images, len(images))
+    holdings = _partitioned(config, clients, seed, samples, len(samples))
     divisions = []
     for client, held in enumerate(holdings):
         stream = rng.numpy_stream(seed, "data/split", client=client)
-        train, *evaluation, test = stratified(held, images.labels[held], shares, client, stream)
+        train, *evaluation, test = stratified(held, samples.labels[held], shares, client, stream)
         divisions.append((train, evaluation[0] if evaluation else none, test))
     return divisions
 
 
-def _ways_to_give_more(config: DataConfig, images: ImageSet) -> Iterator[tuple[str, object]]:
+def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple[str, object]]:
     """Settings under which clients may hold enough for all parts of a split."""
-    if images.has_test_set:
+    if samples.has_test_set:
         yield "split", "global"
     if config.partition == "dirichlet":
-        yield "min_samples", len(images.classes) + len(split_shares(config.split)) - 1
+        yield "min_samples", len(samples.classes) + len(split_shares(config.split)) - 1
     if config.partition == "iid":
         yield "partition", "pathological"
 
 
-def fingerprint(images: ImageSet, clients: Sequence[Parts]) -> str:
-    """SHA-256 (hex) over the image set's fingerprint and the lengths and contents of every client's parts."""
-    digest = hashlib.sha256(images.fingerprint.encode())
+def fingerprint(samples: SampleSet, clients: Sequence[Parts]) -> str:
+    """SHA-256 (hex) over the samples' fingerprint and the lengths and contents of every client's parts."""
+    digest = hashlib.sha256(samples.fingerprint.encode())
     for parts in clients:
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))
@@ -251,13 +222,13 @@ def fingerprint(images: ImageSet, clients: Sequence[Parts]) -> str:
     return digest.hexdigest()
 
 
-def _partitioned(config: DataConfig, clients: int, seed: int, images: ImageSet, upto: int) -> list[Indices]:
-    """The clients' shares of the first `upto` images."""
-    labels, num_classes = images.labels[:upto], len(images.classes)
+def _partitioned(config: DataConfig, clients: int, seed: int, samples: SampleSet, upto: int) -> list[Indices]:
+    """The clients' shares of the first `upto` samples."""
+    labels, num_classes = samples.labels[:upto], len(samples.classes)
     stream = rng.numpy_stream(seed, "data/partition")
     if config.domains_per_client is None:
         return _by_rule(config, labels, num_classes, clients, config.min_samples, stream)
-    if images.domain is None:
+    if samples.domain is None:
         raise ConfigError(
             f"data set '{config.dataset}' has no domains to deal out; use digits_domains, fashion_mnist_domains or a "
             "folder with a folder for each domain, or leave out data.domains_per_client."
@@ -268,7 +239,7 @@ def _partitioned(config: DataConfig, clients: int, seed: int, images: ImageSet, 
         return _by_rule(config, labels[indices], num_classes, owners, least, stream)
 
     return partition.by_domain(
-        images.domain[:upto], images.domains, clients, config.domains_per_client, divide, stream
+        samples.domain[:upto], samples.domains, clients, config.domains_per_client, divide, stream
     )
 
 
@@ -296,7 +267,7 @@ def _by_rule(
     return partition.iid(labels, clients, config.quantity, stream)
 
 
-def _on_device(parts: list[Parts], images: ImageSet, device: torch.device) -> tuple[ClientData, ...]:
+def _on_device(parts: list[Parts], samples: SampleSet, device: torch.device) -> tuple[ClientData, ...]:
     """The clients' indices as tensors; an array that several clients share becomes one tensor."""
     moved: dict[int, Tensor] = {}
 
@@ -307,7 +278,7 @@ def _on_device(parts: list[Parts], images: ImageSet, device: torch.device) -> tu
 
     clients = []
     for train, evaluation, test in parts:
-        held, counts = np.unique(images.labels[train], return_counts=True)
+        held, counts = np.unique(samples.labels[train], return_counts=True)
         clients.append(
             ClientData(
                 train=tensor(train),
@@ -315,7 +286,7 @@ def _on_device(parts: list[Parts], images: ImageSet, device: torch.device) -> tu
                 test=tensor(test),
                 classes=tuple(held.tolist()),
                 class_counts=tuple(counts.tolist()),
-                domains=() if images.domain is None else tuple(np.unique(images.domain[train]).tolist()),
+                domains=() if samples.domain is None else tuple(np.unique(samples.domain[train]).tolist()),
             )
         )
     return tuple(clients)

@@ -6,6 +6,7 @@ from typing import Any
 from simulator.data.datasets import register
 from simulator.data.decoded import DecodedDataset, Listing
 from simulator.data.download import Published
+from simulator.data.specs import ImageSpec
 
 URL = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/"
 # In torchvision's folder; the MD5s are those it publishes.
@@ -27,10 +28,10 @@ class Flowers102(DecodedDataset):
     name = "flowers102"
     title = "Oxford Flowers-102"
     source = "Nilsback & Zisserman 2008, ICVGIP"
-    train_images = 2040
-    test_images = 6149
+    train_samples = 2040
+    test_samples = 6149
     classes = 102
-    shape = (3, 224, 224)
+    spec = ImageSpec(3, 224, 224)
 
     def published(self) -> list[Published]:
         return list(FILES)

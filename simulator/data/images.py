@@ -1,28 +1,22 @@
-"""A data set in memory: all images as one array of bytes, the data set's own test images last."""
+"""A data set of images in memory: all of them as one array of bytes."""
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.data.samples import Indices, Labels, SampleSet
+from simulator.data.specs import ImageSpec
+
 Images = NDArray[np.uint8]
-Labels = NDArray[np.int64]
-Indices = NDArray[np.int64]
 CHUNK = 1024
 """Images looked at together, where all would take eight times their memory."""
 
 
 @dataclass(frozen=True, eq=False)
-class ImageSet:
-    """Images uint8 [n, h, w, c] with labels int64 [n], training images first, then test images.
-
-    `mean` and `std` are per channel, of pixel values divided by 255. `test_from` is the index of the first
-    image of the data set's own test set, n if it has none. In a data set of several `domains` (photographs and drawings
-    of the same classes) `domain` says of each image which it is of, int64 [n]; else there are none.
-    """
+class ImageSet(SampleSet):
+    """Images uint8 [n, h, w, c]. `mean` and `std` are per channel, of pixel values divided by 255."""
 
     images: Images
     labels: Labels
@@ -33,34 +27,20 @@ class ImageSet:
     domains: tuple[str, ...] = ()
     domain: Labels | None = None
 
-    def __len__(self) -> int:
-        return len(self.labels)
+    @property
+    def spec(self) -> ImageSpec:
+        _, height, width, channels = self.images.shape
+        return ImageSpec(channels, height, width)
 
     @property
-    def has_test_set(self) -> bool:
-        return self.test_from < len(self)
+    def values(self) -> Images:
+        return self.images
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of what can change a result: pixels, labels, shape, classes, normalisation."""
-        facts = [self.images.shape, self.classes, self.mean, self.std, self.test_from]
-        digest = hashlib.sha256(json.dumps(facts).encode())
-        digest.update(np.ascontiguousarray(self.images).data)
-        digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
-        if self.domain is not None:
-            digest.update(json.dumps(self.domains).encode())
-            digest.update(np.ascontiguousarray(self.domain, dtype="<i8").data)
-        return digest.hexdigest()
+    def facts(self) -> list[Any]:
+        return [self.images.shape, self.classes, self.mean, self.std, self.test_from]
 
-    def take(self, indices: Indices) -> "ImageSet":
-        """The images at ascending `indices`, as a data set with the same classes and normalisation."""
-        return replace(
-            self,
-            images=self.images[indices],
-            labels=self.labels[indices],
-            test_from=int(np.searchsorted(indices, self.test_from)),
-            domain=None if self.domain is None else self.domain[indices],
-        )
+    def taken(self, indices: Indices) -> Self:
+        return replace(self, images=self.images[indices])
 
 
 def joined(

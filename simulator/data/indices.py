@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.data.images import Indices
+from simulator.data.samples import Indices
 from simulator.errors import DataError
 
 PARTS = ("train", "eval", "test")

@@ -1,18 +1,21 @@
-"""A user's own images: a folder of class folders, one of such folders by domain, or an `.npz` of arrays."""
+"""A user's own data: images in class folders, such folders by domain, or an `.npz` of samples of any kind."""
 
 import math
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
-from simulator.data.images import Images, ImageSet, Labels, joined
+from simulator.data.images import Images, ImageSet, joined
 from simulator.data.pictures import PIXELS, check_memory, opened
+from simulator.data.samples import ArraySet, Labels, SampleSet, Values
+from simulator.data.specs import ImageSpec, InputSpec, SignalSpec, TableSpec, TokenSpec
 from simulator.errors import DataError
 
 GREY_MODES = ("1", "L", "LA")
@@ -22,12 +25,29 @@ UNREADABLE_NPZ = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFil
 """What numpy and zipfile raise; RuntimeError for an encrypted file."""
 
 
-def load(path: Path) -> ImageSet:
-    """The images at `path`: a folder with one folder of images per class, or an `.npz`.
+class _Kept(NamedTuple):
+    """How an array of samples must be given, and the dtype it is kept in."""
+
+    form: str
+    dimensions: tuple[int, ...]
+    dtype: type
+
+
+_SAMPLES = {
+    "images": _Kept("uint8 [n, h, w] or [n, h, w, c]", (3, 4), np.uint8),
+    "tokens": _Kept("whole numbers [n, length]", (2,), np.int32),
+    "signals": _Kept("numbers [n, channels, time]", (3,), np.float32),
+    "features": _Kept("numbers [n, features]", (2,), np.float32),
+}
+"""The arrays of samples that an `.npz` can hold, one of them."""
+
+
+def load(path: Path) -> SampleSet:
+    """The samples at `path`: a folder with one folder of images per class, or an `.npz`.
 
     In the place of class folders there may be a folder for each domain, all with the same class folders. A folder may
-    hold `train/` and `test/`, each with either. An `.npz` holds `images` uint8 [n, h, w] or [n, h, w, c] and `labels`
-    integer [n], and may hold `test_images` and `test_labels`. Raises DataError naming what is missing, damaged or odd.
+    hold `train/` and `test/`, each with either. An `.npz` holds one array of samples and `labels` [n], and may hold a
+    test set of its own: docs/datasets.md has the keys. Raises DataError naming what is missing, damaged or odd.
     """
     try:
         return _load_folder(path) if path.is_dir() else _load_npz(path)
@@ -170,37 +190,105 @@ def _header(file: Path) -> tuple[bool, tuple[int, int]]:
     return mode in GREY_MODES, size
 
 
-def _load_npz(file: Path) -> ImageSet:
+def _load_npz(file: Path) -> SampleSet:
     arrays = _read_npz(file)
-    for name in ("images", "labels"):
-        if name not in arrays:
-            raise DataError(f"{file} has no array '{name}'; it needs 'images' and 'labels'.")
-    if ("test_images" in arrays) != ("test_labels" in arrays):
-        raise DataError(f"{file} has only one of 'test_images' and 'test_labels'; it needs both or neither.")
-    images, labels = _checked_pair(file, arrays, "")
+    name = _kind_of(file, arrays)
+    if "labels" not in arrays:
+        raise DataError(f"{file} has no array 'labels'; it needs '{name}' and 'labels'.")
+    if (f"test_{name}" in arrays) != ("test_labels" in arrays):
+        raise DataError(f"{file} has only one of 'test_{name}' and 'test_labels'; it needs both or neither.")
+    samples, labels = _checked_pair(file, arrays, name, "")
+    noun = "images" if name == "images" else "samples"
     values = np.unique(labels)
-    test = None
-    if "test_images" in arrays:
-        test_images, test_labels = _checked_pair(file, arrays, "test_")
-        if test_images.shape[1:] != images.shape[1:]:
-            raise DataError(f"{file}: 'test_images' differ from 'images' in size or channels.")
+    parts = [(samples, np.searchsorted(values, labels))]
+    if "test_labels" in arrays:
+        test, test_labels = _checked_pair(file, arrays, name, "test_")
+        if test.shape[1:] != samples.shape[1:]:
+            differ = "size or channels" if name == "images" else "shape"
+            raise DataError(f"{file}: 'test_{name}' differ from '{name}' in {differ}.")
         if unknown := np.setdiff1d(test_labels, values).tolist():
-            raise DataError(f"{file}: class {unknown[0]} of 'test_labels' has no training images.")
-        test = test_images, np.searchsorted(values, test_labels)
-    return joined(
-        train=(images, np.searchsorted(values, labels)),
-        test=test,
-        classes=tuple(str(value) for value in values.tolist()),
-    )
+            raise DataError(f"{file}: class {unknown[0]} of 'test_labels' has no training {noun}.")
+        parts.append((test, np.searchsorted(values, test_labels)))
+    classes = tuple(str(value) for value in values.tolist())
+    if name == "images":
+        return joined(parts[0], parts[1] if len(parts) > 1 else None, classes)
+    array = np.ascontiguousarray(np.concatenate([part for part, _ in parts]))
+    everything = np.concatenate([part for _, part in parts]).astype(np.int64)
+    return ArraySet(array, _spec(file, name, array, arrays), everything, classes, len(labels))
 
 
-def _read_npz(file: Path) -> dict[str, NDArray[np.generic]]:
+def _kind_of(file: Path, arrays: Iterable[str]) -> str:
+    """The name of the one array of samples."""
+    found = [name for name in _SAMPLES if name in arrays]
+    if len(found) != 1:
+        known = ", ".join(f"'{name}'" for name in _SAMPLES)
+        has = f"has both '{found[0]}' and '{found[1]}'" if found else "has no array of samples"
+        raise DataError(f"{file} {has}; it needs 'labels' and one of {known}.")
+    return found[0]
+
+
+def _spec(file: Path, name: str, array: Values, arrays: Mapping[str, Values]) -> InputSpec:
+    """The form of samples that are no images. Raises DataError for tokens outside their vocabulary."""
+    if name == "signals":
+        return SignalSpec(array.shape[1], array.shape[2])
+    if name == "features":
+        return TableSpec(array.shape[1])
+    largest = int(array.max())
+    vocabulary = _number(file, arrays, "vocabulary", largest + 1)
+    padding = _number(file, arrays, "padding", 0)
+    if largest >= vocabulary:
+        raise DataError(
+            f"{file}: token {largest} is outside the vocabulary of {vocabulary}; raise 'vocabulary'."
+        )
+    if padding >= vocabulary:
+        raise DataError(f"{file}: 'padding' {padding} is outside the vocabulary of {vocabulary}.")
+    return TokenSpec(array.shape[1], vocabulary, padding)
+
+
+def _number(file: Path, arrays: Mapping[str, Values], name: str, default: int) -> int:
+    value = arrays.get(name)
+    if value is None:
+        return default
+    if value.size != 1 or not np.issubdtype(value.dtype, np.integer) or int(value.item()) < 0:
+        raise DataError(
+            f"{file}: '{name}' must be one whole number ≥ 0, not {value.dtype} {list(value.shape)}."
+        )
+    number: int = value.item()
+    return number
+
+
+def declared(file: Path) -> InputSpec | None:
+    """The form of an `.npz`'s samples, without reading them; None where it does not say, or cannot be read."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = {name.removesuffix(".npy") for name in archive.namelist()}
+        name = _kind_of(file, names)
+        shape, _ = _header_of(file, name)
+        if name == "images":
+            return ImageSpec(shape[3] if len(shape) == 4 else 1, shape[1], shape[2])
+        if name == "signals":
+            return SignalSpec(shape[1], shape[2])
+        if name == "features":
+            return TableSpec(shape[1])
+        with np.load(file, allow_pickle=False) as arrays:
+            vocabulary = (
+                int(arrays["vocabulary"]) if "vocabulary" in names else int(arrays["tokens"].max()) + 1
+            )
+            return TokenSpec(shape[1], vocabulary, int(arrays["padding"]) if "padding" in names else 0)
+    except (*UNREADABLE_NPZ, DataError, IndexError, TypeError):
+        return None
+
+
+def _read_npz(file: Path) -> dict[str, Values]:
     """The arrays of the names wanted here; how large they are is known before any is read."""
-    wanted = {"images", "labels", "test_images", "test_labels"}
+    wanted = {f"{prefix}{name}" for name in (*_SAMPLES, "labels") for prefix in ("", "test_")}
+    wanted |= {"vocabulary", "padding"}
     try:
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"{file} is a single array; save 'images' and 'labels' with numpy.savez.")
+            raise DataError(
+                f"{file} is a single array; save the samples (such as 'images') and 'labels' with numpy.savez."
+            )
         with archive:
             names = [name for name in archive.files if name in wanted]
             check_memory(file, sum(_declared_bytes(file, name) for name in names))
@@ -211,34 +299,49 @@ def _read_npz(file: Path) -> dict[str, NDArray[np.generic]]:
 
 def _declared_bytes(file: Path, name: str) -> int:
     """How many bytes an array of an `.npz` says it has."""
+    shape, dtype = _header_of(file, name)
+    return math.prod(shape) * dtype.itemsize
+
+
+def _header_of(file: Path, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
+    """Shape and dtype of an array of an `.npz`."""
     with zipfile.ZipFile(file) as archive, archive.open(f"{name}.npy") as member:
         version = np.lib.format.read_magic(member)
         read = (
             np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         )
         shape, _, dtype = read(member)
-    return math.prod(shape) * dtype.itemsize
+    return shape, dtype
 
 
-def _checked_pair(file: Path, arrays: dict[str, NDArray[np.generic]], prefix: str) -> tuple[Images, Labels]:
-    """Images [n, h, w, c] and their labels [n], once they are what an `.npz` must hold."""
-    images, labels = arrays[f"{prefix}images"], arrays[f"{prefix}labels"]
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
+def _checked_pair(file: Path, arrays: Mapping[str, Values], name: str, prefix: str) -> tuple[Any, Labels]:
+    """Samples as they are stored and their labels [n], once they are what an `.npz` must hold."""
+    samples, labels = arrays[f"{prefix}{name}"], arrays[f"{prefix}labels"]
+    whose = f"{file}: '{prefix}{name}'"
+    kept = _SAMPLES[name]
+    if samples.ndim not in kept.dimensions or samples.size == 0 or not _is(samples, kept.dtype):
+        raise DataError(f"{whose} must be {kept.form}, not {samples.dtype} {list(samples.shape)}.")
+    if name == "images" and math.prod(samples.shape[1:3]) > PIXELS:
+        raise DataError(f"{whose} has more than {PIXELS:,} pixels an image; make them smaller.")
+    if name == "tokens" and (samples.min() < 0 or samples.max() > np.iinfo(np.int32).max):
+        raise DataError(f"{whose} has a token outside 0 … {np.iinfo(np.int32).max:,}; number tokens from 0.")
+    if not np.issubdtype(labels.dtype, np.integer) or labels.shape != samples.shape[:1]:
         raise DataError(
-            f"{file}: '{prefix}images' must be uint8 [n, h, w] or [n, h, w, c], "
-            f"not {images.dtype} {list(images.shape)}."
-        )
-    if math.prod(images.shape[1:3]) > PIXELS:
-        raise DataError(
-            f"{file}: '{prefix}images' has more than {PIXELS:,} pixels an image; make them smaller."
-        )
-    if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
-        raise DataError(
-            f"{file}: '{prefix}labels' must be {len(images)} whole numbers, "
+            f"{file}: '{prefix}labels' must be {len(samples)} whole numbers, "
             f"not {labels.dtype} {list(labels.shape)}."
         )
-    pixels: Images = images.astype(np.uint8, copy=False)
-    return pixels if pixels.ndim == 4 else pixels[..., None], labels.astype(np.int64)
+    stored: Any = samples.astype(kept.dtype, copy=False)
+    if kept.dtype is np.float32 and not np.isfinite(stored).all():
+        raise DataError(f"{whose} has a value that is not finite; fill it in or remove the sample.")
+    return stored[..., None] if name == "images" and stored.ndim == 3 else stored, labels.astype(np.int64)
+
+
+def _is(samples: Values, dtype: type) -> bool:
+    """Whether values of this dtype can be kept as that one: any whole numbers as tokens, any numbers as float32."""
+    if dtype is np.uint8:
+        return samples.dtype == np.uint8
+    kinds = (np.integer,) if dtype is np.int32 else (np.integer, np.floating)
+    return any(np.issubdtype(samples.dtype, kind) for kind in kinds)
 
 
 def _damaged(file: Path, why: Exception) -> DataError:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.data.images import Indices, Labels
+from simulator.data.samples import Indices, Labels
 from simulator.data.shares import apportion
 from simulator.errors import ConfigError, DataError
 

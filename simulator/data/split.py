@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from simulator.data.images import Indices, Labels
+from simulator.data.samples import Indices, Labels
 from simulator.data.shares import apportion
 from simulator.errors import DataError
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import Published, bring, verify
-from simulator.data.images import Images, ImageSet, Labels, joined
+from simulator.data.images import Images, ImageSet, joined
+from simulator.data.samples import Labels
+from simulator.data.specs import ImageSpec
 from simulator.errors import DataError
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
@@ -24,10 +26,10 @@ class SVHN(Dataset):
     name = "svhn"
     title = "SVHN (cropped digits)"
     source = "Netzer et al. 2011, NIPS Workshop on Deep Learning and Unsupervised Feature Learning"
-    train_images = 73_257
-    test_images = 26_032
+    train_samples = 73_257
+    test_samples = 26_032
     classes = 10
-    shape = (3, 32, 32)
+    spec = ImageSpec(3, 32, 32)
 
     def files(self, folder: Path) -> list[Path]:
         return [folder / file.path for file in FILES]

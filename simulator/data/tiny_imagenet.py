@@ -6,6 +6,7 @@ from pathlib import Path
 from simulator.data.datasets import register
 from simulator.data.decoded import DecodedDataset, Listing
 from simulator.data.download import Published
+from simulator.data.specs import ImageSpec
 
 ROOT = "tiny-imagenet-200"
 # Stanford prints no checksum; this MD5 is the one that every public loader of the file agrees on.
@@ -24,10 +25,10 @@ class TinyImageNet(DecodedDataset):
     name = "tiny_imagenet"
     title = "Tiny-ImageNet"
     source = "Le & Yang 2015, Tiny ImageNet Visual Recognition Challenge (Stanford CS 231N)"
-    train_images = 100_000
-    test_images = 10_000
+    train_samples = 100_000
+    test_samples = 10_000
     classes = 200
-    shape = (3, 64, 64)
+    spec = ImageSpec(3, 64, 64)
 
     def published(self) -> list[Published]:
         return [ARCHIVE]

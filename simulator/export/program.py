@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from simulator.data.federated import FederatedData
+from simulator.data.inputs import ImageInputs, Inputs, NumberInputs, TokenInputs, blank
+from simulator.data.specs import InputSpec
 from simulator.errors import RAISED, ConfigError
 from simulator.names import in_literal
 
@@ -30,12 +32,12 @@ class Program:
     tensors: tuple[str, ...]
 
     @classmethod
-    def of(cls, network: nn.Module, shape: tuple[int, int, int]) -> "Program":
-        """What the network computes from a batch of images of this shape, of any length.
+    def of(cls, network: nn.Module, spec: InputSpec) -> "Program":
+        """What the network computes from a batch of such samples, of any size.
 
         Raises ConfigError where that depends on the values in the batch, or on what is not in the network's state.
         """
-        x = next(network.parameters()).new_zeros(2, *shape).contiguous(memory_format=torch.channels_last)
+        x = blank(spec, 2, next(network.parameters()).device)
         dynamic = ({0: torch.export.Dim("batch", min=1)},)
         try:
             exported = torch.export.export(network, (x,), dynamic_shapes=dynamic, strict=False)
@@ -68,18 +70,13 @@ class Program:
 
 def source(program: Program, weights: str, title: str, data: FederatedData, about: Mapping[str, Any]) -> str:
     """The file's text. `weights` is the name of the safetensors beside it; `about` becomes a constant in it."""
-    channels, height, width = data.image_shape
     return _FILE.format(
+        **_preparation(data.inputs),
         title=in_literal(title),
         weights=weights,
         stem=weights.removesuffix(".safetensors"),
         about=dict(about),
         classes=data.classes,
-        scale=data.scale[0, 0].tolist(),
-        shift=data.shift[0, 0].tolist(),
-        size=(height, width),
-        channels=channels,
-        stored=", ".join(str(int(side)) for side in data.images.shape[1:]),
         count=len(data.classes),
         tensors="".join(f"\n    {name!r}," for name in program.tensors),
         code=program.code,
@@ -90,7 +87,7 @@ _FILE = '''"""{title}
 
     from {stem} import load, prepare
     net = load()                        # {weights} beside this file; nothing but torch is needed
-    scores = net(prepare(images))       # images uint8 [n, {stored}] -> scores [n, {count}]
+    scores = net(prepare({stored}] -> scores [n, {count}]
 
 Written by htfl-sim. It computes what the model computes in evaluation mode: BatchNorm uses its running statistics and
 dropout does nothing, also under net.train(). Parameters bear the names they had, and can be trained further.
@@ -106,9 +103,7 @@ from torch.nn import functional as F
 
 ABOUT = {about}
 CLASSES = {classes}
-SCALE, SHIFT = {scale}, {shift}
-"""A byte of channel c becomes byte * SCALE[c] + SHIFT[c]."""
-SIZE, CHANNELS = {size}, {channels}
+{constants}
 
 _TENSORS = ({tensors}
 )
@@ -118,7 +113,7 @@ _TENSORS = ({tensors}
 
 
 class Model(nn.Module):
-    """Images [n, channels, height, width] -> scores [n, classes]."""
+    """{taken} -> scores [n, classes]."""
 
     def __init__(self, tensors, buffers):
         super().__init__()
@@ -162,8 +157,10 @@ def read(path):
     return tensors, metadata
 
 
-def prepare(images):
-    """Images uint8 [n, height, width, channels] as the model takes them: normalised, scaled, channels first."""
+{prepare}'''
+
+_IMAGES = '''def prepare(images):
+    """Images uint8 [n, height, width, channels] as the model takes them: normalized, scaled, channels first."""
     x = torch.as_tensor(images).to(torch.float32)
     scale = torch.tensor(SCALE, device=x.device).expand(x.shape[1:]).contiguous()
     shift = torch.tensor(SHIFT, device=x.device).expand(x.shape[1:]).contiguous()
@@ -175,3 +172,45 @@ def prepare(images):
         x = x.expand(-1, CHANNELS, -1, -1)
     return x.contiguous(memory_format=torch.channels_last)
 '''
+_TOKENS = '''def prepare(tokens):
+    """Tokens [n, length] as the model takes them. Fill shorter texts up with PADDING, and cut longer ones off."""
+    return torch.as_tensor(tokens).to(torch.int64)
+'''
+_NUMBERS = '''def prepare(samples):
+    """Samples as the data set has them, normalized: mean 0 and variance 1 on the clients' training samples."""
+    x = torch.as_tensor(samples).to(torch.float32)
+    return torch.addcmul(torch.tensor(SHIFT, device=x.device), x, torch.tensor(SCALE, device=x.device))
+'''
+
+
+def _preparation(inputs: Inputs) -> dict[str, str]:
+    """What the file says of its samples: constants, and the function that prepares them for the model."""
+    match inputs:
+        case ImageInputs(images=images, spec=spec, scale=scale, shift=shift):
+            return {
+                "stored": f"images))       # images uint8 [n, {_sides(images)}",
+                "constants": f"SCALE, SHIFT = {scale[0, 0].tolist()}, {shift[0, 0].tolist()}\n"
+                '"""A byte of channel c becomes byte * SCALE[c] + SHIFT[c]."""\n'
+                f"SIZE, CHANNELS = {(spec.height, spec.width)}, {spec.channels}",
+                "taken": "Images [n, channels, height, width]",
+                "prepare": _IMAGES,
+            }
+        case TokenInputs(tokens=tokens, spec=spec):
+            return {
+                "stored": f"tokens))       # tokens int [n, {_sides(tokens)}",
+                "constants": f"LENGTH, VOCABULARY, PADDING = {spec.length}, {spec.vocabulary}, {spec.padding}",
+                "taken": "Tokens int64 [n, length]",
+                "prepare": _TOKENS,
+            }
+        case NumberInputs(numbers=numbers, scale=scale, shift=shift):
+            return {
+                "stored": f"samples))      # samples float [n, {_sides(numbers)}",
+                "constants": f"SCALE, SHIFT = {scale.tolist()}, {shift.tolist()}",
+                "taken": f"{inputs.spec.noun.capitalize()} float32 [n, {_sides(numbers)}]",
+                "prepare": _NUMBERS,
+            }
+    raise TypeError(f"samples in the form {type(inputs).__name__} cannot be written down")
+
+
+def _sides(stored: Tensor) -> str:
+    return ", ".join(str(int(side)) for side in stored.shape[1:])

@@ -53,7 +53,7 @@ def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, P
     weights = folder / f"client_{number}.safetensors"
     if programs is not None:
         if name not in programs:  # clients of one architecture compute the same
-            programs[name] = Program.of(model.network, model.data.image_shape)
+            programs[name] = Program.of(model.network, model.data.spec)
         title = f"Client {number} of the session {session} after round {model.round}: {name}."
         text = source(programs[name], weights.name, title, model.data, about)
     state = model.network.state_dict()

@@ -74,7 +74,7 @@ class Method:
         for name in self.trained_beside():
             self.federation.architecture(
                 name
-            )  # refused, with the reason, where there is none or the images do not fit
+            )  # refused, with the reason, where there is none or the samples do not fit
         if (unmet := self.unmet_need()) is not None:
             raise ConfigError(
                 f"method '{self.name}' cannot run here: it {unmet}. Choose another method or group."
@@ -148,12 +148,12 @@ class Method:
     def before_answering(self, local: LocalClient) -> None:
         """Get the client ready to be evaluated, after it has received what it is evaluated with, if anything.
 
-        It has its training images, and what is made of them here is not kept: see `LocalClient.take_statistics`.
+        It has its training samples, and what is made of them here is not kept: see `LocalClient.take_statistics`.
         """
         return
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Scores [B, C] of a client's model for images x at evaluation; the highest is its answer."""
+        """Scores [B, C] of a client's model for samples x at evaluation; the highest is its answer."""
         scores: Tensor = nets.model(x)
         return scores
 

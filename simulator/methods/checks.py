@@ -125,11 +125,11 @@ def networks(value: object) -> dict[str, nn.Module]:
     return dict(value)
 
 
-def scores(value: object, images: int, classes: int) -> Tensor:
-    """A number for every image and class: [images, classes]."""
-    fits = isinstance(value, Tensor) and value.shape == (images, classes) and value.dtype.is_floating_point
+def scores(value: object, samples: int, classes: int) -> Tensor:
+    """A number for every sample and class: [samples, classes]."""
+    fits = isinstance(value, Tensor) and value.shape == (samples, classes) and value.dtype.is_floating_point
     if not isinstance(value, Tensor) or not fits:
-        raise Unusable(f"handed back {_kind(value)} where scores, floats [{images}, {classes}], belong")
+        raise Unusable(f"handed back {_kind(value)} where scores, floats [{samples}, {classes}], belong")
     return value
 
 

@@ -53,6 +53,10 @@ class FedClassAvg(Method):
     config: FedClassAvgConfig
 
     def unmet_need(self) -> str | None:
+        if self.config.contrast:
+            why = "method.contrast compares two random views of each image; set it to 0"
+            if (unmet := needs.kind(self.federation, "image", why)) is not None:
+                return unmet
         return needs.same_head(self.federation)
 
     def init_server(self) -> Tensors:

@@ -103,5 +103,5 @@ class FedGH(Method):
         return [Batch(x[rows], y[rows]) for order in orders for rows in order.split(size)]
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """ℓ(θ(R̄), y) on representations R̄ [B, K] in place of images."""
+        """ℓ(θ(R̄), y) on representations R̄ [B, K] in place of samples."""
         return F.cross_entropy(nets["head"](batch.x), batch.y)

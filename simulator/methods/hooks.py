@@ -130,7 +130,7 @@ class Hooks:
             self.method.before_answering(local)
 
     def predict(self, local: LocalClient, x: Tensor) -> Tensor:
-        """Scores [B, C] of the client's model for images x."""
+        """Scores [B, C] of the client's model for samples x."""
         with self._calling("predict", local.round, local.info, local.dispatch):
             answer = self.method.predict(local.nets, local.state, x)
             return checks.scores(answer, len(x), self._federation.num_classes)

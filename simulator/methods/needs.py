@@ -6,6 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from simulator.data.inputs import blank
+from simulator.data.specs import SPECS, Kind
 from simulator.federation import ClientInfo, Federation
 from simulator.models import Network, slices
 
@@ -14,6 +16,12 @@ LayerOf = Callable[[Network], str]
 
 NESTED_WIDTHS = ("heterofl_resnet", "heterofl_cnn", "htm5")
 """Groups for those that ask which models nest; any other may too."""
+
+
+def kind(federation: Federation, kind: Kind, why: str) -> str | None:
+    """The samples are of that kind; `why` says what needs it."""
+    spec = federation.spec
+    return None if spec.kind == kind else f"needs {SPECS[kind].noun} ({why}): the samples are {spec.noun}"
 
 
 def same_head(federation: Federation) -> str | None:
@@ -85,13 +93,9 @@ def width(federation: Federation, client: ClientInfo, layer: LayerOf) -> int | N
         return None
     if name == network.layers[-1]:
         return network.num_features
-    shape = federation.shape
     with torch.no_grad():
         network = copy.deepcopy(network).to_empty(device="cpu").eval()
-        image = torch.zeros(
-            1, shape.channels, shape.height, shape.width, device="cpu"
-        )  # wherever it is asked
-        shown = network.represent(image)[name]
+        shown = network.represent(blank(federation.spec, 1, "cpu"))[name]
     return shown.shape[1] if shown.dim() == 2 else None
 
 

@@ -1,7 +1,7 @@
 """Models, each split into features and head, and the groups that deal them out to clients."""
 
 from simulator.models import cnn, convnets, libraries, own, resnet, slices, tiny, vit
-from simulator.models.groups import GROUPS, assign, members
+from simulator.models.groups import GROUPS, assign, check_kind, members
 from simulator.models.network import Network
 from simulator.models.registry import (
     ImageShape,
@@ -11,7 +11,8 @@ from simulator.models.registry import (
     get,
     names,
     register,
-    trains_on_one_image,
+    spec_for,
+    trains_on_one_sample,
 )
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "architecture",
     "assign",
     "build",
+    "check_kind",
     "cnn",
     "convnets",
     "get",
@@ -32,7 +34,8 @@ __all__ = [
     "register",
     "resnet",
     "slices",
+    "spec_for",
     "tiny",
-    "trains_on_one_image",
+    "trains_on_one_sample",
     "vit",
 ]

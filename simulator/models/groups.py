@@ -1,5 +1,8 @@
 """Model groups: which architecture each client holds (client i gets model i mod X)."""
 
+from collections.abc import Iterable
+
+from simulator.data.specs import InputSpec
 from simulator.errors import ConfigError, nearest
 from simulator.models import registry
 
@@ -54,3 +57,17 @@ def assign(group: str | tuple[str, ...], clients: int) -> tuple[str, ...]:
     """The architecture of every client, in client order."""
     architectures = members(group)
     return tuple(architectures[client % len(architectures)] for client in range(clients))
+
+
+def check_kind(architectures: Iterable[str], spec: InputSpec) -> None:
+    """Raise ConfigError where one of the architectures does not take the kind of samples; says what does."""
+    for name in dict.fromkeys(architectures):
+        model = registry.get(name)
+        if spec.kind not in model.kinds:
+            fitting = [group for group, names in GROUPS.items() if _all_take(names, spec)]
+            groups = f"Groups for {spec.noun}: {', '.join(fitting)}. " if fitting else ""
+            raise ConfigError(f"{registry.misfit(model, spec)} {groups}{registry.fitting(spec)}")
+
+
+def _all_take(names: Iterable[str], spec: InputSpec) -> bool:
+    return all(spec.kind in registry.get(name).kinds for name in names)

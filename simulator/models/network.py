@@ -23,7 +23,7 @@ class Network(nn.Module):
     """The share of its family's full width, of a network that was made narrower."""
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
-        """Every representation of a batch x [B, channels, height, width] by name, all from one forward pass."""
+        """Every representation of a batch x [B, …] by name, all from one forward pass."""
         raise TypeError(f"{type(self).__name__} does not say how it represents a batch")
 
     def features(self, x: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """Models from a file that the user names: `mynets.py` gives `mynets:MyNet`, to be used like any other.
 
-MyNet is a class or a function that makes an `nn.Module` from those of in_channels, image_size and num_classes that it
-takes. Its head is the linear layer `head`, reading `features(x)`; or, of `mynets:MyNet@layer`, the layer of that name.
+MyNet is a class or a function that makes an `nn.Module` from num_classes and from what the samples' spec offers:
+in_channels and image_size of images; length, vocabulary, and padding of tokens; in_channels and time of signals;
+in_features of a table. It takes any of them. Its head is the linear layer `head`, reading `features(x)`; or, of
+`mynets:MyNet@layer`, the layer of that name.
 """
 
 import inspect
@@ -15,14 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from simulator import own_files
+from simulator.data.inputs import random
+from simulator.data.specs import ARGUMENTS, SPECS, InputSpec, Kind
 from simulator.errors import RAISED, ConfigError, nearest
 from simulator.models.libraries import Published
 from simulator.models.network import Network
-from simulator.models.registry import ImageShape, RegisteredModel, libraries, register_library
+from simulator.models.registry import RegisteredModel, libraries, register_library
 from simulator.own_files import OwnFile
 from simulator.rng import drawing_from, torch_stream
 
-_GIVEN = ("in_channels", "image_size", "num_classes")
 _FILES: dict[str, str] = {}
 """The file behind each prefix."""
 
@@ -66,23 +69,23 @@ def _model(prefix: str, file: str, module: ModuleType, name: str) -> RegisteredM
     ]
     if not callable(maker):
         raise ConfigError(f"{file} has no model '{called}'.{nearest(called, known)}")
-    arguments = _wanted(maker, f"{called} in {file}")
+    arguments, kinds = _wanted(maker, f"{called} in {file}")
 
-    def made(shape: ImageShape, num_classes: int) -> nn.Module:
-        given = dict(zip(_GIVEN, (shape.channels, (shape.height, shape.width), num_classes), strict=True))
-        network = maker(**{key: given[key] for key in arguments})
+    def made(spec: InputSpec, num_classes: int) -> nn.Module:
+        given = {**spec.arguments(), "num_classes": num_classes}
+        network = maker(**{key: given[key] for key in arguments if key in given})
         if not isinstance(network, nn.Module):
             raise ConfigError(
                 f"{called} in {file} makes {type(network).__name__}, where an nn.Module belongs."
             )
         return network
 
-    def builder(shape: ImageShape, num_classes: int) -> Network:
+    def builder(spec: InputSpec, num_classes: int) -> Network:
         what = f"{called} in {file}"
         if torch.get_default_device().type == "meta":
-            _check(what, made, layer if at else None, shape, num_classes)
+            _check(what, made, layer if at else None, spec, num_classes)
         try:
-            return _split(made(shape, num_classes), layer if at else None, num_classes, what)
+            return _split(made(spec, num_classes), layer if at else None, num_classes, what)
         except ConfigError:
             raise
         except RAISED as error:
@@ -90,20 +93,37 @@ def _model(prefix: str, file: str, module: ModuleType, name: str) -> RegisteredM
                 raise NotImplementedError(str(error)) from error
             raise own_files.failed(what, error) from error
 
-    return RegisteredModel(f"{prefix}:{name}", f"{called} of {file}", 1, builder, foreign=True)
+    return RegisteredModel(f"{prefix}:{name}", f"{called} of {file}", 1, builder, foreign=True, kinds=kinds)
 
 
-def _wanted(maker: Callable[..., Any], what: str) -> list[str]:
-    """Which of the arguments there are it takes. Raises ConfigError where it needs another."""
+def _wanted(maker: Callable[..., Any], what: str) -> tuple[list[str], tuple[Kind, ...]]:
+    """The offered arguments that it takes, and the kinds of samples that offer all it needs.
+
+    Raises ConfigError where no kind does.
+    """
     parameters = inspect.signature(maker).parameters.values()
-    for each in parameters:
-        needed = each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-        if needed and (each.name not in _GIVEN or each.kind is each.POSITIONAL_ONLY):
-            raise ConfigError(
-                f"{what} wants '{each.name}'; it is given {', '.join(_GIVEN)}, by name and as far as it takes them. "
-                "Give the others a default."
-            )
-    return [each.name for each in parameters if each.name in _GIVEN]
+    offered = {kind: {*names, "num_classes"} for kind, names in ARGUMENTS.items()}
+    needed = [
+        each
+        for each in parameters
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    kinds = tuple(
+        spec.kind for kind, spec in SPECS.items() if all(each.name in offered[kind] for each in needed)
+    )
+    if not kinds or any(each.kind is each.POSITIONAL_ONLY for each in needed):
+        known = {name for names in offered.values() for name in names}
+        odd = next(
+            (each for each in needed if each.name not in known or each.kind is each.POSITIONAL_ONLY), None
+        )
+        ways = "; ".join(f"{', '.join(ARGUMENTS[kind])} of {SPECS[kind].noun}" for kind in SPECS)
+        wants = f"'{odd.name}'" if odd else " and ".join(f"'{each.name}'" for each in needed)
+        raise ConfigError(
+            f"{what} wants {wants}; it is given num_classes and, by name and as far as it takes them, {ways}. "
+            "Give the others a default."
+        )
+    everything = {name for kind in kinds for name in offered[kind]}
+    return [each.name for each in parameters if each.name in everything], kinds
 
 
 def _split(network: nn.Module, layer: str | None, num_classes: int, what: str) -> Network:
@@ -132,20 +152,20 @@ def _split(network: nn.Module, layer: str | None, num_classes: int, what: str) -
 @torch.no_grad()
 def _check(
     what: str,
-    made: Callable[[ImageShape, int], nn.Module],
+    made: Callable[[InputSpec, int], nn.Module],
     layer: str | None,
-    shape: ImageShape,
+    spec: InputSpec,
     num_classes: int,
 ) -> None:
-    """Ask the whole module and its two halves about the same images: the answers must be equal.
+    """Ask the whole module and its two halves about the same samples: the answers must be equal.
 
     Raises ConfigError where they are not, as when something follows the head, and for what fails.
     """
     stream = torch_stream(0, "models/own")
     with torch.device("cpu"), drawing_from(stream):
-        x = torch.rand(2, shape.channels, shape.height, shape.width, generator=stream)
+        x = random(spec, 2, stream)
         try:
-            whole = made(shape, num_classes).eval()
+            whole = made(spec, num_classes).eval()
             answers = whole(x) if type(whole).forward is not nn.Module.forward else None
             network = _split(whole, layer, num_classes, what).eval()
             features = network.features(x)
@@ -153,7 +173,7 @@ def _check(
         except ConfigError:
             raise
         except RAISED as error:
-            raise own_files.failed(f"{what}, given images of {shape},", error) from error
+            raise own_files.failed(f"{what}, given {spec.noun} of {spec},", error) from error
     if answers is not None and not (answers.shape == said.shape and torch.allclose(answers, said, atol=1e-5)):
         raise ConfigError(
             f"{what} answers otherwise than its head on its features: nothing may stand between them or come after. "

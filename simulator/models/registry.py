@@ -5,28 +5,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
+from simulator.data.inputs import blank
+from simulator.data.specs import SPECS, ImageSpec, InputSpec, Kind
 from simulator.errors import ConfigError, nearest
 from simulator.models import pretrained
 from simulator.models.network import Network
 from simulator.rng import drawing_from, drawing_nothing
+from simulator.sections import ModelsConfig
 
 RATES = {f"w{part}": Fraction(1, part) for part in (2, 4, 8, 16)}
 """HeteroFL's smaller widths, by what follows a model's name: half of resnet18 is resnet18_w2."""
+SHOWN = 8
+"""Names of models in an error, at most."""
 SMALL_SIDE = 64
 """Pixels up to which images enter a network at full resolution, unless a stem is asked for."""
 
 
 @dataclass(frozen=True)
-class ImageShape:
-    """What a model is built for: channels × height × width, and the first layers that are asked for."""
+class ImageShape(ImageSpec):
+    """The images that a model is built for, and the first layers that the run asks for."""
 
-    channels: int
-    height: int
-    width: int
     stem: Literal["imagenet", "cifar"] | None = None
     """7×7 with stride 2 and pooling, or 3×3 at full resolution; None: 3×3 for images up to 64 pixels a side."""
 
@@ -37,16 +39,28 @@ class ImageShape:
             return max(self.height, self.width) <= SMALL_SIDE
         return self.stem == "cifar"
 
-    def __str__(self) -> str:
-        return f"{self.channels}×{self.height}×{self.width}"
+
+def spec_for(samples: InputSpec, config: ModelsConfig) -> InputSpec:
+    """What models are built for: the spec of the samples; of images with the stem that the run asks for.
+
+    Raises ConfigError for a stem where the samples are no images.
+    """
+    if isinstance(samples, ImageSpec):
+        return ImageShape(samples.channels, samples.height, samples.width, config.stem)
+    if config.stem is not None:
+        raise ConfigError(
+            f"models.stem changes models of images, and the samples are {samples.noun}. Leave it out."
+        )
+    return samples
 
 
-Builder = Callable[[ImageShape, int], Network]
+Builder = Callable[[Any, int], Network]
+"""Builds a network from a spec of the kind that the model takes (of images, an ImageShape) and a number of classes."""
 
 
 @dataclass(frozen=True)
 class RegisteredModel:
-    """A named way to build a network for images of a shape and a number of classes C."""
+    """A named way to build a network for samples of a spec and a number of classes C."""
 
     name: str
     title: str
@@ -56,6 +70,8 @@ class RegisteredModel:
     """Whether it comes from a library that does not say which images it takes."""
     stems: bool = False
     """Whether its first layers can be chosen."""
+    kinds: tuple[Kind, ...] = ("image",)
+    """The kinds of samples that it takes."""
 
 
 Library = Callable[[str], RegisteredModel]
@@ -66,14 +82,17 @@ _LIBRARIES: dict[str, Library] = {}
 
 
 def register(
-    name: str, title: str, smallest_side: int, *, stems: bool = False
+    name: str, title: str, smallest_side: int = 1, *, stems: bool = False, kind: Kind = "image"
 ) -> Callable[[Builder], Builder]:
-    """Add a model under `name`. Raises ValueError when the name is taken."""
+    """Add a model under `name`. Raises ValueError when the name is taken.
+
+    `smallest_side` and `stems` are for models that take images.
+    """
 
     def add(builder: Builder) -> Builder:
         if name in _MODELS:
             raise ValueError(f"a model named '{name}' exists already")
-        _MODELS[name] = RegisteredModel(name, title, smallest_side, builder, stems=stems)
+        _MODELS[name] = RegisteredModel(name, title, smallest_side, builder, stems=stems, kinds=(kind,))
         return builder
 
     return add
@@ -116,64 +135,81 @@ def get(name: str) -> RegisteredModel:
 
 
 def build(
-    name: str, shape: ImageShape, num_classes: int, stream: torch.Generator, weights: str | bool = False
+    name: str, spec: InputSpec, num_classes: int, stream: torch.Generator, weights: str | bool = False
 ) -> Network:
     """A network on the CPU with initial weights drawn from `stream`, all but the head's replaced by published
     `weights` where these are asked for: True for the hub's, else a path.
 
-    Raises ConfigError when the images are too small for the model, DataError when there are no such weights.
+    Raises ConfigError when the samples do not fit the model, DataError when there are no such weights.
     """
     model = get(name)
-    _check_side(model, shape)
+    _check_fits(model, spec)
     with drawing_from(stream):
-        network = model.builder(shape, num_classes)
+        network = model.builder(spec, num_classes)
     if weights:
         pretrained.apply(name, network, weights)
     return network
 
 
-def architecture(name: str, shape: ImageShape, num_classes: int) -> Network:
+def architecture(name: str, spec: InputSpec, num_classes: int) -> Network:
     """The same network without memory or weights (on the meta device): shapes, names, FLOPs."""
     model = get(name)
-    _check_side(model, shape)
+    _check_fits(model, spec)
     try:
         with _on_meta():
-            network = model.builder(shape, num_classes)
+            network = model.builder(spec, num_classes)
     except NotImplementedError:  # a few of torchvision's read values while they are built
         with drawing_from(torch.Generator()):
-            network = model.builder(shape, num_classes).to("meta")
+            network = model.builder(spec, num_classes).to("meta")
     if model.foreign:
-        _check_by_trying(model, network, shape)
+        _check_by_trying(model, network, spec)
     return network
 
 
-def trains_on_one_image(network: Network, shape: ImageShape) -> bool:
-    """Whether an architecture can train on a single image: BatchNorm cannot, where it sees one value per channel."""
-    image = torch.empty(1, shape.channels, shape.height, shape.width, device="meta")
+def trains_on_one_sample(network: Network, spec: InputSpec) -> bool:
+    """Whether an architecture can train on a single sample: BatchNorm cannot, where it sees one value per channel."""
     try:
-        copy.deepcopy(network).train()(image)
+        copy.deepcopy(network).train()(blank(spec, 1, "meta"))
     except ValueError:
         return False
     return True
 
 
-def _check_side(model: RegisteredModel, shape: ImageShape) -> None:
-    if min(shape.height, shape.width) < model.smallest_side:
+def _check_fits(model: RegisteredModel, spec: InputSpec) -> None:
+    if spec.kind not in model.kinds:
+        raise ConfigError(f"{misfit(model, spec)} {fitting(spec)}")
+    if isinstance(spec, ImageSpec) and min(spec.height, spec.width) < model.smallest_side:
         raise ConfigError(
             f"model '{model.name}' needs images of at least {model.smallest_side}×"
-            f"{model.smallest_side} pixels, these are {shape.height}×{shape.width}; choose another model group."
+            f"{model.smallest_side} pixels, these are {spec.height}×{spec.width}; choose another model group."
         )
 
 
-def _check_by_trying(model: RegisteredModel, network: Network, shape: ImageShape) -> None:
+def misfit(model: RegisteredModel, spec: InputSpec) -> str:
+    """That a model does not take the kind of samples, as a sentence."""
+    taken = " or ".join(SPECS[kind].noun for kind in model.kinds)
+    return f"Model '{model.name}' takes {taken}, and the samples are {spec.noun} ({spec})."
+
+
+def fitting(spec: InputSpec) -> str:
+    """Which models take such samples, as a sentence."""
+    known = [name for name, model in _MODELS.items() if spec.kind in model.kinds]
+    shown = ", ".join(known[:SHOWN]) + (", …" if len(known) > SHOWN else "")
+    arguments = ", ".join(spec.arguments())
+    return (
+        f"Models for {spec.noun}: {shown or 'none is built in'}. Or name your own with --model FILE.py:NAME: it can "
+        f"take {arguments}, and num_classes."
+    )
+
+
+def _check_by_trying(model: RegisteredModel, network: Network, spec: InputSpec) -> None:
     """Send shapes without values through the network. Raises ConfigError where it does not take or make them."""
-    x = torch.empty(2, shape.channels, shape.height, shape.width, device="meta")
     try:
-        features = copy.deepcopy(network).eval().features(x)
+        features = copy.deepcopy(network).eval().features(blank(spec, 2, "meta"))
     except (RuntimeError, ValueError, AssertionError, TypeError) as refused:
+        remedy = "choose another model or data.size" if spec.kind == "image" else "choose another model"
         raise ConfigError(
-            f"model '{model.name}' does not take images of {shape} ({str(refused).splitlines()[0]}); "
-            "choose another model or data.size."
+            f"model '{model.name}' does not take {spec.noun} of {spec} ({str(refused).splitlines()[0]}); {remedy}."
         ) from refused
     if features.shape != (2, network.num_features):
         raise ConfigError(f"model '{model.name}' shows no features before its head; choose another.")

@@ -1,6 +1,7 @@
-"""Random changes to training images, each image's drawn by itself from one keyed stream.
+"""Random changes to training samples, each sample's drawn by itself from one keyed stream.
 
-They act on normalised images; what is cut out or padded becomes 0, the mean colour of the data set.
+Each kind of samples has changes of its own. Those of images act on normalized images; what is cut out or padded becomes
+0, the mean color of the data set.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from simulator.data.specs import InputSpec, Kind
+from simulator.errors import ConfigError
 
 PADDING = 4
 CUTOUT = 0.5
@@ -21,10 +25,18 @@ ERASED = 0.5
 """Share of the images of which a rectangle is erased; its area in shares of the image's, its height to its width."""
 
 
+def check(changes: Sequence[str], spec: InputSpec) -> None:
+    """Raise ConfigError for a change that samples of this kind cannot have."""
+    if odd := [change for change in changes if change not in _OF_KIND.get(spec.kind, ())]:
+        raise ConfigError(
+            f"training.augment has '{odd[0]}', which changes images, and the samples are {spec.noun}. Leave it out."
+        )
+
+
 def augmented(x: Tensor, kinds: Sequence[str], stream: torch.Generator) -> Tensor:
-    """The images [B, channels, height, width] after the changes of these names, in this order."""
+    """The samples [B, …] after the changes of these names, in this order."""
     for kind in kinds:
-        x = _KINDS[kind](x, stream)
+        x = _CHANGES[kind](x, stream)
     return x
 
 
@@ -87,7 +99,9 @@ def erase(x: Tensor, stream: torch.Generator) -> Tensor:
     return x.masked_fill(erased[:, None], 0.0)
 
 
-_KINDS = {"flip": flip, "crop": crop, "resized_crop": resized_crop, "cutout": cutout, "erase": erase}
+_CHANGES = {"flip": flip, "crop": crop, "resized_crop": resized_crop, "cutout": cutout, "erase": erase}
+_OF_KIND: dict[Kind, frozenset[str]] = {"image": frozenset(_CHANGES)}
+"""The changes that each kind of samples can have."""
 
 
 def _uniform(count: int, x: Tensor, stream: torch.Generator) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from simulator.data.inputs import arranged
 from simulator.federation import ClientInfo
 from simulator.models import Network
 from simulator.tensors import Tensors, named, of_module, part
@@ -36,7 +37,7 @@ class LocalClient(Trainer):
         model = copy.deepcopy(context.federation.architecture_of(info))
         weights = {name: tensor.clone() for name, tensor in part(tensors, "model").items()}
         model.load_state_dict(weights, assign=True)
-        model.to(memory_format=torch.channels_last)
+        arranged(model, context.federation.spec)
         state = {name: tensor for name, tensor in tensors.items() if not name.startswith("model/")}
         super().__init__(context, round, Nets(model), state, info.architecture, info.id, dispatch)
         self.info = info
@@ -64,7 +65,7 @@ class LocalClient(Trainer):
         }
         weights = {key: tensor.clone() for key, tensor in tensors.items()}
         network.load_state_dict(counters | weights, assign=True)
-        self.nets[name] = network.to(memory_format=torch.channels_last)
+        self.nets[name] = arranged(network, self.federation.spec)
 
     def batch(self, indices: Tensor) -> Batch:
         """The samples at these indices."""
@@ -90,7 +91,7 @@ class LocalClient(Trainer):
             yield from order.split(sizes)
 
     def looks(self, phase: Phase) -> torch.Generator:
-        """The stream of the phase's random changes to images."""
+        """The stream of the phase's random changes to samples."""
         return self.stream(f"augment/{phase.name}", self.federation.device)
 
     def samples(self, phase: Phase) -> Tensor:
@@ -115,7 +116,7 @@ class LocalClient(Trainer):
 
     @torch.no_grad()
     def take_statistics(self) -> None:
-        """Let the model's BatchNorms normalise by the client's training images: static BatchNorm (HeteroFL).
+        """Let the model's BatchNorms normalize by the client's training samples: static BatchNorm (HeteroFL).
 
         Their statistics become the means of those of the batches of one pass, in the order of the samples.
         """
@@ -138,7 +139,7 @@ class LocalClient(Trainer):
     ) -> tuple[Tensor, Tensor]:
         """The mean of what the model makes of each class's training samples, in evaluation mode.
 
-        `of` maps the model and images to [B, D]: the features, unless said otherwise. Returns means [|S_k|, D] and
+        `of` maps the model and samples to [B, D]: the features, unless said otherwise. Returns means [|S_k|, D] and
         their labels [|S_k|], int32, ascending.
         """
         self.nets.eval()
@@ -147,9 +148,10 @@ class LocalClient(Trainer):
         for indices in self.train.split(REPRESENTATION_BATCH):
             x, y = self.batch(indices)
             # A product with the one-hot labels, not a scatter: its order of summation is fixed on every device.
-            of_class = F.one_hot(y, self.federation.num_classes)[:, labels].to(x.dtype)
+            of_class = F.one_hot(y, self.federation.num_classes)[:, labels]
             with self.step("representations", len(y)), self.precise():
                 shown = of(self.nets.model, x)
+            of_class = of_class.to(shown.dtype)
             # Not counted: its size is the client's own (|S_k|), that of a step must follow from the batch's.
             sums.append(of_class.T @ shown)
             counts.append(of_class.sum(0))

@@ -12,7 +12,7 @@ from simulator.models import Network
 
 
 class Batch(NamedTuple):
-    """x: images [B, channels, height, width] (on the server whatever it trains on, [B, …]); y: labels [B], int64."""
+    """x: samples [B, …] as the spec has them (on the server whatever it trains on); y: labels [B], int64."""
 
     x: Tensor
     y: Tensor

@@ -53,7 +53,7 @@ class TestDigits:
     def test_the_stated_facts_are_those_of_the_images(self, tmp_path: Path) -> None:
         entry, images = datasets.get("digits"), datasets.load("digits", tmp_path)
         assert images.images.shape == (1797, 32, 32, 1)
-        assert (images.test_from, len(images) - images.test_from) == (entry.train_images, entry.test_images)
+        assert (images.test_from, len(images) - images.test_from) == (entry.train_samples, entry.test_samples)
         assert len(images.classes) == entry.classes
         assert entry.check(tmp_path) == []
 

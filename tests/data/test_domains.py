@@ -94,8 +94,8 @@ class TestMade:
 
     def test_digits_have_domains_too(self) -> None:
         entry, made = datasets.get("digits_domains"), datasets.load("digits_domains", NO_DATA_DIR)
-        assert made.images.shape == (1797, *entry.shape[1:], entry.shape[0])
-        assert (made.test_from, len(made) - made.test_from) == (entry.train_images, entry.test_images)
+        assert made.images.shape == (1797, *entry.spec.shape[1:], entry.spec.shape[0])
+        assert (made.test_from, len(made) - made.test_from) == (entry.train_samples, entry.test_samples)
         assert entry.check(NO_DATA_DIR) == []
 
     def test_those_of_clothes_come_from_the_files_of_fashion_mnist(self, tmp_path: Path) -> None:

@@ -130,6 +130,6 @@ def test_the_real_files_have_the_stated_facts(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(fashion_mnist, "DEBIAN", REAL)
     entry, images = datasets.get("fashion_mnist"), datasets.load("fashion_mnist", tmp_path)
     assert images.images.shape == (70_000, 28, 28, 1)
-    assert images.test_from == entry.train_images
+    assert images.test_from == entry.train_samples
     assert np.bincount(images.labels).tolist() == [7000] * 10
     assert images.images[: images.test_from].mean() / 255 == pytest.approx(images.mean[0], abs=1e-4)

@@ -49,15 +49,15 @@ def test_a_batch_is_normalised_and_channels_last() -> None:
 
 def test_gathering_a_batch_leaves_the_images_as_they_are() -> None:
     data = build()
-    before = data.images.clone()
+    before = data.inputs.images.clone()
     data.batch(torch.arange(10))
-    assert torch.equal(data.images, before)
-    assert data.images.dtype == torch.uint8
+    assert torch.equal(data.inputs.images, before)
+    assert data.inputs.images.dtype == torch.uint8
 
 
 def test_the_images_have_a_shape_of_channels_height_and_width() -> None:
-    assert build().image_shape == (3, 4, 5)
-    assert build(image_set(channels=1)).image_shape == (1, 4, 5)
+    assert build().spec.shape == (3, 4, 5)
+    assert build(image_set(channels=1)).spec.shape == (1, 4, 5)
 
 
 def test_the_classes_of_a_client_are_those_it_trains_on_with_their_counts() -> None:

@@ -45,26 +45,26 @@ def test_a_uniform_image_stays_uniform_in_any_size() -> None:
     for size in (3, 32, 224):
         data, batch = shaped(np.full((28, 28, 1), 51), size=size)
         torch.testing.assert_close(batch, torch.full((2, 1, size, size), 0.2))
-        assert data.image_shape == (1, size, size)
+        assert data.spec.shape == (1, size, size)
 
 
 def test_an_image_that_is_not_square_becomes_so() -> None:
     data, batch = shaped(np.zeros((10, 20, 3)), size=16)
-    assert data.image_shape == (3, 16, 16)
+    assert data.spec.shape == (3, 16, 16)
     assert batch.shape == (2, 3, 16, 16)
 
 
 def test_grey_images_get_three_equal_channels() -> None:
     pixels = np.arange(64).reshape(8, 8, 1)
     data, batch = shaped(pixels, rgb=True)
-    assert data.image_shape == (3, 8, 8)
+    assert data.spec.shape == (3, 8, 8)
     for channel in range(3):
         torch.testing.assert_close(batch[0, channel], torch.from_numpy(pixels[..., 0]) / 255)
 
 
 def test_colour_images_keep_their_channels() -> None:
     data, batch = shaped(np.arange(192).reshape(8, 8, 3), rgb=True)
-    assert data.image_shape == (3, 8, 8)
+    assert data.spec.shape == (3, 8, 8)
     assert torch.equal(batch, shaped(np.arange(192).reshape(8, 8, 3))[1])
 
 
@@ -76,7 +76,7 @@ def test_batches_lie_channels_last_in_memory_however_they_are_shaped() -> None:
 
 def test_the_stored_images_keep_their_size() -> None:
     data, _ = shaped(np.zeros((8, 8, 1)), size=224, rgb=True)
-    assert data.images.shape == (12, 8, 8, 1)
+    assert data.inputs.images.shape == (12, 8, 8, 1)
 
 
 @pytest.mark.parametrize("size", [0, -3])

@@ -101,7 +101,7 @@ def small_data() -> Iterator[None]:
 
 def noise(dataset: datasets.Dataset) -> ImageSet:
     """Some 2,000 images, a quarter of them for test."""
-    channels, height, width = dataset.shape
+    channels, height, width = dataset.spec.shape
     labels = np.arange(max(2000, 12 * dataset.classes)) % dataset.classes
     images = np.random.default_rng(0).integers(0, 256, (len(labels), height, width, channels), dtype=np.uint8)
     upto = 3 * len(labels) // 4

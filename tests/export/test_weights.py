@@ -48,7 +48,7 @@ def test_exported_weights_give_the_recorded_accuracy_in_a_process_without_htfl_s
     assert "no checkpoint of round 2 is kept: 2 rounds were run again" in result.err
     data = data_of_session(trained, data_folder(None))
     indices = data.clients[1].test
-    np.savez("test.npz", images=data.images[indices].numpy(), labels=data.labels[indices].numpy())
+    np.savez("test.npz", images=data.inputs.images[indices].numpy(), labels=data.labels[indices].numpy())
     process = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, "models", "test.npz"], capture_output=True, text=True
     )
@@ -100,7 +100,7 @@ def test_a_method_that_does_not_answer_with_the_model_alone_is_said(cli: Cli, tm
 )
 def test_the_written_program_computes_the_very_bits_of_the_network(name: str) -> None:
     network = models.build(name, ImageShape(3, 32, 32), 10, rng.torch_stream(0, "tests/model")).eval()
-    program = Program.of(network, (3, 32, 32))
+    program = Program.of(network, ImageShape(3, 32, 32))
     module: dict[str, object] = {"torch": torch}
     exec(program.code, module)
     x = torch.randn(5, 3, 32, 32, generator=rng.torch_stream(0, "tests/images"))

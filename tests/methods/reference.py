@@ -13,6 +13,7 @@ from torch import Tensor
 
 from simulator.builder import Built
 from simulator.data.federated import FederatedData
+from simulator.data.inputs import ImageInputs
 from simulator.tensors import part
 
 Weights = dict[str, Tensor]
@@ -24,7 +25,7 @@ def double_precision() -> Iterator[None]:
     """Networks, states and images made in this context are float64."""
 
     def batch(self: FederatedData, indices: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.images[indices].double() * self.scale + self.shift
+        x = _normalized(self, indices)
         return x.permute(0, 3, 1, 2), self.labels[indices]
 
     before = torch.get_default_dtype()
@@ -47,8 +48,13 @@ def samples(parts: Built, client: int) -> tuple[Tensor, Tensor]:
     """A client's training images, normalised, and their labels."""
     data = parts.data
     indices = data.clients[client].train
-    x = data.images[indices].double() * data.scale.double() + data.shift.double()
-    return x.permute(0, 3, 1, 2).contiguous(), data.labels[indices]
+    return _normalized(data, indices).permute(0, 3, 1, 2).contiguous(), data.labels[indices]
+
+
+def _normalized(data: FederatedData, indices: Tensor) -> Tensor:
+    held = data.inputs
+    assert isinstance(held, ImageInputs)
+    return held.images[indices].double() * held.scale.double() + held.shift.double()
 
 
 def orders(count: int, size: int, epochs: int, draws: torch.Generator) -> list[Tensor]:

@@ -229,7 +229,7 @@ def test_the_quiz_is_never_trained_on(name: str) -> None:
     def after_a_round(shift: int) -> tuple[Any, Any]:
         parts = built(name, federation={"participation": 1.0}, method={"t_warm": 0})
         for client in range(4):
-            parts.data.images[parts.method.divided(received(parts, client))[1]] += shift
+            parts.data.inputs.images[parts.method.divided(received(parts, client))[1]] += shift
         end = parts.engine.round(parts.engine.initial_state(), unobserved)
         return [federations.bits(part(tensors, "model")) for tensors in end.clients], end.server["vectors"]
 

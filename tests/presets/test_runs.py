@@ -10,7 +10,8 @@ import presets
 from simulator import models, rng
 from simulator.config import Config
 from simulator.data import datasets
-from simulator.data.images import Images, ImageSet, Labels, joined
+from simulator.data.images import Images, ImageSet, joined
+from simulator.data.samples import Labels
 from simulator.nested import merged
 from tests.federations import built, run
 
@@ -26,7 +27,7 @@ def group_of(config: Config) -> Group:
 
 def image_shape(config: Config) -> tuple[int, int, int]:
     """What the models of this configuration see."""
-    channels, height, width = datasets.get(config.data.dataset).shape
+    channels, height, width = datasets.get(config.data.dataset).spec.shape
     side = config.data.size
     return 3 if config.data.rgb else channels, side or height, side or width
 
@@ -39,7 +40,7 @@ def firsts(keys: Iterable[str]) -> list[str]:
         facts = {
             "method": str({key: value for key, value in method.items() if not isinstance(value, float)}),
             "group": str(preset.config["federation"]["group"]),
-            "shape": str([datasets.get(data["dataset"]).shape, data.get("size"), data.get("rgb")]),
+            "shape": str([datasets.get(data["dataset"]).spec.shape, data.get("size"), data.get("rgb")]),
         }
         found.setdefault(tuple(facts[key] for key in keys), preset.name)
     return list(found.values())
@@ -61,7 +62,7 @@ def small(name: str, group: Group, clients: int) -> Config:
 
 def images_for(config: Config) -> ImageSet:
     """Images in the data set's stored shape, enough of them for every client, and as few as that allows."""
-    channels, height, width = datasets.get(config.data.dataset).shape
+    channels, height, width = datasets.get(config.data.dataset).spec.shape
     per_class = math.ceil(config.federation.clients * SAMPLES / CLASSES) + 3
     shape = (height, width, channels)
     names = tuple(f"class {label}" for label in range(CLASSES))

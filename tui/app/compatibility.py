@@ -96,24 +96,25 @@ def _federation(config: Any) -> "Federation":
     import torch
 
     from simulator import models
-    from simulator.data import datasets
+    from simulator.data import datasets, inputs, specs
     from simulator.federation import ClientInfo, Federation
 
-    shape, classes, samples = (3, 32, 32), 10, 10_000
+    spec: specs.InputSpec = specs.ImageSpec(3, 32, 32)
+    classes, samples = 10, 10_000
     if config.data.dataset in datasets.names():
         dataset = datasets.get(config.data.dataset)
-        shape, classes = dataset.shape, dataset.classes
-    if config.data.size:
-        shape = (shape[0], config.data.size, config.data.size)
-    if config.data.rgb:
-        shape = (3, *shape[1:])
+        spec, classes = dataset.spec, dataset.classes
+    elif (declared := datasets.declared(config.data.dataset)) is not None:
+        spec = declared
+    if isinstance(spec, specs.ImageSpec):
+        spec = inputs.shaped(spec, config.data)
     architectures = models.assign(config.federation.group, config.federation.clients)
     everything = tuple(range(classes))
     return Federation(
         seed=config.seed,
         rounds=config.rounds,
         num_classes=classes,
-        shape=models.ImageShape(*shape, config.models.stem),
+        spec=models.spec_for(spec, config.models),
         clients=tuple(
             ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
         ),

@@ -65,7 +65,7 @@ class Equipment:
         said = {
             "data": self.fingerprint,
             "clients": [str(client) for client in facts.clients],
-            "federation": [facts.seed, facts.rounds, facts.begun, str(facts.shape), facts.device.type],
+            "federation": [facts.seed, facts.rounds, facts.begun, str(facts.spec), facts.device.type],
             "pretrained": facts.pretrained,
             "training": facts.training.model_dump(mode="json"),
             "method": dict(self.method),

@@ -1,0 +1,103 @@
+"""A data set in memory: all samples in one array, those of the data set's own test set last."""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.data.specs import InputSpec
+
+Labels = NDArray[np.int64]
+Indices = NDArray[np.int64]
+Values = NDArray[np.generic]
+
+
+class SampleSet(ABC):
+    """Samples with labels int64 [n], training samples first, then test samples.
+
+    `test_from` is the index of the first sample of the data set's own test set, n if it has none. In a data set of
+    several `domains` (photographs and drawings of the same classes), `domain` holds each sample's, int64 [n].
+    """
+
+    labels: Labels
+    classes: tuple[str, ...]
+    test_from: int
+    domains: tuple[str, ...]
+    domain: Labels | None
+
+    @property
+    @abstractmethod
+    def spec(self) -> InputSpec:
+        """The form of the samples."""
+
+    @property
+    @abstractmethod
+    def values(self) -> Values:
+        """All samples [n, …] as they are stored."""
+
+    @abstractmethod
+    def facts(self) -> list[Any]:
+        """What else can change a result, as JSON."""
+
+    @abstractmethod
+    def taken(self, indices: Indices) -> Self:
+        """The samples at `indices`. The other fields stay."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def has_test_set(self) -> bool:
+        return self.test_from < len(self)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of what can change a result: samples, labels, shape, classes, normalization."""
+        digest = hashlib.sha256(json.dumps(self.facts()).encode())
+        digest.update(np.ascontiguousarray(self.values).data)
+        digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
+        if self.domain is not None:
+            digest.update(json.dumps(self.domains).encode())
+            digest.update(np.ascontiguousarray(self.domain, dtype="<i8").data)
+        return digest.hexdigest()
+
+    def take(self, indices: Indices) -> Self:
+        """The samples at ascending `indices`, as a data set with the same classes and normalization."""
+        return replace(  # type: ignore[type-var]  # every kind is a dataclass
+            self.taken(indices),
+            labels=self.labels[indices],
+            test_from=int(np.searchsorted(indices, self.test_from)),
+            domain=None if self.domain is None else self.domain[indices],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySet(SampleSet):
+    """Tokens int32 [n, length], signals float32 [n, channels, time], or table rows float32 [n, features]."""
+
+    array: Values
+    form: InputSpec
+    labels: Labels
+    classes: tuple[str, ...]
+    test_from: int
+    domains: tuple[str, ...] = ()
+    domain: Labels | None = None
+
+    @property
+    def spec(self) -> InputSpec:
+        return self.form
+
+    @property
+    def values(self) -> Values:
+        return self.array
+
+    def facts(self) -> list[Any]:
+        return [self.spec.to_json(), self.array.shape, str(self.array.dtype), self.classes, self.test_from]
+
+    def taken(self, indices: Indices) -> Self:
+        return replace(self, array=self.array[indices])

@@ -1,0 +1,133 @@
+"""The form of a data set's samples: images, tokens, signals, or rows of a table.
+
+Whatever depends on the form of samples asks a spec: data sets state one, models are built for one, and the code in
+between stays the same. A new kind is a class here, its batches in `inputs.py`, and models that name the kind.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+Kind = Literal["image", "tokens", "signal", "table"]
+
+
+@dataclass(frozen=True)
+class InputSpec(ABC):
+    """The form of one sample as a model takes it."""
+
+    kind: ClassVar[Kind]
+    noun: ClassVar[str]
+    """The samples in a sentence."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a sample. A batch has one more dimension in front."""
+
+    @abstractmethod
+    def arguments(self) -> Mapping[str, Any]:
+        """Values that a user's model may take, by the name of its argument."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The kind and all sizes, as plain JSON values."""
+        return {"kind": self.kind} | {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True)
+class ImageSpec(InputSpec):
+    """Images: float32 [batch, channels, height, width], normalized by channel, channels last in memory."""
+
+    kind: ClassVar[Kind] = "image"
+    noun: ClassVar[str] = "images"
+
+    channels: int
+    height: int
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.channels, self.height, self.width
+
+    def arguments(self) -> Mapping[str, Any]:
+        return {"in_channels": self.channels, "image_size": (self.height, self.width)}
+
+    def __str__(self) -> str:
+        return f"{self.channels}×{self.height}×{self.width}"
+
+
+@dataclass(frozen=True)
+class TokenSpec(InputSpec):
+    """Token sequences: int64 [batch, length], each token from 0 to vocabulary − 1. Short ones end in `padding`."""
+
+    kind: ClassVar[Kind] = "tokens"
+    noun: ClassVar[str] = "tokens"
+
+    length: int
+    vocabulary: int
+    padding: int = 0
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.length,)
+
+    def arguments(self) -> Mapping[str, Any]:
+        return {"length": self.length, "vocabulary": self.vocabulary, "padding": self.padding}
+
+    def __str__(self) -> str:
+        return f"length {self.length}, vocabulary {self.vocabulary}"
+
+
+@dataclass(frozen=True)
+class SignalSpec(InputSpec):
+    """Signals such as those of sensors: float32 [batch, channels, time], normalized by channel."""
+
+    kind: ClassVar[Kind] = "signal"
+    noun: ClassVar[str] = "signals"
+
+    channels: int
+    time: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.channels, self.time
+
+    def arguments(self) -> Mapping[str, Any]:
+        return {"in_channels": self.channels, "time": self.time}
+
+    def __str__(self) -> str:
+        return f"{self.channels}×{self.time}"
+
+
+@dataclass(frozen=True)
+class TableSpec(InputSpec):
+    """Rows of a table: float32 [batch, features], normalized by feature."""
+
+    kind: ClassVar[Kind] = "table"
+    noun: ClassVar[str] = "table rows"
+
+    features: int
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.features,)
+
+    def arguments(self) -> Mapping[str, Any]:
+        return {"in_features": self.features}
+
+    def __str__(self) -> str:
+        return f"{self.features} features"
+
+
+SPECS: dict[str, type[InputSpec]] = {
+    spec.kind: spec for spec in (ImageSpec, TokenSpec, SignalSpec, TableSpec)
+}
+"""Every kind of spec. The names of all their `arguments` are known without sizes: see `ARGUMENTS`."""
+
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "image": ("in_channels", "image_size"),
+    "tokens": ("length", "vocabulary", "padding"),
+    "signal": ("in_channels", "time"),
+    "table": ("in_features",),
+}
+"""The names of each kind's `arguments`."""

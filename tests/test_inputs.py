@@ -1,0 +1,336 @@
+"""Samples that are no images: a small token data set through everything that a run and a session can do."""
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import htfl_sim as hs
+from simulator import methods, own_files, rng
+from simulator.builder import build
+from simulator.config import Config
+from simulator.contract.bits import committed
+from simulator.data import datasets
+from simulator.data.inputs import TokenInputs
+from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
+from simulator.errors import ConfigError, DataError
+from simulator.inspection import cka, partition, representations
+from simulator.models import GROUPS as GROUPS_OF_MODELS
+from simulator.models import own as own_models
+from simulator.models import registry
+from simulator.nested import merged
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.session import Session
+from tests import federations
+from tests.own import written
+
+LENGTH, VOCABULARY, CLASSES = 10, 29, 4
+MODELS = '''
+import torch
+from torch import nn
+from simulator.models import Network
+
+class Bag(Network):
+    """Mean of the words' embeddings, then two layers: statistics and draws, too."""
+
+    layers = ("mean", "fc1", "fc2")
+    rate = 1.0
+
+    def __init__(self, vocabulary, padding, num_classes):
+        super().__init__()
+        width = int(8 * self.rate)
+        self.padding = padding
+        self.embedding = nn.Embedding(vocabulary, width, padding_idx=padding)
+        self.fc1, self.norm, self.dropout = nn.Linear(width, width), nn.BatchNorm1d(width), nn.Dropout(0.1)
+        self.fc2 = nn.Linear(width, width)
+        self.head = nn.Linear(width, num_classes)
+
+    def represent(self, x):
+        words = (x != self.padding).unsqueeze(2)
+        mean = (self.embedding(x) * words).sum(1) / words.sum(1).clamp(min=1)
+        fc1 = self.dropout(self.norm(self.fc1(mean)).relu())
+        return {"mean": mean, "fc1": fc1, "fc2": self.fc2(fc1).relu()}
+
+    def flattened(self):
+        return {}
+
+class HalfBag(Bag):
+    rate = 0.5
+
+class Windows(Network):
+    """A convolution over three words, and its maximum."""
+
+    layers = ("words", "fc1", "fc2")
+
+    def __init__(self, vocabulary, length, num_classes):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, 6)
+        self.convolution = nn.Conv1d(6, 8, 3)
+        self.fc2 = nn.Linear(8, 8)
+        self.head = nn.Linear(8, num_classes)
+
+    def represent(self, x):
+        words = self.embedding(x)
+        fc1 = self.convolution(words.transpose(1, 2)).amax(2).relu()
+        return {"words": words, "fc1": fc1, "fc2": self.fc2(fc1).relu()}
+
+class Sensors(nn.Module):
+    def __init__(self, in_channels, time, num_classes):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv1d(in_channels, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * time - 8, 8))
+        self.head = nn.Linear(8, num_classes)
+
+class Rows(nn.Module):
+    def __init__(self, in_features, num_classes):
+        super().__init__()
+        self.features = nn.Sequential(nn.Linear(in_features, 8), nn.ReLU())
+        self.head = nn.Linear(8, num_classes)
+'''
+GROUPS = (("Bag", "Windows"), ("Bag",), ("Bag", "HalfBag"))
+"""Two architectures with features of one width; one for everybody; one cut out of another."""
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """160 texts of 5 to 10 words. Three in four words are of the seven that only the text's class has."""
+    draw = rng.numpy_stream(0, "tests/texts")
+    labels = np.arange(160) % CLASSES
+    own = 1 + 7 * labels[:, None] + draw.integers(0, 7, (160, LENGTH))
+    tokens = np.where(draw.random((160, LENGTH)) < 0.75, own, draw.integers(1, VOCABULARY, (160, LENGTH)))
+    tokens[np.arange(LENGTH) >= draw.integers(5, LENGTH + 1, 160)[:, None]] = 0
+    file = tmp_path_factory.mktemp("data") / "texts.npz"
+    np.savez(file, tokens=tokens, labels=labels, vocabulary=VOCABULARY, padding=0)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(own_files, "_LOADED", {})
+    monkeypatch.setattr(own_models, "_FILES", {})
+    monkeypatch.setattr(registry, "_LIBRARIES", dict(registry._LIBRARIES))
+    own_models.load(written(tmp_path, "textnets.py", MODELS))
+    yield
+
+
+def config(
+    texts: Path, method: str = "standalone", group: tuple[str, ...] = GROUPS[0], **more: Any
+) -> Config:
+    base = {
+        "seed": 7,
+        "rounds": 3,
+        "method": {"name": method, **more.pop("settings", {})},
+        "data": {"dataset": str(texts)},
+        "federation": {"clients": 4, "participation": 0.75, "group": [f"textnets:{name}" for name in group]},
+        "training": {"batch_size": 16, "lr": 0.1},
+        "runtime": {"workers": 1, "device": "cpu"},
+        "cka": {"every": 1},
+    }
+    return Config.read(merged(base, more))
+
+
+def fitting(texts: Path, method: str) -> Config:
+    """The method with the first group that meets its needs."""
+    refusals = []
+    for group in GROUPS:
+        chosen = config(texts, method, group)
+        try:
+            build(chosen, Path()).engine.close()
+        except ConfigError as refused:
+            refusals.append(str(refused))
+        else:
+            return chosen
+    raise AssertionError(refusals)
+
+
+def trained(chosen: Config, folder: Path) -> Path:
+    with Session.create(chosen, folder, folder.parent) as session:
+        session.run()
+    return folder
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_every_method_trains_on_tokens_and_resumes_to_the_same_bits(
+    method: str, texts: Path, tmp_path: Path
+) -> None:
+    chosen = fitting(texts, method)
+    whole = trained(chosen, tmp_path / "whole")
+    with Session.create(chosen, tmp_path / "parts", tmp_path) as begun:
+        begun.run(stop=lambda: "enough" if begun.round == 1 else None)
+    with Session.resume(tmp_path / "parts", tmp_path) as resumed:
+        assert resumed.round == 1
+        resumed.run()
+    assert committed(whole) == committed(tmp_path / "parts")
+    last = SessionReader(whole).records()[-1]
+    assert last["flops"]["total"] > 0
+    assert (last["bytes"]["up"] > 0) == (method != "standalone")
+    assert "fc1" in last["cka"]["layers"]
+    assert all(0 <= value < 1.0001 for value in last["cka"]["layers"].values() if value is not None)
+
+
+def test_training_on_tokens_learns(texts: Path, tmp_path: Path) -> None:
+    """Two classes on each client: a guess is right in half of the cases."""
+    chosen = config(texts, rounds=15, federation={"participation": 1.0}, training={"lr": 0.3})
+    accuracy = SessionReader(trained(chosen, tmp_path / "s")).records()[-1]["accuracy"]["mean"]
+    assert accuracy > 0.8
+
+
+@pytest.mark.parametrize(
+    "more", [{"training": {"precision": "bf16"}}, {"runtime": {"runner": "stacked"}}], ids=str
+)
+def test_other_precisions_and_runners_take_tokens(more: dict[str, Any], texts: Path, tmp_path: Path) -> None:
+    plain = SessionReader(trained(config(texts, "fedproto"), tmp_path / "plain")).records()[-1]
+    other = SessionReader(trained(config(texts, "fedproto", **more), tmp_path / "other")).records()[-1]
+    assert other["loss"]["mean"] == pytest.approx(plain["loss"]["mean"], abs=0.1)
+    assert "stacked" not in json.dumps(other["method_metrics"])
+
+
+def test_a_session_of_tokens_is_looked_at_and_exported_like_one_of_images(
+    texts: Path, tmp_path: Path
+) -> None:
+    """An exported file computes the scores that the session evaluates, from tokens as the data set has them."""
+    run = hs.open(trained(config(texts, rounds=2), tmp_path / "s"))
+    tokens, labels = run.data(1)
+    assert tokens.dtype == torch.int64 and tokens.shape == (len(labels), LENGTH)
+    assert representations.of_checkpoint(run.path, tmp_path).features.shape[1] == 8
+    assert cka.of_checkpoint(run.path, tmp_path)["layers"].keys() == {"fc1", "fc2"}
+    assert sum(map(sum, partition.of_session(run.path, tmp_path).train)) > 100
+    (exported,) = run.export_weights([1], tmp_path / "models")
+    assert exported.program is not None
+    spec = importlib.util.spec_from_file_location("client_1", exported.program)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    scores = module.load()(module.prepare(tokens.to(torch.int32).numpy()))
+    assert torch.equal(scores, run.scores(1))
+    assert (module.LENGTH, module.VOCABULARY, module.PADDING) == (LENGTH, VOCABULARY, 0)
+
+
+def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -> None:
+    data = build(config(texts), Path()).data
+    assert data.spec == TokenSpec(LENGTH, VOCABULARY, padding=0)
+    assert isinstance(data.inputs, TokenInputs)
+    assert data.inputs.tokens.dtype == torch.int32
+    assert data.batch(torch.tensor([3]))[0].dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"federation": {"group": "htm5"}},
+            r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. Models for tokens: "
+            r".* your own with --model FILE\.py:NAME: it can take length, vocabulary, padding, and num_classes\.",
+        ),
+        ({"federation": {"group": ["textnets:Sensors"]}}, "'textnets:Sensors' takes signals, .* are tokens"),
+        ({"federation": {"group": ["textnets:Rows"]}}, "'textnets:Rows' takes table rows, .* are tokens"),
+        (
+            {"data": {"size": 8}},
+            r"data\.size changes images, and the samples of .* are tokens\. Leave it out",
+        ),
+        ({"data": {"rgb": True}}, r"data\.rgb changes images"),
+        (
+            {"training": {"augment": ["flip"]}},
+            r"training\.augment has 'flip', which changes images, .* tokens",
+        ),
+        ({"models": {"stem": "cifar"}}, r"models\.stem changes models of images, and the samples are tokens"),
+        (
+            {"method": "fedclassavg", "settings": {"contrast": 1.0}},
+            r"needs images \(method\.contrast compares two random views of each image; set it to 0\): .* tokens",
+        ),
+        (
+            {"method": "fml", "settings": {"meme": "cnn5"}},
+            "Model 'cnn5' takes images, and the samples are tokens",
+        ),
+    ],
+)
+def test_what_only_images_have_is_refused_for_tokens(more: dict[str, Any], message: str, texts: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(config(texts, **more), Path())
+
+
+def test_a_model_of_tokens_is_refused_for_images() -> None:
+    with pytest.raises(
+        ConfigError, match=r"'textnets:Bag' takes tokens, and the samples are images \(1×8×8\)"
+    ):
+        federations.built(federations.config(federation={"group": ["textnets:Bag"]}))
+
+
+def test_a_registered_model_of_the_kind_is_named(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    monkeypatch.setitem(GROUPS_OF_MODELS, "words", ("words",))
+    registry.register("words", "a bag of words", kind="tokens")(lambda spec, classes: None)
+    with pytest.raises(
+        ConfigError, match=r"Groups for tokens: words\. Models for tokens: words\. Or name your own"
+    ):
+        build(config(texts, federation={"group": "htm5"}), Path())
+
+
+@pytest.mark.parametrize(("name", "net"), [("signals", "Sensors"), ("features", "Rows")])
+def test_signals_and_tables_train_and_are_normalized_on_training_samples(
+    name: str, net: str, tmp_path: Path
+) -> None:
+    draw = rng.numpy_stream(0, "tests/numbers")
+    labels = np.arange(120) % CLASSES
+    shape = (120, 2, 9) if name == "signals" else (120, 2)
+    scale = np.array([100.0, 0.0]).reshape(-1, *[1] * (len(shape) - 2))
+    values = 5 + scale * (draw.standard_normal(shape) + labels.reshape(-1, *[1] * (len(shape) - 1)))
+    np.savez(tmp_path / "numbers.npz", **{name: values, "labels": labels})
+    chosen = config(tmp_path / "numbers.npz", "fedproto", (net,))
+    data = build(chosen, Path()).data
+    assert data.spec == (SignalSpec(2, 9) if name == "signals" else TableSpec(2))
+    x, _ = data.batch(torch.cat([client.train for client in data.clients]))
+    assert x.dtype == torch.float32
+    torch.testing.assert_close(x.transpose(0, 1).flatten(1).mean(1), torch.zeros(2), atol=1e-4, rtol=0)
+    deviations = x.transpose(0, 1).flatten(1).std(1, correction=0)  # one that never varies keeps its scale
+    torch.testing.assert_close(deviations, torch.tensor([1.0, 0.0]), atol=1e-4, rtol=0)
+    run = hs.open(trained(chosen, tmp_path / "s"))
+    exported = run.export_weights([0], tmp_path / "models")[0]
+    assert exported.program is not None and "SCALE, SHIFT" in exported.program.read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokens": np.zeros((6, 3))}, r"'tokens' must be whole numbers \[n, length\], not float64 \[6, 3\]"),
+        ({"tokens": np.full((6, 3), -1)}, "'tokens' has a token outside 0 … 2,147,483,647"),
+        ({"vocabulary": 5}, "token 9 is outside the vocabulary of 5; raise 'vocabulary'"),
+        ({"vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
+        ({"padding": 12}, "'padding' 12 is outside the vocabulary of 10"),
+        (
+            {"images": np.zeros((6, 2, 2), np.uint8)},
+            "has both 'images' and 'tokens'; it needs 'labels' and one of",
+        ),
+        (
+            {"tokens": None},
+            "has no array of samples; it needs 'labels' and one of 'images', 'tokens', 'sign",
+        ),
+        ({"tokens": None, "signals": np.full((6, 1, 2), np.nan)}, "'signals' has a value that is not finite"),
+        (
+            {"tokens": None, "features": np.zeros((6, 1, 2))},
+            r"'features' must be numbers \[n, features\], not",
+        ),
+        (
+            {"test_tokens": np.zeros((1, 4), int), "test_labels": np.zeros(1, int)},
+            "'test_tokens' differ from 'tokens' in shape",
+        ),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    arrays = {"tokens": np.arange(18).reshape(6, 3) % 10, "labels": np.arange(6) % 2} | changes
+    np.savez(tmp_path / "mine.npz", **{key: each for key, each in arrays.items() if each is not None})
+    with pytest.raises(DataError, match=message):
+        datasets.load(str(tmp_path / "mine.npz"), tmp_path)
+
+
+def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", images=np.zeros((6, 4, 5), np.uint8), labels=np.zeros(6, int))
+    (tmp_path / "b.npz").write_bytes(b"no archive")
+    assert datasets.declared(str(texts)) == TokenSpec(LENGTH, VOCABULARY, 0)
+    assert datasets.declared(str(tmp_path / "a.npz")) == ImageSpec(1, 4, 5)
+    assert datasets.declared(str(tmp_path / "b.npz")) is None
+    assert datasets.declared("digits") is None
