@@ -197,7 +197,7 @@ def test_a_session_of_tokens_is_looked_at_and_exported_like_one_of_images(
     tokens, labels = run.data(1)
     assert tokens.dtype == torch.int64 and tokens.shape == (len(labels), LENGTH)
     assert representations.of_checkpoint(run.path, tmp_path).features.shape[1] == 8
-    assert cka.of_checkpoint(run.path, tmp_path)["layers"].keys() == {"fc1", "fc2"}
+    assert cka.of_checkpoint(run.path, tmp_path)["layers"].keys() == {"mean", "words", "fc1", "fc2"}
     assert sum(map(sum, partition.of_session(run.path, tmp_path).train)) > 100
     (exported,) = run.export_weights([1], tmp_path / "models")
     assert exported.program is not None

@@ -58,7 +58,7 @@ def at_work(method: FedAvg, client: int, tensors: Mapping[str, Tensor], round: i
     """The client, with as many blank images as it has samples."""
     federation = method.federation
     info = federation.clients[client]
-    shape = federation.shape
+    shape = federation.spec
     images = torch.zeros(info.samples, shape.height, shape.width, shape.channels)
     everyone = [torch.arange(info.samples if k == client else 0) for k in range(len(federation.clients))]
     data = federations.pixels(images, torch.zeros(info.samples, dtype=torch.int64), everyone, 2)

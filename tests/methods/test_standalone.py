@@ -24,7 +24,7 @@ def test_a_round_is_one_epoch_of_sgd() -> None:
     info = parts.federation.clients[client]
     assert info.architecture == "tiny_cnn"  # which has no dropout
 
-    model = models.build("tiny_cnn", parts.federation.shape, parts.data.num_classes, torch.Generator())
+    model = models.build("tiny_cnn", parts.federation.spec, parts.data.num_classes, torch.Generator())
     model.load_state_dict(part(start.clients[client], "model"))
     x, y = parts.data.batch(parts.data.clients[client].train)
     F.cross_entropy(model(x), y).backward()

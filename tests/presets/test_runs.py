@@ -82,8 +82,8 @@ def test_every_group_is_dealt_out_to_clients_and_fits_the_images(name: str) -> N
     config = small(name, group, len(members))
     parts = built(config, images_for(config))
     assert [client.architecture for client in parts.federation.clients] == list(members)
-    shape = parts.federation.shape
-    assert (shape.channels, shape.height, shape.width) == image_shape(config)
+    spec = parts.federation.spec
+    assert spec.shape == image_shape(config)
 
 
 @pytest.mark.slow
