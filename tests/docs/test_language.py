@@ -36,7 +36,6 @@ BANNED = [
 UNREVISED = {
     "docs/architecture.md",
     "docs/ledger.md",
-    "docs/performance.md",
     "docs/python.md",
 }
 
