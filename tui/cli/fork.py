@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from htfl_sim.running import Fork
 
 
+@options.expanded
 def fork(
     session: options.SessionArgument,
     at_round: Annotated[
@@ -42,14 +43,10 @@ def fork(
     ] = None,
     assignments: options.Assignments = None,
     run: Annotated[bool, options.flag("Go on with it at once, as `resume` would.", "--run")] = False,
-    model: options.ModelFiles = None,
-    metric: options.Metrics = None,
-    plugin: options.Plugins = None,
-    sessions_dir: options.SessionsDir = None,
-    data_dir: options.DataDir = None,
-    device: options.DeviceOption = None,
-    workers: options.Workers = None,
-    allow_inexact: options.AllowInexact = False,
+    *,
+    own: options.Own,
+    places: options.Places,
+    machine: options.Machine,
     progress: options.Progress = None,
     as_json: options.Records = False,
 ) -> None:
@@ -67,13 +64,12 @@ def fork(
     """
     from htfl_sim.running import branch, reopen
 
-    parent = hs.sessions.folder_of(session, sessions_dir)
-    folder = hs.folders.new_session(name, sessions_dir)
-    options.load_plugins(plugin)
-    options.load_own(model, metric)
+    parent = hs.sessions.folder_of(session, places.sessions_dir)
+    folder = hs.folders.new_session(name, places.sessions_dir)
+    own.load()
     quick = {"seed": seed, "rounds": rounds}
     given = [f"{key}={value}" for key, value in quick.items() if value is not None]
-    mention = running.mention(sessions_dir, plugin, model, metric)
+    mention = running.mention(places.sessions_dir, own)
     with ExitStack() as replaying:
         made = branch(
             parent,
@@ -81,20 +77,24 @@ def fork(
             at_round,
             method=method,
             assignments=[*given, *(assignments or ())],
-            data_dir=data_dir,
-            workers=workers,
-            device=device,
-            allow_inexact=allow_inexact,
+            data_dir=places.data_dir,
+            workers=machine.workers,
+            device=machine.device,
+            allow_inexact=machine.allow_inexact,
             observe=_Replay(replaying, at_round, progress),
         )
     go_on = None if run else mention(f"resume {name}")
-    output.tell(output.facts(_told(made, parent, folder, go_on, allow_inexact)))
+    output.tell(output.facts(_told(made, parent, folder, go_on, machine.allow_inexact)))
     if not run:
         if as_json:
             output.emit(_as_json(made, parent, folder), indent=None)
         return
     with reopen(
-        folder, data_dir=data_dir, workers=workers, device=device, allow_inexact=allow_inexact
+        folder,
+        data_dir=places.data_dir,
+        workers=machine.workers,
+        device=machine.device,
+        allow_inexact=machine.allow_inexact,
     ) as opened:
         running.carry_out(opened, mention, progress, as_json)
 

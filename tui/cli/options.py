@@ -1,14 +1,19 @@
 """Arguments and options that several commands share."""
 
+import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 import htfl_sim as hs
 from tui.cli import completion
+
+if TYPE_CHECKING:
+    from tui.common.settings import Choices
 
 Completer = Callable[..., list[str]]
 WHAT, SCALE, WHERE, HOW = "What to run", "Quick settings", "Where things lie", "How it runs"
@@ -89,7 +94,9 @@ Assignments = Annotated[
     option(ASSIGNMENTS, "--set", metavar="KEY=VALUE", complete=completion.assignments),
 ]
 
-PRESET = "A named experiment; see `htfl-sim presets`."
+PRESET = (
+    "A named experiment; see `htfl-sim presets`. In a sweep {method} is replaced by the value on that axis."
+)
 Preset = Annotated[str | None, option(PRESET, metavar="P", complete=completion.presets, panel=WHAT)]
 PROFILE = (
     "The preset as the paper's text has it (paper, the default), or as the authors' scripts do (authors)."
@@ -119,7 +126,7 @@ MODELS = "A model, in place of the preset's: a name from `htfl-sim models`, or F
 Models = Annotated[
     list[str] | None, option(MODELS, "--model", metavar="M", complete=completion.models, panel=WHAT)
 ]
-METRICS = "A Python file with a figure of your own, per client (docs/your-own.md); may be repeated."
+METRICS = "A Python file with a metric of your own, per client (docs/your-own.md); may be repeated."
 Metrics = Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=HOW)]
 TAGS = "A word to find the session by (`htfl-sim sessions --tag`); may be repeated."
 Tags = Annotated[list[str] | None, option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
@@ -127,10 +134,124 @@ MODEL_FILES = "The Python file of a model that the session was made with; may be
 ModelFiles = Annotated[list[Path] | None, option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
 
 
-def load_own(models: Sequence[Path] | None, metrics: Sequence[Path] | None) -> None:
-    """Load a user's own models and metrics. Raises ConfigError."""
-    if models or metrics:
-        hs.load_files(models=models or (), metrics=metrics or ())
+Steal = Annotated[
+    bool, flag("Take over from another machine that is known to be dead.", "--steal", panel=HOW)
+]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is to run: a preset or a file, then the quick settings, then --set."""
+
+    preset: Preset = None
+    profile: Profile = None
+    config: ConfigFile = None
+    dataset: Dataset = None
+    partition: Partition = None
+    method: Method = None
+    model: Models = None
+    rounds: Rounds = None
+    until: Until = None
+    clients: Clients = None
+    seed: Seed = None
+    assignments: Settings = None
+    metric: Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=WHAT)] = None
+    plugin: Plugins = None
+
+    def choices(self, machine: "Machine") -> "Choices":
+        """The same as a configuration is made of."""
+        from tui.common.settings import Choices
+
+        return Choices(
+            self.preset,
+            self.profile,
+            self.config,
+            self.dataset,
+            self.method,
+            self.rounds,
+            self.clients,
+            self.seed,
+            machine.device,
+            machine.workers,
+            self.assignments or (),
+            until=self.until,
+            partition=self.partition,
+            models=self.model or (),
+            metrics=self.metric or (),
+        )
+
+
+@dataclass(frozen=True)
+class Own:
+    """Files of the user's own that an existing session needs."""
+
+    model: ModelFiles = None
+    metric: Metrics = None
+    plugin: Plugins = None
+
+    def load(self) -> None:
+        """Run them. Raises ConfigError."""
+        if self.plugin or self.model or self.metric:
+            hs.load_files(self.plugin or (), self.model or (), self.metric or ())
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where sessions and data sets lie."""
+
+    sessions_dir: SessionsDir = None
+    data_dir: DataDir = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What computes, and whether its bits may differ."""
+
+    device: DeviceOption = None
+    workers: Workers = None
+    allow_inexact: AllowInexact = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long a command to another process is waited for."""
+
+    wait: Annotated[bool, flag("Wait until it has taken hold, or only ask for it.", "--wait/--no-wait")] = (
+        True
+    )
+    timeout: Annotated[
+        float | None,
+        option("Seconds to wait; default: as long as it lives.", "--timeout", least=0, metavar="S"),
+    ] = None
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters that are dataclasses stand for their fields, as options of its own.
+
+    Typer sees one option for each field, where the dataclass stands; the command gets the dataclass.
+    """
+    groups: dict[str, tuple[type, list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if isinstance(kind := parameter.annotation, type) and is_dataclass(kind):
+            hints = get_type_hints(kind, include_extras=True)
+            groups[parameter.name] = kind, [each.name for each in fields(kind)]
+            parameters += [
+                parameter.replace(name=each.name, annotation=hints[each.name], default=each.default)
+                for each in fields(kind)
+            ]
+        else:
+            parameters.append(parameter)
+
+    def call(**given: Any) -> None:
+        for name, (kind, names) in groups.items():
+            given[name] = kind(**{each: given.pop(each) for each in names})
+        command(**given)
+
+    call.__name__, call.__doc__, call.__module__ = command.__name__, command.__doc__, command.__module__
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import htfl_sim as hs
 from tui.cli import options, output, running, steer
-from tui.cli.options import HOW, SCALE
+from tui.cli.options import SCALE
 from tui.cli.ticker import Ticker
 
 
+@options.expanded
 def resume(
     session: options.SteerableArgument,
     rounds: Annotated[
@@ -18,19 +19,13 @@ def resume(
         ),
     ] = None,
     until: options.Until = None,
-    model: options.ModelFiles = None,
-    metric: options.Metrics = None,
-    plugin: options.Plugins = None,
-    sessions_dir: options.SessionsDir = None,
-    data_dir: options.DataDir = None,
-    device: options.DeviceOption = None,
-    workers: options.Workers = None,
+    *,
+    own: options.Own,
+    places: options.Places,
+    machine: options.Machine,
     runner: options.RunnerOption = None,
     set_: options.MachineSettings = None,
-    allow_inexact: options.AllowInexact = False,
-    steal: Annotated[
-        bool, options.flag("Take over from another machine that is known to be dead.", "--steal", panel=HOW)
-    ] = False,
+    steal: options.Steal = False,
     progress: options.Progress = None,
     as_json: options.Records = False,
 ) -> None:
@@ -50,23 +45,23 @@ def resume(
       htfl-sim resume /mnt/big/sessions/mu07 --device cuda --allow-inexact
       htfl-sim resume mu07 --set training.precision=float32 --allow-inexact
     """
-    if study := hs.folders.study_folder(session, hs.folders.sessions_dir(sessions_dir)):
+    if study := hs.folders.study_folder(session, hs.folders.sessions_dir(places.sessions_dir)):
         _go_on_with_study(study)
         return
-    folder = hs.sessions.folder_of(session, sessions_dir)
+    folder = hs.sessions.folder_of(session, places.sessions_dir)
     if hs.steering.is_live(folder) and not steal:
         given = {
             "--rounds": rounds,
             "--until": until,
-            "--plugin": plugin,
-            "--model": model,
-            "--metric": metric,
-            "--data-dir": data_dir,
-            "--device": device,
-            "--workers": workers,
+            "--plugin": own.plugin,
+            "--model": own.model,
+            "--metric": own.metric,
+            "--data-dir": places.data_dir,
+            "--device": machine.device,
+            "--workers": machine.workers,
             "--runner": runner,
             "--set": set_,
-            "--allow-inexact": allow_inexact or None,
+            "--allow-inexact": machine.allow_inexact or None,
             "--progress": progress,
             "--json": as_json or None,
         }
@@ -75,18 +70,17 @@ def resume(
 
     from htfl_sim.running import extend, reopen
 
-    options.load_plugins(plugin)
-    options.load_own(model, metric)
+    own.load()
     if rounds is not None or until is not None:
         extend(folder, rounds, until)
     waiting = hs.steering.waiting_switches(folder)
     with reopen(
         folder,
-        data_dir=data_dir,
-        workers=workers,
-        device=device,
+        data_dir=places.data_dir,
+        workers=machine.workers,
+        device=machine.device,
         settings=[*([f"runtime.runner={runner}"] if runner else []), *(set_ or ())],
-        allow_inexact=allow_inexact,
+        allow_inexact=machine.allow_inexact,
         steal=steal,
     ) as opened:
         for warning in opened.warnings:
@@ -99,7 +93,7 @@ def resume(
                 why, remedy = opened.goal_reached, "More rounds: a higher --until, or --until 0 to run all."
             output.say(f"{hs.sessions.name_of(folder)} is finished: {why}. {remedy}")
             return
-        running.carry_out(opened, running.mention(sessions_dir, plugin, model, metric), progress, as_json)
+        running.carry_out(opened, running.mention(places.sessions_dir, own), progress, as_json)
 
 
 def _go_on_with_study(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """`htfl-sim run`: a federation from its configuration to its last round."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -8,35 +9,21 @@ from tui.cli import options, running
 from tui.cli.options import HOW, WHERE
 
 
+@options.expanded
 def run(
-    preset: options.Preset = None,
-    profile: options.Profile = None,
-    config: options.ConfigFile = None,
-    dataset: options.Dataset = None,
-    partition: options.Partition = None,
-    method: options.Method = None,
-    rounds: options.Rounds = None,
-    until: options.Until = None,
-    clients: options.Clients = None,
-    seed: options.Seed = None,
-    assignments: options.Settings = None,
+    setup: options.Setup,
     session: Annotated[
         str | None,
         options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
     ] = None,
     tag: options.Tags = None,
-    model: options.Models = None,
-    metric: options.Metrics = None,
+    *,
+    places: options.Places,
     dry_run: Annotated[
         bool, options.flag("Only check and say what would run.", "--dry-run", panel=HOW)
     ] = False,
-    plugin: options.Plugins = None,
-    sessions_dir: options.SessionsDir = None,
-    data_dir: options.DataDir = None,
-    device: options.DeviceOption = None,
-    workers: options.Workers = None,
+    machine: options.Machine,
     runner: options.RunnerOption = None,
-    allow_inexact: options.AllowInexact = False,
     progress: options.Progress = None,
     as_json: options.Records = False,
 ) -> None:
@@ -65,33 +52,18 @@ def run(
 
     from htfl_sim.running import begin
     from tui.cli.data import fetch_missing
-    from tui.common.settings import Choices, new_name
+    from tui.common.settings import new_name
 
-    options.load_plugins(plugin)
-    settings = Choices(
-        preset,
-        profile,
-        config,
-        dataset,
-        method,
-        rounds,
-        clients,
-        seed,
-        device,
-        workers,
-        assignments or (),
-        until=until,
-        partition=partition,
-        models=model or (),
-        metrics=metric or (),
-        runner=runner,
-    ).read()
-    folder = hs.folders.sessions_dir(sessions_dir)
+    options.load_plugins(setup.plugin)
+    settings = replace(setup.choices(machine), runner=runner).read()
+    folder = hs.folders.sessions_dir(places.sessions_dir)
     folder = folder / (name or new_name(settings, folder, datetime.now().astimezone()))
     if dry_run:
-        running.rehearse(settings, folder, data_dir, as_json)
+        running.rehearse(settings, folder, places.data_dir, as_json)
         return
-    fetch_missing(settings.data.dataset, data_dir)
-    with begin(settings, folder, data_dir=data_dir, allow_inexact=allow_inexact, tags=tags) as opened:
-        mention = running.mention(sessions_dir, plugin, running.model_files(model), metric)
-        running.carry_out(opened, mention, progress, as_json)
+    fetch_missing(settings.data.dataset, places.data_dir)
+    with begin(
+        settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
+    ) as opened:
+        own = options.Own(running.model_files(setup.model), setup.metric, setup.plugin)
+        running.carry_out(opened, running.mention(places.sessions_dir, own), progress, as_json)

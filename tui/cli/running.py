@@ -8,6 +8,7 @@ import typer
 
 import htfl_sim as hs
 from tui.cli import output
+from tui.cli.options import Own
 from tui.common.errors import DIVERGED, OutputClosed
 from tui.common.formatting import percent, size
 
@@ -53,15 +54,10 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
         raise typer.Exit(signals.exit_code or DIVERGED)
 
 
-def mention(
-    sessions_dir: Path | None,
-    plugins: Sequence[Path] | None,
-    models: Sequence[Path] | None = None,
-    metrics: Sequence[Path] | None = None,
-) -> Mention:
+def mention(sessions_dir: Path | None, own: Own | None = None) -> Mention:
     """Says a command to type next, with the sessions folder where it was given by option, and files for a resume."""
     where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
-    files = {"plugin": plugins, "model": models, "metric": metrics}
+    files = {} if own is None else {"plugin": own.plugin, "model": own.model, "metric": own.metric}
     given = "".join(f" --{option} {file}" for option, named in files.items() for file in named or ())
     return lambda command: f"htfl-sim {command}{given if command.startswith('resume ') else ''}{where}"
 

@@ -7,12 +7,6 @@ import htfl_sim as hs
 from tui.cli import completion, options, output, similarity
 from tui.cli.ticker import Ticker
 
-Wait = Annotated[bool, options.flag("Wait until it has taken hold, or only ask for it.", "--wait/--no-wait")]
-Timeout = Annotated[
-    float | None,
-    options.option("Seconds to wait; default: as long as it lives.", "--timeout", least=0, metavar="S"),
-]
-
 DONE = {
     "pause": "paused",
     "resume": "resumed",
@@ -22,10 +16,10 @@ DONE = {
 }
 
 
+@options.expanded
 def pause(
     session: options.SteerableArgument,
-    wait: Wait = True,
-    timeout: Timeout = None,
+    waiting: options.Waiting,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -40,14 +34,16 @@ def pause(
       htfl-sim pause mu07 --no-wait
     """
     with Ticker() as watch:
-        reply = hs.steering.pause(session, wait=wait, timeout=timeout, sessions_dir=sessions_dir, watch=watch)
+        reply = hs.steering.pause(
+            session, wait=waiting.wait, timeout=waiting.timeout, sessions_dir=sessions_dir, watch=watch
+        )
     report(reply, as_json)
 
 
+@options.expanded
 def stop(
     session: options.SteerableArgument,
-    wait: Wait = True,
-    timeout: Timeout = None,
+    waiting: options.Waiting,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -62,10 +58,13 @@ def stop(
       htfl-sim stop mu07 --timeout 60
     """
     with Ticker() as watch:
-        reply = hs.steering.stop(session, wait=wait, timeout=timeout, sessions_dir=sessions_dir, watch=watch)
+        reply = hs.steering.stop(
+            session, wait=waiting.wait, timeout=waiting.timeout, sessions_dir=sessions_dir, watch=watch
+        )
     report(reply, as_json)
 
 
+@options.expanded
 def checkpoint(
     session: options.SessionArgument,
     cka: Annotated[
@@ -74,11 +73,10 @@ def checkpoint(
     round: Annotated[
         int | None, options.option("With --cka: of this kept round, after the fact.", "--round", metavar="R")
     ] = None,
-    wait: Wait = True,
-    timeout: Timeout = None,
+    *,
+    waiting: options.Waiting,
     model: options.ModelFiles = None,
-    sessions_dir: options.SessionsDir = None,
-    data_dir: options.DataDir = None,
+    places: options.Places,
     as_json: options.AsJson = False,
 ) -> None:
     """Have a running session write a checkpoint now, with the finished clients of its round.
@@ -95,21 +93,29 @@ def checkpoint(
     """
     if round is not None and not cka:
         raise hs.ConfigError("--round belongs to --cka: a checkpoint is written of the last finished round.")
-    if cka and (round is not None or not hs.steering.is_live(session, sessions_dir)):
-        options.load_own(model, None)
-        measured = hs.sessions.similarity(session, round, sessions_dir=sessions_dir, data_dir=data_dir)
-        similarity.show(hs.sessions.name_of(session, sessions_dir), measured, as_json)
+    if cka and (round is not None or not hs.steering.is_live(session, places.sessions_dir)):
+        options.Own(model).load()
+        measured = hs.sessions.similarity(
+            session, round, sessions_dir=places.sessions_dir, data_dir=places.data_dir
+        )
+        similarity.show(hs.sessions.name_of(session, places.sessions_dir), measured, as_json)
         return
     with Ticker() as watch:
         reply = hs.steering.checkpoint(
-            session, cka=cka, wait=wait, timeout=timeout, sessions_dir=sessions_dir, watch=watch
+            session,
+            cka=cka,
+            wait=waiting.wait,
+            timeout=waiting.timeout,
+            sessions_dir=places.sessions_dir,
+            watch=watch,
         )
     report(reply, as_json)
     if cka and reply.round is not None and not as_json:
-        record = hs.sessions.record(session, reply.round, sessions_dir=sessions_dir)
+        record = hs.sessions.record(session, reply.round, sessions_dir=places.sessions_dir)
         similarity.show(reply.session, {"round": reply.round, **record["cka"]}, as_json)
 
 
+@options.expanded
 def switch(
     session: options.SessionArgument,
     method: Annotated[
@@ -130,13 +136,10 @@ def switch(
             metavar="R",
         ),
     ] = None,
-    wait: Wait = True,
-    timeout: Timeout = None,
-    model: options.ModelFiles = None,
-    metric: options.Metrics = None,
-    plugin: options.Plugins = None,
-    sessions_dir: options.SessionsDir = None,
-    data_dir: options.DataDir = None,
+    *,
+    waiting: options.Waiting,
+    own: options.Own,
+    places: options.Places,
     as_json: options.AsJson = False,
 ) -> None:
     """Go on with another method, or other settings, from the next round.
@@ -157,18 +160,17 @@ def switch(
         raise hs.ConfigError(
             "Name a method, or a setting: `htfl-sim switch SESSION METHOD`, or `--set KEY=VALUE`."
         )
-    options.load_plugins(plugin)
-    options.load_own(model, metric)
+    own.load()
     with Ticker() as watch:
         reply = hs.steering.switch(
             session,
             method,
             at_round=at_round,
             assignments=assignments or (),
-            wait=wait,
-            timeout=timeout,
-            sessions_dir=sessions_dir,
-            data_dir=data_dir,
+            wait=waiting.wait,
+            timeout=waiting.timeout,
+            sessions_dir=places.sessions_dir,
+            data_dir=places.data_dir,
             watch=watch,
         )
     report(reply, as_json)

@@ -1,5 +1,6 @@
 """`htfl-sim sweep`: the sessions of a study, one after the other or several at once, here or on a cluster."""
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,26 +27,17 @@ StudyName = Annotated[
 ]
 
 
+@options.expanded
 def sweep(
     study: StudyName,
     file: Annotated[
         str | None,
         typer.Argument(metavar="FILE", help="A study file for the study of that name.", show_default=False),
     ] = None,
-    preset: Annotated[
-        str | None,
-        options.option(
-            "A preset; {method} stands for the point's place on that axis.",
-            metavar="P",
-            complete=completion.presets,
-            panel=WHAT,
-        ),
-    ] = None,
+    *,
     settings_from: Annotated[
         str | None, options.option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
     ] = None,
-    profile: options.Profile = None,
-    config: options.ConfigFile = None,
     origin: Annotated[
         str | None, options.option("Branch every point off there.", "--from", metavar="SESSION@R", panel=WHAT)
     ] = None,
@@ -58,13 +50,7 @@ def sweep(
             panel=WHAT,
         ),
     ] = None,
-    dataset: options.Dataset = None,
-    partition: options.Partition = None,
-    method: options.Method = None,
-    rounds: options.Rounds = None,
-    clients: options.Clients = None,
-    seed: options.Seed = None,
-    assignments: options.Settings = None,
+    setup: options.Setup,
     extend: Annotated[
         bool, options.flag("Add points to a study; those it has stay.", "--extend", panel=WHAT)
     ] = False,
@@ -98,17 +84,9 @@ def sweep(
             panel=HOW,
         ),
     ] = None,
-    model: options.Models = None,
-    metric: options.Metrics = None,
-    plugin: options.Plugins = None,
-    sessions_dir: options.SessionsDir = None,
-    data_dir: options.DataDir = None,
-    device: options.DeviceOption = None,
-    workers: options.Workers = None,
-    allow_inexact: options.AllowInexact = False,
-    steal: Annotated[
-        bool, options.flag("Take over from another machine that is known to be dead.", "--steal", panel=HOW)
-    ] = False,
+    places: options.Places,
+    machine: options.Machine,
+    steal: options.Steal = False,
     progress: options.Progress = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -131,51 +109,55 @@ def sweep(
     """
     hs.studies.checked_place(on)
     settings = {
-        "rounds": rounds,
-        "seed": seed,
-        "data.dataset": dataset,
-        "data.partition": None if partition is None else "indices",
-        "data.indices": None if partition is None else str(partition),
-        "federation.clients": clients,
-        "method.name": method,
+        "rounds": setup.rounds,
+        "until": setup.until,
+        "seed": setup.seed,
+        "data.dataset": setup.dataset,
+        "data.partition": None if setup.partition is None else "indices",
+        "data.indices": None if setup.partition is None else str(setup.partition),
+        "federation.clients": setup.clients,
+        "method.name": setup.method,
     }
-    asked = [file, preset, settings_from, profile, config, origin, over, assignments, model, metric, plugin]
     if point is not None:
-        said = any(asked) or any(each is not None for each in settings.values())
-        sweep_slurm.refuse_with_point(said or extend or dry_run or jobs is not None or on != HERE)
+        said = [file, settings_from, origin, over, jobs, extend or None, dry_run or None, *astuple(setup)]
+        sweep_slurm.refuse_with_point(any(each is not None for each in said) or on != HERE)
     planned = hs.studies.plan(
         study,
         file,
-        preset=preset,
+        preset=setup.preset,
         settings_from=settings_from,
-        profile=profile,
-        config=config,
+        profile=setup.profile,
+        config=setup.config,
         origin=origin,
         over=over or (),
         settings=settings,
-        assignments=assignments or (),
-        plugins=plugin or (),
-        models=model or (),
-        metrics=metric or (),
+        assignments=setup.assignments or (),
+        plugins=setup.plugin or (),
+        models=setup.model or (),
+        metrics=setup.metric or (),
         extend=extend,
-        sessions_dir=sessions_dir,
+        sessions_dir=places.sessions_dir,
     )
     launch = hs.studies.launch(
-        planned, workers=workers, device=device, allow_inexact=allow_inexact, data_dir=data_dir
+        planned,
+        workers=machine.workers,
+        device=machine.device,
+        allow_inexact=machine.allow_inexact,
+        data_dir=places.data_dir,
     )
-    mention = running.mention(sessions_dir, None)
+    mention = running.mention(places.sessions_dir)
     if point is not None:
         sweep_slurm.run_point(planned, point, launch, mention, progress, as_json)
         return
     if not dry_run:
         for sentence in planned.caveats():
             output.say(sentence, "yellow")
-    _fetch(planned, data_dir)
-    hs.studies.check(planned, data_dir)
+    _fetch(planned, places.data_dir)
+    hs.studies.check(planned, places.data_dir)
     if dry_run:
         from tui.cli import sweep_cost
 
-        sweep_cost.show(planned, data_dir, as_json)
+        sweep_cost.show(planned, places.data_dir, as_json)
     elif on == SLURM:
         sweep_slurm.write(planned, launch, jobs, as_json)
     else:

@@ -27,16 +27,9 @@ class Glyphs(StrEnum):
     ASCII = "ascii"
 
 
+@options.expanded
 def tui(
-    preset: options.Preset = None,
-    profile: options.Profile = None,
-    config: options.ConfigFile = None,
-    dataset: options.Dataset = None,
-    method: options.Method = None,
-    rounds: options.Rounds = None,
-    clients: options.Clients = None,
-    seed: options.Seed = None,
-    assignments: options.Settings = None,
+    setup: options.Setup,
     session: Annotated[
         str | None,
         options.option(
@@ -45,13 +38,8 @@ def tui(
             panel=WHERE,
         ),
     ] = None,
-    until: options.Until = None,
-    partition: options.Partition = None,
-    model: options.Models = None,
-    metric: options.Metrics = None,
-    plugin: options.Plugins = None,
-    sessions_dir: options.SessionsDir = None,
-    data_dir: options.DataDir = None,
+    *,
+    places: options.Places,
     device: options.DeviceOption = None,
     workers: options.Workers = None,
     glyphs: Annotated[
@@ -77,35 +65,18 @@ def tui(
     from tui.app.app import HtflApp
     from tui.app.dialogs.tour import is_due
     from tui.app.launch_options import LaunchOptions
-    from tui.common.settings import Choices
 
     if not terminal.is_there():
         raise hs.ConfigError(
             "The app needs a terminal; without one, use `htfl-sim run`, `show` and `sessions`."
         )
-    options.load_plugins(plugin)
-    choices = Choices(
-        preset,
-        profile,
-        config,
-        dataset,
-        method,
-        rounds,
-        clients,
-        seed,
-        device,
-        workers,
-        assignments or (),
-        until=until,
-        partition=partition,
-        models=model or (),
-        metrics=metric or (),
-    )
-    own = (plugin, running.model_files(model), metric)
+    options.load_plugins(setup.plugin)
+    choices = setup.choices(options.Machine(device, workers))
+    own = (setup.plugin, running.model_files(setup.model), setup.metric)
     files = Files(*(tuple(str(file.absolute()) for file in named or ()) for named in own))
     launch_options = LaunchOptions(
-        hs.folders.sessions_dir(sessions_dir),
-        hs.catalog.data_folder(data_dir),
+        hs.folders.sessions_dir(places.sessions_dir),
+        hs.catalog.data_folder(places.data_dir),
         workers,
         device,
         session,
