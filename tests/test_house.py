@@ -76,6 +76,12 @@ def test_no_import_points_up() -> None:
     assert up == []
 
 
+def test_the_drawing_of_the_rooms_has_them_in_the_order_of_imports() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawing = page.partition("```text\n")[2].partition("```")[0].replace("── simulator ──", "")
+    assert drawing.replace("─", "").split() == [room.removeprefix("simulator.") for room in reversed(FLOORS)]
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     try:
         TopologicalSorter(imports()).prepare()
