@@ -136,6 +136,10 @@ class Samples(TypedDict):
     """on how many samples each client is tested"""
 
 
+class _Inputs(TypedDict):
+    kind: Text
+
+
 class Document(TypedDict):
     """session.json, without its seal."""
 
@@ -152,7 +156,10 @@ class Document(TypedDict):
     """of a fork: `id`, `name` and `round` it begins after"""
     environment: dict[str, Scalar]
     data_fingerprint: str
-    """SHA-256 of images, labels and partition"""
+    """SHA-256 of samples, labels and partition"""
+    inputs: NotRequired[Annotated[Object, Also(_Inputs)]]
+    """the form of the samples as models take them: their `kind` (`image`, `tokens`, `signal`, `table`) and its sizes.
+    Sessions without it have images"""
     samples: NotRequired[Samples | None]
     plugin: Plugin | None
     """`name` and `sha256` of the file that the method comes from, if it is not built in"""

@@ -18,8 +18,10 @@ from simulator.contract.bits import committed
 from simulator.data import datasets
 from simulator.data.inputs import TokenInputs
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
+from simulator.documents import check_document
 from simulator.errors import ConfigError, DataError
 from simulator.inspection import cka, partition, representations
+from simulator.methods import plugins
 from simulator.models import GROUPS as GROUPS_OF_MODELS
 from simulator.models import own as own_models
 from simulator.models import registry
@@ -28,6 +30,7 @@ from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import Session
 from tests import federations
 from tests.own import written
+from tui.app.compatibility import method_choices
 
 LENGTH, VOCABULARY, CLASSES = 10, 29, 4
 MODELS = '''
@@ -297,8 +300,11 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
     ("changes", "message"),
     [
         ({"tokens": np.zeros((6, 3))}, r"'tokens' must be whole numbers \[n, length\], not float64 \[6, 3\]"),
-        ({"tokens": np.full((6, 3), -1)}, "'tokens' has a token outside 0 … 2,147,483,647"),
-        ({"vocabulary": 5}, "token 9 is outside the vocabulary of 5; raise 'vocabulary'"),
+        (
+            {"tokens": np.full((6, 3), -1), "vocabulary": 1},
+            "token -1 is outside the vocabulary of 1: tokens are",
+        ),
+        ({"vocabulary": 5}, "token 9 is outside the vocabulary of 5: tokens are 0"),
         ({"vocabulary": 2.5}, "'vocabulary' must be one whole number ≥ 0, not float64"),
         ({"padding": 12}, "'padding' 12 is outside the vocabulary of 10"),
         (
@@ -309,7 +315,10 @@ def test_signals_and_tables_train_and_are_normalized_on_training_samples(
             {"tokens": None},
             "has no array of samples; it needs 'labels' and one of 'images', 'tokens', 'sign",
         ),
-        ({"tokens": None, "signals": np.full((6, 1, 2), np.nan)}, "'signals' has a value that is not finite"),
+        (
+            {"tokens": None, "signals": np.full((6, 1, 2), np.nan)},
+            "mine.npz: a sample has a value that is not finite",
+        ),
         (
             {"tokens": None, "features": np.zeros((6, 1, 2))},
             r"'features' must be numbers \[n, features\], not",
@@ -334,3 +343,64 @@ def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: P
     assert datasets.declared(str(tmp_path / "a.npz")) == ImageSpec(1, 4, 5)
     assert datasets.declared(str(tmp_path / "b.npz")) is None
     assert datasets.declared("digits") is None
+
+
+PLUGIN = """
+import numpy as np
+from simulator.data import ArraySet, Dataset, TokenSpec, register
+
+@register
+class Reviews(Dataset):
+    name = "reviews"
+    title = "Reviews"
+    source = "made up"
+    train_samples, test_samples, classes = 80, 20, 2
+    spec = TokenSpec(length=80, vocabulary=1000, padding=0)
+
+    def load(self, folder):
+        draw = np.random.default_rng(0)
+        tokens, labels = draw.integers(0, {top}, (100, 80)), np.arange(100) % 2
+        tokens[0, 0] = {top} - 1
+        return ArraySet.of(self.spec, (tokens[:80], labels[:80]), (tokens[80:], labels[80:]), ("bad", "good"))
+"""
+
+
+@pytest.fixture
+def _data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "_DATASETS", dict(datasets._DATASETS))
+    monkeypatch.setattr(methods.registry, "_DATA_ORIGINS", {})
+
+
+@pytest.mark.usefixtures("_data_sets")
+def test_a_plugin_brings_a_data_set_that_declares_its_spec(tmp_path: Path) -> None:
+    plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1000)))
+    chosen = config(Path("reviews"), rounds=1, data={"split": "global"}, federation={"participation": 1.0})
+    folder = trained(chosen, tmp_path / "s")
+    document = SessionReader(folder).document
+    assert document["inputs"] == {"kind": "tokens", "length": 80, "vocabulary": 1000, "padding": 0}
+    assert document["samples"]["classes"] == ["bad", "good"]
+    assert document["samples"]["test"] == [20] * 4
+    assert {choice.name: choice.obstacle for choice in method_choices(chosen.to_json())}["fedproto"] is None
+
+
+@pytest.mark.usefixtures("_data_sets")
+def test_samples_outside_a_plugins_spec_are_refused(tmp_path: Path) -> None:
+    plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1001)))
+    with pytest.raises(DataError, match="token 1000 is outside the vocabulary of 1000"):
+        datasets.load("reviews", tmp_path)
+
+
+@pytest.mark.usefixtures("_data_sets")
+def test_a_data_set_of_a_plugin_that_fails_is_taken_back(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ZeroDivisionError"):
+        plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=9) + "1 / 0"))
+    assert "reviews" not in datasets.names()
+
+
+def test_a_session_without_a_record_of_its_inputs_has_images(tmp_path: Path) -> None:
+    """Sessions made before samples could be anything else resume."""
+    with federations.on_images(federations.generated()):
+        folder = trained(federations.config(), tmp_path / "s")
+        document = SessionReader(folder).document
+        assert document["inputs"] == {"kind": "image", "channels": 1, "height": 8, "width": 8}
+        check_document({key: each for key, each in document.items() if key != "inputs"})

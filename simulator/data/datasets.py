@@ -69,6 +69,11 @@ def register(dataset: type[Dataset]) -> type[Dataset]:
     return dataset
 
 
+def forget(name: str) -> None:
+    """Take back a registration; what registered it has failed."""
+    del _DATASETS[name]
+
+
 def names() -> list[str]:
     """The names of all data sets."""
     return sorted(_DATASETS)
@@ -96,7 +101,7 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Samp
         return own.load(path)
     raise ConfigError(
         f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz file."
-        f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`."
+        f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`, or load the plugin that registers it."
     )
 
 

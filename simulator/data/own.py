@@ -4,7 +4,7 @@ import math
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -212,9 +212,11 @@ def _load_npz(file: Path) -> SampleSet:
     classes = tuple(str(value) for value in values.tolist())
     if name == "images":
         return joined(parts[0], parts[1] if len(parts) > 1 else None, classes)
-    array = np.ascontiguousarray(np.concatenate([part for part, _ in parts]))
-    everything = np.concatenate([part for _, part in parts]).astype(np.int64)
-    return ArraySet(array, _spec(file, name, array, arrays), everything, classes, len(labels))
+    spec = _spec(file, name, [part for part, _ in parts], arrays)
+    try:
+        return ArraySet.of(spec, parts[0], parts[1] if len(parts) > 1 else None, classes)
+    except DataError as odd:
+        raise DataError(f"{file}: {odd}") from odd
 
 
 def _kind_of(file: Path, arrays: Iterable[str]) -> str:
@@ -227,22 +229,19 @@ def _kind_of(file: Path, arrays: Iterable[str]) -> str:
     return found[0]
 
 
-def _spec(file: Path, name: str, array: Values, arrays: Mapping[str, Values]) -> InputSpec:
-    """The form of samples that are no images. Raises DataError for tokens outside their vocabulary."""
+def _spec(file: Path, name: str, samples: Sequence[Values], arrays: Mapping[str, Values]) -> InputSpec:
+    """The form of samples that are no images."""
+    shape = samples[0].shape
     if name == "signals":
-        return SignalSpec(array.shape[1], array.shape[2])
+        return SignalSpec(shape[1], shape[2])
     if name == "features":
-        return TableSpec(array.shape[1])
-    largest = int(array.max())
+        return TableSpec(shape[1])
+    largest = max(int(each.max()) for each in samples)
     vocabulary = _number(file, arrays, "vocabulary", largest + 1)
     padding = _number(file, arrays, "padding", 0)
-    if largest >= vocabulary:
-        raise DataError(
-            f"{file}: token {largest} is outside the vocabulary of {vocabulary}; raise 'vocabulary'."
-        )
     if padding >= vocabulary:
         raise DataError(f"{file}: 'padding' {padding} is outside the vocabulary of {vocabulary}.")
-    return TokenSpec(array.shape[1], vocabulary, padding)
+    return TokenSpec(shape[1], vocabulary, padding)
 
 
 def _number(file: Path, arrays: Mapping[str, Values], name: str, default: int) -> int:
@@ -323,17 +322,17 @@ def _checked_pair(file: Path, arrays: Mapping[str, Values], name: str, prefix: s
         raise DataError(f"{whose} must be {kept.form}, not {samples.dtype} {list(samples.shape)}.")
     if name == "images" and math.prod(samples.shape[1:3]) > PIXELS:
         raise DataError(f"{whose} has more than {PIXELS:,} pixels an image; make them smaller.")
-    if name == "tokens" and (samples.min() < 0 or samples.max() > np.iinfo(np.int32).max):
-        raise DataError(f"{whose} has a token outside 0 … {np.iinfo(np.int32).max:,}; number tokens from 0.")
+    if name == "tokens" and samples.max() > np.iinfo(np.int32).max:
+        raise DataError(f"{whose} has a token above {np.iinfo(np.int32).max:,}; number tokens from 0.")
     if not np.issubdtype(labels.dtype, np.integer) or labels.shape != samples.shape[:1]:
         raise DataError(
             f"{file}: '{prefix}labels' must be {len(samples)} whole numbers, "
             f"not {labels.dtype} {list(labels.shape)}."
         )
-    stored: Any = samples.astype(kept.dtype, copy=False)
-    if kept.dtype is np.float32 and not np.isfinite(stored).all():
-        raise DataError(f"{whose} has a value that is not finite; fill it in or remove the sample.")
-    return stored[..., None] if name == "images" and stored.ndim == 3 else stored, labels.astype(np.int64)
+    if name == "images":
+        samples = samples.astype(np.uint8, copy=False)
+        samples = samples[..., None] if samples.ndim == 3 else samples
+    return samples, labels.astype(np.int64)
 
 
 def _is(samples: Values, dtype: type) -> bool:

@@ -10,11 +10,31 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.data.specs import InputSpec
+from simulator.data.specs import InputSpec, TokenSpec
+from simulator.errors import DataError
 
 Labels = NDArray[np.int64]
 Indices = NDArray[np.int64]
 Values = NDArray[np.generic]
+
+
+def _stored(values: Values, spec: InputSpec) -> Values:
+    """Samples [n, …] in the dtype that they are kept in. Raises DataError where they do not fit the spec."""
+    if values.shape[1:] != spec.shape or len(values) == 0:
+        sides = ", ".join(map(str, spec.shape))
+        raise DataError(f"samples have the shape {list(values.shape)}, and their spec says [n, {sides}].")
+    if not isinstance(spec, TokenSpec):
+        numbers = np.ascontiguousarray(values, dtype=np.float32)
+        if not np.isfinite(numbers).all():
+            raise DataError("a sample has a value that is not finite; fill it in or remove the sample.")
+        return numbers
+    smallest, largest = int(values.min()), int(values.max())
+    if smallest < 0 or largest >= spec.vocabulary:
+        odd = smallest if smallest < 0 else largest
+        raise DataError(
+            f"token {odd} is outside the vocabulary of {spec.vocabulary}: tokens are 0 … vocabulary − 1."
+        )
+    return np.ascontiguousarray(values, dtype=np.int32)
 
 
 class SampleSet(ABC):
@@ -87,6 +107,30 @@ class ArraySet(SampleSet):
     test_from: int
     domains: tuple[str, ...] = ()
     domain: Labels | None = None
+
+    @classmethod
+    def of(
+        cls,
+        spec: InputSpec,
+        train: tuple[Values, NDArray[Any]],
+        test: tuple[Values, NDArray[Any]] | None = None,
+        classes: tuple[str, ...] | None = None,
+    ) -> "ArraySet":
+        """Samples of this form with labels from 0, for training and, if there are any, for test.
+
+        Without `classes`, their names are their numbers. Raises DataError for arrays that do not fit the spec.
+        """
+        parts = [part for part in (train, test) if part is not None]
+        array = np.concatenate([_stored(values, spec) for values, _ in parts])
+        labels = np.concatenate([given for _, given in parts])
+        if not np.issubdtype(labels.dtype, np.integer) or labels.shape != array.shape[:1]:
+            raise DataError(
+                f"{len(array)} samples need as many labels, whole numbers, not {labels.dtype} {list(labels.shape)}."
+            )
+        names = classes or tuple(str(label) for label in range(int(labels.max()) + 1))
+        if labels.min() < 0 or labels.max() >= len(names):
+            raise DataError(f"a label is not in 0 … {len(names) - 1}, the numbers of the classes.")
+        return cls(array, spec, labels.astype(np.int64), names, len(train[1]))
 
     @property
     def spec(self) -> InputSpec:

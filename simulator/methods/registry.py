@@ -1,6 +1,6 @@
 """The methods by name: the built-in ones, those of the user's plugin files, and those that installed packages offer.
 
-A plugin may register models too; which file each of them comes from is kept here as well.
+A plugin can also register models and data sets. This module knows which file each of them comes from.
 
 A package names each of its methods as an entry point of the group `htfl_sim.methods`: the method's name, and the module
 that registers it. The module is imported when the method is first asked for.
@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
+from simulator.data import datasets
 from simulator.errors import RAISED, ConfigError, nearest
 from simulator.methods.base import Method
 from simulator.models import registry as models
@@ -25,7 +26,7 @@ GROUP = "htfl_sim.methods"
 
 @dataclass(frozen=True)
 class Plugin:
-    """A file that registers methods or models: its name, without a folder, and the SHA-256 (hex) of its bytes."""
+    """A file that registers methods, models, or data sets: its name without a folder, and its SHA-256 (hex)."""
 
     name: str
     sha256: str
@@ -37,6 +38,7 @@ _METHODS: dict[str, type[Method]] = {}
 _ORIGINS: dict[str, Plugin] = {}
 """Where each method comes from that is not built in."""
 _MODEL_ORIGINS: dict[str, Plugin] = {}
+_DATA_ORIGINS: dict[str, Plugin] = {}
 M = TypeVar("M", bound=type[Method])
 
 
@@ -84,17 +86,22 @@ def model_origin(name: str) -> Plugin | None:
     return _MODEL_ORIGINS.get(name)
 
 
+def data_origin(name: str) -> Plugin | None:
+    """The plugin that a data set comes from; None for any other, and for one that is not there."""
+    return _DATA_ORIGINS.get(name)
+
+
 def plugins() -> set[Plugin]:
     """The plugins whose code has been run."""
-    return {*_ORIGINS.values(), *_MODEL_ORIGINS.values()}
+    return {*_ORIGINS.values(), *_MODEL_ORIGINS.values(), *_DATA_ORIGINS.values()}
 
 
 def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
-    """Run the code of a plugin and note which methods and models came of it; of one that fails, none stays.
+    """Run the code of a plugin and note which methods, models, and data sets it registers. If it fails, none stays.
 
     Raises ConfigError for one that fails, with the line, or registers nothing.
     """
-    before, models_before = set(_METHODS), set(models.names())
+    before, models_before, data_before = set(_METHODS), set(models.names()), set(datasets.names())
     mark(path)
     try:
         run()
@@ -103,14 +110,18 @@ def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
             del _METHODS[name]
         for name in set(models.names()) - models_before:
             models.forget(name)
+        for name in set(datasets.names()) - data_before:
+            datasets.forget(name)
         raise failed(f"the plugin {path}", error) from error
     registered, added = set(_METHODS) - before, set(models.names()) - models_before
-    if not registered and not added:
+    brought = set(datasets.names()) - data_before
+    if not registered and not added and not brought:
         raise ConfigError(
             f'the plugin {path} registers no method and no model; put @register("name") before its class.'
         )
     _ORIGINS.update(dict.fromkeys(registered, plugin))
     _MODEL_ORIGINS.update(dict.fromkeys(added, plugin))
+    _DATA_ORIGINS.update(dict.fromkeys(brought, plugin))
 
 
 def _load_installed(name: str) -> None:

@@ -55,7 +55,7 @@ class Equipment:
             federation=replace(context.federation),  # without what it keeps for itself
             method=hooks.method.config.model_dump(mode="json"),
             runtime=runtime,
-            files=_files(hooks.name, tuple(context.federation.architectures)),
+            files=_files(hooks.name, tuple(context.federation.architectures), source.config.dataset),
         )
 
     @cached_property
@@ -112,8 +112,13 @@ def _from_anywhere(source: Source) -> Source:
     return replace(source, config=config.model_copy(update=paths), folder=source.folder.absolute())
 
 
-def _files(method: str, models: tuple[str, ...]) -> tuple[Sent, ...]:
-    """The user's own files that a method and models come from; what an installed package brings is not sent."""
-    brought = [registry.origin(method), *map(registry.model_origin, models), *own_models.origins(models)]
+def _files(method: str, models: tuple[str, ...], dataset: str) -> tuple[Sent, ...]:
+    """The user's own files that a method, models, and a data set come from. An installed package's are not sent."""
+    brought = [
+        registry.origin(method),
+        registry.data_origin(dataset),
+        *map(registry.model_origin, models),
+        *own_models.origins(models),
+    ]
     sent = [own_files.to_send(file.sha256) for file in brought if file is not None]
     return tuple(dict.fromkeys(file for file in sent if file is not None))
