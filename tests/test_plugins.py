@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ import torch
 
 import checkpoints
 import simulator
-from simulator import methods, own_files
+from simulator import methods, own_files, tensors
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
-from simulator.methods import Uplink, plugins, registry
+from simulator.methods import Uplink, needs, plugins, registry
 from simulator.methods.base import cross_entropy
 from simulator.models import registry as models
 from simulator.sessions.session import Session
@@ -146,6 +147,18 @@ def test_the_page_shows_the_example_as_it_is() -> None:
     assert places == sorted(places)
     shown = "".join("".join(blocks).split())
     assert "".join(source[source.index("class MedianHeadConfig") :].split()) == shown
+
+
+def test_the_page_lists_helpers_that_exist_and_every_need() -> None:
+    page = (DOCS / "writing-a-method.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Helpers\n")[2].partition("\n## ")[0]
+    cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    listed = {name for cell in cells for name in re.findall(r"`(?:\w+\.)?(\w+)", cell)}
+    parts = federations.built(federations.config())
+    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    assert listed - {*dir(local), *dir(parts.federation), *dir(needs), *dir(tensors)} == set()
+    own = [each for each in vars(needs).values() if isfunction(each) and each.__module__ == needs.__name__]
+    assert {each.__name__ for each in own if each.__name__[0] != "_"} - {"width"} <= listed
 
 
 def test_the_example_is_about_forty_lines() -> None:
