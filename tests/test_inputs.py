@@ -82,6 +82,12 @@ class Windows(Network):
         fc1 = self.convolution(words.transpose(1, 2)).amax(2).relu()
         return {"words": words, "fc1": fc1, "fc2": self.fc2(fc1).relu()}
 
+class Mean(nn.Module):
+    def __init__(self, vocabulary, padding, num_classes):
+        super().__init__()
+        self.features = nn.EmbeddingBag(vocabulary, 8, padding_idx=padding)
+        self.head = nn.Linear(8, num_classes)
+
 class Sensors(nn.Module):
     def __init__(self, in_channels, time, num_classes):
         super().__init__()
@@ -254,6 +260,17 @@ def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -
 def test_what_only_images_have_is_refused_for_tokens(more: dict[str, Any], message: str, texts: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         build(config(texts, **more), Path())
+
+
+@pytest.mark.parametrize("method", ["fedl2g_l", "fedl2g_f"])
+def test_a_model_without_a_forward_mode_derivative_is_refused_before_round_1(
+    method: str, texts: Path
+) -> None:
+    """FedL2G's product is one; torch has none of EmbeddingBag."""
+    with pytest.raises(
+        ConfigError, match=r"forward-mode derivative: client 0 \(.*Mean\) has none \(.*embedding_bag"
+    ):
+        build(config(texts, method, ("Mean",)), Path())
 
 
 def test_a_model_of_tokens_is_refused_for_images() -> None:

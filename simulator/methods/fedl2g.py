@@ -105,7 +105,8 @@ class FedL2G(Method):
         return default_warm_up(self.federation.rounds) if fixed is None else fixed
 
     def unmet_need(self) -> str | None:
-        return needs.samples(self.federation, 4, "two to study and two for the quiz")
+        few = needs.samples(self.federation, 4, "two to study and two for the quiz")
+        return few or needs.forward_derivative(self.federation)
 
     def init_server(self) -> Tensors:
         stream = self.federation.stream("server/vectors")

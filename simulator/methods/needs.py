@@ -2,14 +2,19 @@
 
 import copy
 from collections.abc import Callable
+from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 
+from simulator import models
 from simulator.data.inputs import blank
 from simulator.data.specs import SPECS, Kind
 from simulator.federation import ClientInfo, Federation
 from simulator.models import Network, slices
+from simulator.tensors import Tensors
+from simulator.training.forward_mode import derivative_along
 
 LayerOf = Callable[[Network], str]
 """Which of a network's representations is meant."""
@@ -22,6 +27,27 @@ def kind(federation: Federation, kind: Kind, why: str) -> str | None:
     """The samples are of that kind; `why` says what needs it."""
     spec = federation.spec
     return None if spec.kind == kind else f"needs {SPECS[kind].noun} ({why}): the samples are {spec.noun}"
+
+
+def forward_derivative(federation: Federation) -> str | None:
+    """Torch can differentiate every client's model in forward mode. Built-in models are known to allow it."""
+    x = blank(federation.spec, 2, "meta")
+    for client in federation.of_each:
+        if not models.get(client.architecture).foreign:
+            continue
+        network = copy.deepcopy(federation.architecture_of(client)).eval()
+        weights: Tensors = dict(network.named_parameters())
+        try:
+            derivative_along(partial(_answer, network, x), weights, weights)
+        except (NotImplementedError, RuntimeError, TypeError) as lacking:
+            reason = str(lacking).splitlines()[0].rstrip(".")
+            return f"needs models with a forward-mode derivative: {client} has none ({reason})"
+    return None
+
+
+def _answer(network: Network, x: Tensor, weights: Tensors) -> Tensor:
+    answer: Tensor = functional_call(network, weights, (x,))
+    return answer
 
 
 def same_head(federation: Federation) -> str | None:
