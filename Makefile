@@ -74,7 +74,7 @@ bench-sweep: $(READY)  ## Measure what a sweep adds to its points, and what two 
 bench-compare: $(READY)  ## Measure how long comparing a hundred sessions takes
 	$(BIN)/python -m benchmarks.compare
 
-bench-scale: $(READY)  ## Measure what 10,000 clients cost of whom ten take part in a round, and how soon a long session of theirs is read
+bench-scale: $(READY)  ## Measure the cost of runs with 10,000 clients and ten participants a round, and of reading a long session of 100,000
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.long
 

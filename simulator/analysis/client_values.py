@@ -1,8 +1,9 @@
 """One number per round and client, stored only where a round reports one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -13,6 +14,8 @@ from simulator.metrics import by_client
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _Kind = TypeVar("_Kind", bound=np.generic)
+TOGETHER = 32
+"""Rounds that a builder turns into arrays at a time."""
 CELLS = 1 << 21
 """Values in a table that `by_round` makes at a time: 16 MiB."""
 
@@ -80,11 +83,14 @@ class ClientValues:
             found = np.full((last - first, len(clients)), self.absent)
             found[cell] = self.values[begin:end][entries]
             return found
-        entry = np.zeros((last - first, len(clients)), np.int32 if len(self.values) < 1 << 31 else int)
-        entry[cell] = entries + 1
-        np.maximum.accumulate(entry, axis=0, out=entry)
         before = self.after(first)[clients] if first else np.full(len(clients), self.absent)
-        return np.where(entry > 0, np.append(self.values[begin:end], self.absent)[entry - 1], before)
+        newest = np.zeros((last - first, len(clients)), np.int32 if len(self.values) < 1 << 30 else np.int64)
+        newest[:1] = np.arange(
+            len(clients)
+        )  # where each cell has its value from: of `before`, or reported since
+        newest[cell] = len(clients) + entries
+        np.maximum.accumulate(newest, axis=0, out=newest)
+        return np.concatenate([before, self.values[begin:end]]).take(newest)
 
     def reported(self, first: int = 0) -> Array:
         """The values that rows from `first` on report, by row and client."""
@@ -159,21 +165,27 @@ class ClientValuesBuilder:
 
     def extend(self, rounds: Sequence[by_client.Values], clients: int) -> None:
         """Add rounds of so many clients. Raises TypeError or ValueError for values that are no numbers by client."""
-        counts = [len(reported) for reported in rounds]
-        owners, found = list[int](), list[float | None]()
+        self._clients = clients
+        for first in range(0, len(rounds), TOGETHER):
+            self._extend(rounds[first : first + TOGETHER], clients)
+
+    def _extend(self, rounds: Sequence[by_client.Values], clients: int) -> None:
+        owners, found = list[Iterable[int]](), list[Iterable[float | None]]()
         for reported in rounds:
             if isinstance(reported, Mapping):
-                owners += map(int, reported)
-                found += reported.values()
+                owners.append(map(int, reported))
+                found.append(reported.values())
             elif len(reported) == clients:
-                owners += range(clients)
-                found += reported
+                owners.append(range(clients))
+                found.append(reported)
             else:
                 raise ValueError(f"values are of {len(reported)} clients, not {clients}")
-        values, row = np.array(found, float), np.repeat(np.arange(len(rounds)), counts)
-        cell = row * clients + np.array(owners, np.int64)
-        if owners and not 0 <= min(owners) <= max(owners) < clients:
+        values = np.array(list(chain.from_iterable(found)), float)
+        row = np.repeat(np.arange(len(rounds)), [len(reported) for reported in rounds])
+        owner = np.fromiter(chain.from_iterable(owners), np.int64, len(values))
+        if ((owner < 0) | (owner >= clients)).any():
             raise ValueError(f"a value is of none of the {clients} clients")
+        cell = row * clients + owner
         if (np.diff(cell) <= 0).any():  # JSON sorts clients as texts
             order = np.argsort(cell)
             cell, values = cell[order], values[order]
@@ -183,7 +195,6 @@ class ClientValuesBuilder:
             there = ~np.isnan(values) if np.isnan(self._absent) else values != self._absent
             cell, values = cell[there], values[there]
         row, owner = np.divmod(cell, max(clients, 1))
-        self._clients = clients
         self._values.extend(values)
         self._owners.extend(owner)
         self._ends.extend(self._ends.taken()[-1] + np.cumsum(np.bincount(row, minlength=len(rounds))))

@@ -104,11 +104,11 @@ class CurvesBuilder:
             return
         for record in records:
             _check(record)
-        rows, reported = [_row(record) for record in records], [_by_client(record) for record in records]
+        rows, clients = [_row(record) for record in records], _clients(records[0])
         for name, total in self._totals.items():
             total.extend([row[name] for row in rows])
         for name, values in self._by_client.items():
-            values.extend([each[name] for each in reported], _clients(records[0]))
+            values.extend([_of_clients(record, name) for record in records], clients)
 
     def curves(self) -> Curves:
         found: dict[str, Any] = {name: total.taken() for name, total in self._totals.items()}
@@ -142,15 +142,18 @@ def _row(record: Record) -> dict[str, Any]:
     }
 
 
-def _by_client(record: Record) -> dict[str, by_client.Values]:
-    return {
-        "accuracy": record["accuracy"]["per_client"],
-        "loss": record["loss"]["per_client"],
-        "client_up": record["bytes"]["per_client_up"],
-        "client_down": record["bytes"]["per_client_down"],
-        "client_seconds": record["timing"].get("per_client", {}),  # earlier versions wrote none
-        "participated": dict.fromkeys(record["participants"], 1.0),
-    }
+def _of_clients(record: Record, name: str) -> by_client.Values:
+    """What a record reports by client; `name` is that of the field of `Curves`."""
+    match name:
+        case "accuracy" | "loss":
+            values: by_client.Values = record[name]["per_client"]
+        case "client_up" | "client_down":
+            values = record["bytes"][f"per_{name}"]
+        case "client_seconds":
+            values = record["timing"].get("per_client", {})  # earlier versions wrote none
+        case _:
+            values = dict.fromkeys(record["participants"], 1.0)
+    return values
 
 
 def _clients(record: Record) -> int:

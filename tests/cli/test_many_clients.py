@@ -1,16 +1,19 @@
 """Sessions of many clients, with CKA: every command that reads one can read what a run wrote."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import long
 from checkpoints import SessionReader, limits
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.sessions.metadata import check_size
 from tests.cli.conftest import Cli, Result
+from tests.sessions import make_large
 
 ROUNDS = 3
 
@@ -153,3 +156,14 @@ def test_more_clients_than_a_checkpoint_can_name_are_refused(
     with pytest.raises(ConfigError) as refused:
         check_size(config)
     assert str(refused.value) == sentence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "opened", [long.show, lambda folder: long.app(folder, long.KEYS)], ids=["show", "app"]
+)
+def test_a_session_of_a_hundred_thousand_clients_opens_in_half_a_gigabyte(
+    opened: Callable[[Path], long.Cost], tmp_path: Path
+) -> None:
+    folder = make_large(tmp_path / "large", 100_000, 500)
+    assert opened(folder).memory < 500e6
