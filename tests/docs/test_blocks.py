@@ -23,6 +23,7 @@ import click
 import numpy as np
 import pytest
 
+from simulator.data import datasets
 from simulator.methods import registry
 from tests import own
 from tests.cli.conftest import Result, call
@@ -72,6 +73,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, another_process: Any) 
     monkeypatch.syspath_prepend(tmp_path / "mu07-round-10")  # docs/export.md writes programs there
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(registry, "_ORIGINS", dict(registry._ORIGINS))
+    monkeypatch.setattr(datasets, "_DATASETS", dict(datasets._DATASETS))
     world.make_files(tmp_path)
     shutil.copy(DOCS / "examples" / "my_method.py", tmp_path)
     for block in map(smaller, blocks(DOCS / "your-own.md")):
