@@ -12,6 +12,7 @@ import pytest
 from simulator.analysis.events import said
 from simulator.analysis.ledger import Ledger
 from simulator.analysis.run import Run
+from simulator.sections import MANY
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import ClientPinned
@@ -310,8 +311,10 @@ def test_of_a_hundred_thousand_clients_no_panel_makes_a_table_of_all_rounds_and_
     on_stage(panel, View(Run(Path("small"))))  # whatever is imported and cached
     tracemalloc.start()
     try:
-        on_stage(panel, View(run))
+        app, _ = on_stage(panel, View(run))
+        columns, _ = app.panel.table(View(run, pinned=frozenset({99_999})))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < clients * rounds * 8
+    assert sum(column.startswith("client ") for column in columns) <= MANY + 1
