@@ -140,14 +140,14 @@ class Results:
     def scores(
         self, client: int, part: Literal["train", "eval", "test"] = "test", round: int | None = None
     ) -> "Tensor":
-        """Scores [n, C] of a client's images as the run evaluates them, after a round (None: the last).
+        """Scores [n, C] of a client's samples as the run evaluates them, after a round (None: the last).
 
         Includes what the method uses beside the model. Raises HtflError.
         """
         return self._models(client, round).clients[0].scores(part)
 
     def data(self, client: int, part: Literal["train", "eval", "test"] = "test") -> "tuple[Tensor, Tensor]":
-        """A client's images as its model takes them [n, c, h, w], and their labels [n]."""
+        """A client's samples as its model takes them, and their labels [n]."""
         from simulator.inspection import models
 
         return models.samples(self.path, self._data_folder(), client, part)

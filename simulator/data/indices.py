@@ -1,4 +1,4 @@
-"""A partition that the user brings: for every client the indices of its train, eval and test images, in JSON."""
+"""A partition that the user brings: for every client the indices of its train, eval and test samples, in JSON."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from simulator.errors import DataError
 PARTS = ("train", "eval", "test")
 
 
-def read(path: Path, clients: int, images: int) -> list[tuple[Indices, Indices, Indices]]:
+def read(path: Path, clients: int, samples: int) -> list[tuple[Indices, Indices, Indices]]:
     """Train, eval and test indices of every client, from a list with an object for each: {"train": [...], ...}.
 
-    An index is an image's place in the data set, from 0, its own test images after those for training; eval may be
-    missing. Equal parts of two clients are one array; clients may have images in common. Raises DataError, naming the
-    client and the part, for a file that cannot be read, too few or too many clients, an index that is none of `images`
+    An index is a sample's place in the data set, from 0, its own test samples after those for training; eval may be
+    missing. Equal parts of two clients are one array; clients may have samples in common. Raises DataError, naming the
+    client and the part, for a file that cannot be read, too few or too many clients, an index that is none of `samples`
     or stands twice, and an empty train or test part.
     """
     described = _parsed(path)
@@ -34,10 +34,10 @@ def read(path: Path, clients: int, images: int) -> list[tuple[Indices, Indices, 
             raise DataError(
                 f'{where}: must be {{"train": [...], "eval": [...], "test": [...]}}, without or with eval.'
             )
-        arrays = [_checked(parts.get(name, []), images, f"{where}, {name}") for name in PARTS]
+        arrays = [_checked(parts.get(name, []), samples, f"{where}, {name}") for name in PARTS]
         for name, array in zip(PARTS, arrays, strict=True):
             if not len(array) and name != "eval":
-                raise DataError(f"{where}: its {name} part is empty; give it images.")
+                raise DataError(f"{where}: its {name} part is empty; give it samples.")
         _refuse_overlap(where, arrays)
         train, evaluation, test = (known.setdefault(array.tobytes(), array) for array in arrays)
         divisions.append((train, evaluation, test))
@@ -56,15 +56,15 @@ def _parsed(path: Path) -> list[Any]:
     return described
 
 
-def _checked(given: Any, images: int, where: str) -> Indices:
+def _checked(given: Any, samples: int, where: str) -> Indices:
     if not isinstance(given, list) or not all(type(index) is int for index in given):
         raise DataError(f"{where}: must be a list of whole numbers.")
-    if outside := [index for index in given if not 0 <= index < images]:
-        raise DataError(f"{where}: there is no image {outside[0]}; the data set has 0 to {images - 1}.")
+    if outside := [index for index in given if not 0 <= index < samples]:
+        raise DataError(f"{where}: there is no sample {outside[0]}; the data set has 0 to {samples - 1}.")
     array = np.array(given, dtype=np.int64)
     values, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():
-        raise DataError(f"{where}: image {values[counts > 1][0]} stands there twice.")
+        raise DataError(f"{where}: sample {values[counts > 1][0]} stands there twice.")
     return array
 
 
@@ -72,5 +72,5 @@ def _refuse_overlap(where: str, arrays: list[Indices]) -> None:
     for one, other in ((0, 2), (0, 1), (1, 2)):
         if len(common := np.intersect1d(arrays[one], arrays[other])):
             raise DataError(
-                f"{where}: image {common[0]} is in both {PARTS[one]} and {PARTS[other]}; it can be in one of them."
+                f"{where}: sample {common[0]} is in both {PARTS[one]} and {PARTS[other]}; it can be in one of them."
             )

@@ -1,7 +1,7 @@
-"""Who holds which image: pathological, Dirichlet and IID partitions, and any of them domain by domain.
+"""Who holds which sample: pathological, Dirichlet and IID partitions, and any of them domain by domain.
 
 Each function is pure: the same labels and the same generator state give the same partition. Each names one
-owner per image, so no image is used twice; none loops without a bound, and none leaves a client empty.
+owner per sample, so no sample is used twice; none loops without a bound, and none leaves a client empty.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ def pathological(
 ) -> list[Indices]:
     """Each client holds exactly `classes_per_client` classes (Shamsian et al. 2021, pFedHN).
 
-    A class's images are divided over its owners in proportion to draws from U(0.4, 0.6), or equally. Classes
+    A class's samples are divided over its owners in proportion to draws from U(0.4, 0.6), or equally. Classes
     have as equal numbers of owners as possible. Raises ConfigError when there are fewer classes than asked
-    for, DataError when a class has fewer images than owners.
+    for, DataError when a class has fewer samples than owners.
     """
     _check_classes(classes_per_client, num_classes)
     holds = _dealt(num_classes, clients, classes_per_client, stream)
@@ -41,7 +41,7 @@ def pathological(
             continue
         if len(members) < len(owners):
             raise DataError(
-                f"class {label} has {len(members)} images for the {len(owners)} clients that should hold it. "
+                f"class {label} has {len(members)} samples for the {len(owners)} clients that should hold it. "
                 "Use fewer clients, a smaller data.classes_per_client, or a larger data.limit if one is set."
             )
         counts = apportion(len(members), _weights(len(owners), quantity, stream), minimum=1)
@@ -59,9 +59,9 @@ def pathological_as_pfllib(
 ) -> list[Indices]:
     """Classes in blocks, sizes far apart, as PFLlib makes them (d832e76, dataset/utils/dataset_utils.py, lines 53–85).
 
-    Class by class the first ⌈N/C · c⌉ clients that have fewer than c classes share its images in their order: all but
+    Class by class the first ⌈N/C · c⌉ clients that have fewer than c classes share its samples in their order: all but
     the last draw from [max(m/10, least/C), m), m being an equal share and least the smaller of `min_samples` and half
-    of a fair share of all images; the last takes the rest. Classes for which nobody is left are left out. Raises
+    of a fair share of all samples; the last takes the rest. Classes for which nobody is left are left out. Raises
     ConfigError when there are fewer classes than asked for, DataError when a client would stay empty.
     """
     _check_classes(classes_per_client, num_classes)
@@ -77,7 +77,7 @@ def pathological_as_pfllib(
         low, high = int(max(share / 10, least / num_classes)), int(share)
         if low >= high:
             raise DataError(
-                f"class {label} has {len(members)} images for {len(owners)} clients, too few for PFLlib's rule. "
+                f"class {label} has {len(members)} samples for {len(owners)} clients, too few for PFLlib's rule. "
                 "Use fewer clients, or a larger data.limit if one is set."
             )
         counts = stream.integers(low, high, len(owners) - 1)
@@ -95,16 +95,16 @@ def dirichlet(
     stream: np.random.Generator,
     cap: bool = True,
 ) -> list[Indices]:
-    """Each class's images are divided over the clients by proportions from Dir(α) (Lin et al. 2020, FedDF).
+    """Each class's samples are divided over the clients by proportions from Dir(α) (Lin et al. 2020, FedDF).
 
     As in their code, a client that has its fair share n/N already takes nothing of the classes that follow, unless
     `cap` is off. Where theirs draws again until everyone has `min_samples`, here the largest clients give to those
-    below. Raises DataError when there are too few images for that.
+    below. Raises DataError when there are too few samples for that.
     """
     if clients * min_samples > len(labels):
         raise DataError(
             f"{clients} clients with at least {min_samples} samples each need {clients * min_samples} "
-            f"images, and there are {len(labels)}. Use at most {len(labels) // min_samples} clients, "
+            f"samples, and there are {len(labels)}. Use at most {len(labels) // min_samples} clients, "
             "or lower data.min_samples."
         )
     owner = _nobodys(labels)
@@ -127,13 +127,13 @@ def dirichlet(
 def iid(
     labels: Labels, clients: int, quantity: Literal["varied", "equal"], stream: np.random.Generator
 ) -> list[Indices]:
-    """Each client holds a uniform draw of all images; shares in proportion to U(0.4, 0.6), or equal.
+    """Each client holds a uniform draw of all samples; shares in proportion to U(0.4, 0.6), or equal.
 
-    Raises DataError when there are fewer images than clients.
+    Raises DataError when there are fewer samples than clients.
     """
     if len(labels) < clients:
         raise DataError(
-            f"{len(labels)} images are too few for {clients} clients. Use at most {len(labels)} clients."
+            f"{len(labels)} samples are too few for {clients} clients. Use at most {len(labels)} clients."
         )
     counts = apportion(len(labels), _weights(clients, quantity, stream), minimum=1)
     return _holdings(stream.permutation(np.repeat(np.arange(clients), counts)), clients)
@@ -147,9 +147,9 @@ def by_domain(
     divide: Callable[[Indices, int], list[Indices]],
     stream: np.random.Generator,
 ) -> list[Indices]:
-    """Each client holds images of exactly `domains_per_client` domains; `domain` [n] says which each image is of.
+    """Each client holds samples of exactly `domains_per_client` domains; `domain` [n] says which each sample is of.
 
-    Domains have as equal numbers of owners as possible. A domain's images are divided over its owners by
+    Domains have as equal numbers of owners as possible. A domain's samples are divided over its owners by
     `divide(indices, owners)`, which names positions in `indices`. Raises ConfigError when there are fewer domains than
     asked for, or too few clients for everyone of them to be held.
     """
@@ -194,7 +194,7 @@ def _dealt(kinds: int, clients: int, kinds_per_client: int, stream: np.random.Ge
 def _lift_to_minimum(
     owner: Indices, sizes: NDArray[np.int64], min_samples: int, stream: np.random.Generator
 ) -> None:
-    """Move random images from the largest client to each that has too few, never below the minimum itself."""
+    """Move random samples from the largest client to each that has too few, never below the minimum itself."""
     for poor in np.flatnonzero(sizes < min_samples):
         while sizes[poor] < min_samples:
             rich = sizes.argmax()
@@ -215,7 +215,7 @@ def _nobodys(labels: Labels) -> Indices:
 
 
 def _holdings(owner: Indices, clients: int) -> list[Indices]:
-    """The ascending indices of each client's images, from the owner of each image."""
+    """The ascending indices of each client's samples, from the owner of each sample."""
     by_owner = np.argsort(owner, kind="stable")
     starts = np.searchsorted(owner[by_owner], np.arange(clients + 1))
     return [by_owner[starts[k] : starts[k + 1]] for k in range(clients)]

@@ -1,4 +1,4 @@
-"""A client's images divided into train, eval and test parts, stratified by class."""
+"""A client's samples divided into train, eval and test parts, stratified by class."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -17,7 +17,7 @@ class TooFew(DataError):
 def stratified(
     indices: Indices, labels: Labels, shares: Sequence[float], client: int, stream: np.random.Generator
 ) -> tuple[Indices, ...]:
-    """Divide one client's image indices [n] with their labels [n] into parts (train first) by `shares`.
+    """Divide one client's sample indices [n] with their labels [n] into parts (train first) by `shares`.
 
     Parts have their shares of n to within one, and of each class to within two. No part is empty, and the
     train part has every class; where that takes more than its share, the others give way. Raises TooFew
@@ -38,18 +38,18 @@ def stratified(
 
 
 def _shuffled_by_class(rank: Indices, classes: int, stream: np.random.Generator) -> Indices:
-    """Positions with the classes one after another, the classes and the images of each in random order.
+    """Positions with the classes one after another, the classes and the samples of each in random order.
 
-    `rank` [n] is the place of each image's class among the client's.
+    `rank` [n] is the place of each sample's class among the client's.
     """
     return np.lexsort((stream.random(len(rank)), stream.permutation(classes)[rank]))
 
 
 @cache  # few are different, of however many clients
-def _others(images: int, classes: int, shares: tuple[float, ...]) -> Indices:
-    """Part numbers of a client's images, class after class, without the first of each class: that is trained on."""
+def _others(samples: int, classes: int, shares: tuple[float, ...]) -> Indices:
+    """Part numbers of a client's samples, class after class, without the first of each class: that is trained on."""
     minimum = [max(classes, 1)] + [1] * (len(shares) - 1)
-    train, *rest = apportion(images, shares, minimum).tolist()
+    train, *rest = apportion(samples, shares, minimum).tolist()
     return _interleaved([train - classes, *rest])
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """n images after a round: points [n, 2] without unit, their labels [n] and clients [n]; anchors [m, 2] of the
+    """n samples after a round: points [n, 2] without unit, their labels [n] and clients [n]; anchors [m, 2] of the
     classes `anchor_labels` [m], and what one of them is called ("" where there are none)."""
 
     round: int

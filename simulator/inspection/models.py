@@ -49,25 +49,25 @@ class ClientModel:
     _hooks: Hooks
 
     def samples(self, of: Part = "test") -> tuple[Tensor, Tensor]:
-        """The client's images as its network takes them [n, c, h, w], and their labels [n]."""
+        """The client's samples as its network takes them, and their labels [n]."""
         return _samples(self.data, self.info.id, of)
 
     @torch.no_grad()
     def accuracy(self) -> float:
-        """The share of its test images that the network by itself answers rightly."""
+        """The share of its test samples that the network by itself answers rightly."""
         x, y = self.samples()
         scores: Tensor = self.network(x)
         return float((scores.argmax(1) == y).float().mean())
 
     @torch.no_grad()
     def scores(self, of: Part = "test") -> Tensor:
-        """What the run evaluates: the method's scores [n, C] of the client's images."""
+        """What the run evaluates: the method's scores [n, C] of the client's samples."""
         x, _ = self.samples(of)
         return self._hooks.predict(self._local, x)
 
     @torch.no_grad()
     def answers_by_itself(self) -> bool:
-        """Whether the method answers with the network's scores, and nothing else, on the client's test images."""
+        """Whether the method answers with the network's scores, and nothing else, on the client's test samples."""
         x, _ = self.samples()
         return torch.allclose(self.scores(), self.network(x), rtol=1e-4, atol=1e-5)
 
@@ -141,7 +141,7 @@ def of_clients(
 
 
 def samples(folder: Path, data_dir: Path, client: int, of: Part = "test") -> tuple[Tensor, Tensor]:
-    """A client's images as its model takes them, and their labels, on the CPU; raises like `data_of_session`."""
+    """A client's samples as its model takes them, and their labels, on the CPU; raises like `data_of_session`."""
     data = data_of_session(folder, data_dir)
     if not 0 <= client < len(data.clients):
         raise ConfigError(f"{folder} has no client {client}; it has clients 0 to {len(data.clients) - 1}.")

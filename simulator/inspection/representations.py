@@ -1,4 +1,4 @@
-"""What clients' models make of their test images after a round, and the same in the plane (t-SNE)."""
+"""What clients' models make of their test samples after a round, and the same in the plane (t-SNE)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from simulator.sessions.states import trained
 from simulator.training.client import LocalClient
 
 IMAGES = 40
-"""Test images of each client, the first of its part, unless said otherwise."""
+"""Test samples of each client, the first of its part, unless said otherwise."""
 _ANCHORS = {"prototypes/mean": "prototype", "vectors": "guiding vector"}
 """What a server may hold of each class, as wide as the features: its tensor, and what one of its rows is called."""
 
 
 @dataclass(frozen=True, eq=False)
 class Representations:
-    """n images: features [n, K], labels [n], clients [n]; anchors [m, K] of the classes `anchor_labels` [m]."""
+    """n samples: features [n, K], labels [n], clients [n]; anchors [m, K] of the classes `anchor_labels` [m]."""
 
     round: int
     features: NDArray[np.float32]
@@ -53,7 +53,7 @@ class Representations:
 def of_checkpoint(
     folder: Path, data_dir: Path, round: int | None = None, *, images: int = IMAGES
 ) -> Representations:
-    """What the head of each client's own model reads of its first test images, after a kept round (None: the newest).
+    """What the head of each client's own model reads of its first test samples, after a kept round (None: the newest).
 
     Of very many clients some are looked at, drawn from those that have been trained (`similarity.drawn`). Raises like
     `cka.of_checkpoint`, and ConfigError where the clients' features differ in width.

@@ -1,6 +1,6 @@
-"""Linear CKA: how alike two networks represent the same images, whatever the basis and the scale they do it in.
+"""Linear CKA: how alike two networks represent the same samples, whatever the basis and the scale they do it in.
 
-For Gram matrices K = XXᵀ and L = YYᵀ of n images, CKA = HSIC(K, L) / √(HSIC(K, K) · HSIC(L, L)) (Kornblith et al.
+For Gram matrices K = XXᵀ and L = YYᵀ of n samples, CKA = HSIC(K, L) / √(HSIC(K, K) · HSIC(L, L)) (Kornblith et al.
 2019, §3). Both estimators of HSIC are inner products ⟨K̃, L̃⟩ of matrices centred each by itself, up to a factor that
 cancels: Kornblith's with K̃ = HKH, and the unbiased one (Song et al. 2012, which Nguyen et al. 2021 put into CKA) with
 K̃ "U-centred" (Székely and Rizzo 2014). So each network is centred and scaled once, and all pairs are one product.
@@ -23,7 +23,7 @@ def centred_gram(x: Tensor, debiased: bool = False) -> Tensor:
     """The centred Gram matrix of a layer's outputs x [n, …], scaled to norm 1: [n²], float32.
 
     The inner product of two such is their CKA, that of one with itself 1. All NaN where CKA is 0/0: for outputs that
-    are the same for every image, or not finite.
+    are the same for every sample, or not finite.
     """
     x = x.flatten(1).to(torch.float32)
     x = x / torch.linalg.vector_norm(x)

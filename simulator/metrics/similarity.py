@@ -19,7 +19,7 @@ from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 
 PROBE = 256
-"""Images in a probe, unless said otherwise."""
+"""Samples in a probe, unless said otherwise."""
 
 DIGITS = 6
 """Decimals in the ledger."""
@@ -40,14 +40,14 @@ Each = Callable[[Iterable[int], Callable[[int], Grams]], list[Grams]]
 
 
 def probe(data: FederatedData, seed: int, images: int = PROBE) -> Tensor:
-    """Indices of the probe, ascending: so many of all clients' test images, the same in every round of a run.
+    """Indices of the probe, ascending: so many of all clients' test samples, the same in every round of a run.
 
     Where there are fewer, all of them. Raises DataError when they are too few for CKA.
     """
     test: Tensor = torch.cat([client.test for client in data.clients]).unique()
     if len(test) < FEWEST_IMAGES:
         raise DataError(
-            f"the clients have {len(test)} test images between them and CKA needs {FEWEST_IMAGES}; "
+            f"the clients have {len(test)} test samples between them and CKA needs {FEWEST_IMAGES}; "
             "give the data split a larger test part."
         )
     drawn = rng.numpy_stream(seed, "cka/probe").choice(len(test), min(images, len(test)), replace=False)

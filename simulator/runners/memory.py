@@ -13,7 +13,7 @@ LONGEST = 200
 def for_training(runner: Runner, round: int, client: int, at_once: int) -> Iterator[None]:
     """Around a client's part of round t, of which so many are computed at once. Raises NotEnoughMemory."""
     size = runner.context.federation.training.batch_size
-    doing = f"in round {round}, in training on batches of {size} images"
+    doing = f"in round {round}, in training on batches of {size} samples"
     with _needed(runner, client, doing, at_once, "training.batch_size", size):
         yield
 
@@ -21,7 +21,7 @@ def for_training(runner: Runner, round: int, client: int, at_once: int) -> Itera
 @contextmanager
 def for_evaluation(runner: Runner, round: int, client: int, batch_size: int, at_once: int) -> Iterator[None]:
     """Around a client's answers on its test images, of which so many are asked at once. Raises NotEnoughMemory."""
-    doing = f"in round {round}, in evaluation on {batch_size} images at a time"
+    doing = f"in round {round}, in evaluation on {batch_size} samples at a time"
     with _needed(runner, client, doing, at_once, "evaluation.batch_size", batch_size):
         yield
 
@@ -30,7 +30,7 @@ def for_evaluation(runner: Runner, round: int, client: int, batch_size: int, at_
 def for_stack(runner: Runner, round: int, clients: Sequence[int], largest: int) -> Iterator[None]:
     """Around the steps of a stack of clients. Raises NotEnoughMemory."""
     size = runner.context.federation.training.batch_size
-    doing = f"and {len(clients) - 1} more as one, in round {round}, in training on batches of {size} images"
+    doing = f"and {len(clients) - 1} more as one, in round {round}, in training on batches of {size} samples"
     remedy = f"`htfl-sim resume SESSION --set runtime.stack={max(largest // 2, 1)} --allow-inexact`"
     try:
         yield
@@ -57,7 +57,7 @@ def _needed(runner: Runner, client: int, doing: str, at_once: int, key: str, siz
                 "SESSION`"
             )
         else:
-            remedy = "use a smaller model, or smaller images"
+            remedy = "use a smaller model, or smaller samples"
         raise _said(runner, client, doing, error, remedy) from error
 
 

@@ -136,7 +136,7 @@ def test_a_bad_file_is_refused_before_anything_is_written(cli: Cli, sessions: Pa
     file = written(tmp_path, "indices.json", json.dumps([{"train": [1], "test": [1]}] * 4))
     run = [each for each in RUN if "limit" not in each and "partition" not in each]
     result = cli(*run, "--partition", file)
-    assert result.code == 3 and "image 1 is in both train and test" in result.err
+    assert result.code == 3 and "sample 1 is in both train and test" in result.err
     group = [each for each in RUN if "group" not in each]
     assert "cannot read the model" in cli(*group, "--model", f"{tmp_path}/gone.py:Net").err
     model = written(tmp_path, "mynets.py", MODEL.replace("32 * 32", "64"))

@@ -67,12 +67,12 @@ def changed(**parts: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (changed(test=[3, 9]), "client 1: image 3 is in both train and test"),
-        (changed(eval=[5]), "client 1: image 5 is in both train and eval"),
-        (changed(eval=[8]), "client 1: image 8 is in both eval and test"),
-        (changed(train=[10]), "client 1, train: there is no image 10; the data set has 0 to 9"),
-        (changed(train=[-1]), "client 1, train: there is no image -1"),
-        (changed(train=[3, 3]), "client 1, train: image 3 stands there twice"),
+        (changed(test=[3, 9]), "client 1: sample 3 is in both train and test"),
+        (changed(eval=[5]), "client 1: sample 5 is in both train and eval"),
+        (changed(eval=[8]), "client 1: sample 8 is in both eval and test"),
+        (changed(train=[10]), "client 1, train: there is no sample 10; the data set has 0 to 9"),
+        (changed(train=[-1]), "client 1, train: there is no sample -1"),
+        (changed(train=[3, 3]), "client 1, train: sample 3 stands there twice"),
         (changed(train=[]), "client 1: its train part is empty"),
         (changed(test=[]), "client 1: its test part is empty"),
         (changed(train=[True]), "client 1, train: must be a list of whole numbers"),

@@ -99,7 +99,7 @@ class TestPathological:
             partition.pathological(balanced(10, 5), 10, 3, 12, "equal", generator())
 
     def test_a_class_with_fewer_images_than_owners_is_refused_with_the_numbers(self) -> None:
-        with pytest.raises(DataError, match="class 0 has 4 images for the 5 clients"):
+        with pytest.raises(DataError, match="class 0 has 4 samples for the 5 clients"):
             partition.pathological(balanced(2, 4), 2, 5, 2, "equal", generator())
 
 
@@ -132,7 +132,7 @@ class TestDirichlet:
 
     def test_an_impossible_minimum_is_refused_with_the_numbers(self) -> None:
         with pytest.raises(
-            DataError, match="11 clients with at least 10 samples each need 110 images, and there are 100"
+            DataError, match="11 clients with at least 10 samples each need 110 samples, and there are 100"
         ):
             partition.dirichlet(balanced(5, 20), 5, 11, 0.1, 10, generator())
 
@@ -175,7 +175,7 @@ class TestIid:
         assert max(varied) <= 177
 
     def test_fewer_images_than_clients_are_refused(self) -> None:
-        with pytest.raises(DataError, match="3 images are too few for 4 clients"):
+        with pytest.raises(DataError, match="3 samples are too few for 4 clients"):
             partition.iid(np.zeros(3, dtype=np.int64), 4, "equal", generator())
 
 
@@ -204,7 +204,7 @@ def test_pfllibs_rule_spreads_sizes_far_and_leaves_classes_out() -> None:
 
 
 def test_pfllibs_rule_says_when_there_are_too_few_images() -> None:
-    with pytest.raises(DataError, match="class 0 has 3 images for 4 clients"):
+    with pytest.raises(DataError, match="class 0 has 3 samples for 4 clients"):
         partition.pathological_as_pfllib(np.repeat([0, 1], 3), 2, 4, 2, 1, np.random.default_rng(0))
 
 

@@ -139,7 +139,7 @@ def test_where_there_are_fewer_test_images_the_probe_is_all_of_them() -> None:
 
 def test_too_few_test_images_are_refused() -> None:
     data = pixels(torch.zeros(3, 1, 1, 1), torch.zeros(3, dtype=torch.int64), [torch.arange(3)], 1)
-    with pytest.raises(DataError, match="3 test images between them and CKA needs 4"):
+    with pytest.raises(DataError, match="3 test samples between them and CKA needs 4"):
         probe(data, 7)
 
 

@@ -79,7 +79,7 @@ def test_the_sentence_names_client_model_and_batch_and_what_helps(
 ) -> None:
     runtime = {"runner": runner, "workers": workers}
     said = starved(monkeypatch, 15, tmp_path / "s", runtime=runtime, evaluation={"batch_size": 8})
-    assert "(tiny_cnn) in round 2, in training on batches of 16 images" in said
+    assert "(tiny_cnn) in round 2, in training on batches of 16 samples" in said
     assert "for client " in said
     helps = (
         "resume SESSION --workers 2`"
@@ -121,7 +121,7 @@ def test_a_stack_that_is_too_large_goes_on_as_smaller_ones(
     said = starved(
         monkeypatch, 15, tmp_path / "s", runtime={"runner": "stacked"}, evaluation={"batch_size": 8}
     )
-    assert "(tiny_cnn) and 2 more as one, in round 2, in training on batches of 16 images" in said
+    assert "(tiny_cnn) and 2 more as one, in round 2, in training on batches of 16 samples" in said
     assert "`htfl-sim resume SESSION --set runtime.stack=8 --allow-inexact`" in said
     settings = ["runtime.stack=8"]
     with Session.resume(tmp_path / "s", tmp_path, settings=settings, allow_inexact=True) as session:
@@ -140,13 +140,13 @@ def test_a_payload_that_there_is_no_room_for_is_said_alike(
 
     monkeypatch.setattr(Hungry, "downlink", downlink)
     said = starved(monkeypatch, 1_000, tmp_path / "s", runtime={"runner": runner})
-    assert "(tiny_cnn)" in said and "in round 1, in training on batches of 16 images" in said
+    assert "(tiny_cnn)" in said and "in round 1, in training on batches of 16 samples" in said
 
 
 def test_evaluation_has_a_batch_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Hungry, "in_round", 0)
     said = starved(monkeypatch, 1, tmp_path / "s")
-    assert "(tiny_cnn) in round 1, in evaluation on 1024 images at a time" in said
+    assert "(tiny_cnn) in round 1, in evaluation on 1024 samples at a time" in said
     assert "switch SESSION --set evaluation.batch_size=512`" in said
 
 
