@@ -17,6 +17,7 @@ from simulator.metrics import similarity
 from simulator.nested import Raw, merged, with_method
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
+from simulator.sessions import brought
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, check_models, read_config
 from simulator.sessions.reader import SessionReader
@@ -89,10 +90,12 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     raw = settings_in_force(session.document, manifest.history)
     compared = model or _compared(folder, raw, manifest.history)
     check_models(session)
+    models = [file for file in session.document.get("files", []) if file["kind"] == "model"]
+    brought.check(folder, None, models)
     drawn_anew = manifest.initial is not None and compared == "aggregated"
     config = _config(session, raw, compared, runtime, drawn_anew)
     built = build(config, data_dir, runs=False)
-    check_data(session, config, built)
+    check_data(session, config, built.data)
     context = TrainingContext(built.federation, built.data, FlopCache())
     local = compared == "local"
     tensors = (

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from simulator.builder import build
 from simulator.config import Config
-from simulator.data.federated import FederatedData
+from simulator.data.federated import FederatedData, Source
+from simulator.data.loading import load
 from simulator.nested import Raw, merged, with_method
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, read_config
@@ -23,7 +23,8 @@ COLUMNS: dict[str, str] = {
     "eval": "samples of its eval part",
     "test": "samples it is tested on",
 }
-_ONLY_THE_DATA: Raw = {"federation": {"pretrained": False}, "runtime": {"device": "cpu"}}
+_ONLY_THE_DATA: Raw = {"federation": {"group": "tiny"}, "evaluation": {"metrics": []}}
+"""Settings in place of those that name files of the user's. Nothing is built from them."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +64,23 @@ def of_session(folder: Path, data_dir: Path) -> Partition:
 
 
 def data_of_session(folder: Path, data_dir: Path) -> FederatedData:
-    """The very data that a session was made with, on the CPU.
+    """The data that a session was made with, on the CPU. Needs neither its method nor its models.
 
     Raises SessionUnreadable, DataError, or SessionError when the data are not the same.
     """
     session = SessionReader(folder)
     raw = merged(settings_in_force(session.document, ()), _ONLY_THE_DATA)
-    # The method, perhaps a plugin's, need not be at hand.
     config = read_config(session, with_method(raw, "standalone"))
-    built = build(config, data_dir, runs=False)
-    built.engine.close()
-    check_data(session, config, built)
-    return built.data
+    data = _loaded(config, data_dir)
+    check_data(session, config, data)
+    return data
 
 
 def of_config(config: Config, data_dir: Path) -> Partition:
     """The partition that a run with this configuration would have. Raises ConfigError or DataError."""
-    raw = merged(config.to_json(), _ONLY_THE_DATA)
-    built = build(Config.read(with_method(raw, "standalone")), data_dir, runs=False)
-    built.engine.close()
-    return Partition.of(built.data)
+    return Partition.of(_loaded(config, data_dir))
+
+
+def _loaded(config: Config, data_dir: Path) -> FederatedData:
+    seed = config.seed if config.data.seed is None else config.data.seed
+    return load(Source(config.data, config.federation.clients, seed, data_dir), torch.device("cpu"))

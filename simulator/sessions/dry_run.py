@@ -75,7 +75,7 @@ def rehearse(session: checkpoints.SessionReader, arguments: Mapping[str, Any], d
     # Looked at on this machine's CPU; a GPU's precisions are for the GPU's owner to refuse.
     on_cpu = str(session.document["environment"].get("device", "cpu")).startswith("cpu")
     built = build(before, data_dir, runs=False)
-    check_data(session, before, built)
+    check_data(session, before, built.data)
     check_recordable(after, rebuild(built, after, runs=on_cpu))
     return differences(before, after)
 

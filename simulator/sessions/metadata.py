@@ -88,9 +88,9 @@ def check_models(session: checkpoints.SessionReader) -> None:
     plugins.check_models(session.folder, session.document.get("model_plugins", {}))
 
 
-def check_data(session: checkpoints.SessionReader, config: Config, built: Built) -> None:
+def check_data(session: checkpoints.SessionReader, config: Config, data: FederatedData) -> None:
     """Raise SessionError unless the data and their partition are those the session was made with."""
-    if built.data.fingerprint != session.document["data_fingerprint"]:
+    if data.fingerprint != session.document["data_fingerprint"]:
         raise SessionError(
             f"{session.folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
             "made with; point --data-dir at the original data."

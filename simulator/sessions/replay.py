@@ -44,7 +44,7 @@ class Source:
         given = {key: value for key, value in runtime.items() if value is not None}
         config, history = metadata.current(session, {"runtime": given}, at_round)
         built = build(config, data_dir, runs=False)
-        metadata.check_data(session, config, built)
+        metadata.check_data(session, config, built.data)
         return cls(session, records, history, config, built)
 
     def config_after(self, round: int) -> Config:

@@ -115,7 +115,7 @@ class Session:
         reader = SessionReader(folder)
         config, history = metadata.current(reader, overrides(workers, device, settings, folder))
         built = build(config, data_dir, begun_after(history))
-        metadata.check_data(reader, config, built)
+        metadata.check_data(reader, config, built.data)
         present = environment(built.federation.device, config.runtime.threads_per_client)
         changes = inexact(reader.document["environment"], present)
         changes += other_bits(reader, config, on_cuda=built.federation.device.type == "cuda")

@@ -48,7 +48,7 @@ def begun(point: Point, config: Config, sessions_dir: Path, data_dir: Path) -> B
     before, since = settings_after(parent, point.branch["round"])
     before = Config.read(merged(before.to_json(), {"runtime": {"device": config.runtime.device}}))
     built = build(before, data_dir, since)
-    metadata.check_data(parent, before, built)
+    metadata.check_data(parent, before, built.data)
     built.engine.close()
     replaced = config.method.name != before.method.name
     return rebuild(built, config, point.branch["round"] if replaced else None)

@@ -67,6 +67,26 @@ def test_a_model_and_a_metric_run_are_recorded_and_go_on_when_they_are_given_aga
     )
 
 
+def test_commands_that_load_models_take_the_model_file_and_others_do_not_need_it(
+    cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
+) -> None:
+    model = written(tmp_path, "mynets.py", MODEL)
+    run = [each for each in RUN if "group" not in each]
+    assert cli(*run, f"--model={model}:Net@last").code == 0
+    for command in (
+        ("plot", "tsne", "mine", "--out=tsne.png"),
+        ("export", "mine", "--weights=client/0", "--out=models"),
+    ):
+        another_process()
+        refused = cli(*command)
+        assert refused.code == 4 and "add --model mynets.py" in refused.err
+        assert cli(*command, f"--model={model}").code == 0
+    another_process()
+    for command in (("plot", "partition", "mine", "--out=p.png"), ("report", "mine", "--out=r.html")):
+        result = cli(*command)
+        assert result.code == 0, result.err
+
+
 def test_the_same_in_toml(cli: Cli, sessions: Path, tmp_path: Path) -> None:
     written(tmp_path, "mynets.py", MODEL)
     written(tmp_path, "right.py", METRIC)

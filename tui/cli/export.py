@@ -36,6 +36,7 @@ class To(StrEnum):
     MLFLOW = "mlflow"
 
 
+@options.expanded
 def export(
     session: options.SessionArgument,
     what: Annotated[
@@ -72,7 +73,8 @@ def export(
         ),
     ] = True,
     allow_inexact: options.AllowInexact = False,
-    plugin: options.Plugins = None,
+    *,
+    own: options.Own,
     out: Annotated[
         Path | None, options.option("The file or folder to write.", "--out", "-o", metavar="PATH")
     ] = None,
@@ -98,7 +100,7 @@ def export(
     folder = hs.sessions.folder_of(session, sessions_dir)
     if weights:
         _refuse({"--what": what, "--to": to, "--follow": follow or None, "--project": project}, "--weights")
-        options.load_plugins(plugin)
+        own.load()
         _weights(folder, weights, at_round, program, allow_inexact, out, data_dir, device, workers, as_json)
         return
     _refuse(

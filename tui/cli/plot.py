@@ -71,6 +71,8 @@ def plot(
     select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
     images: Annotated[int | None, options.option(IMAGES, "--images", metavar="N", least=2)] = None,
     width: Annotated[Width | None, options.option(WIDTH, "--width")] = None,
+    model: options.ModelFiles = None,
+    plugin: options.Plugins = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
 ) -> None:
@@ -84,6 +86,7 @@ def plot(
       htfl-sim plot heatmap 'mu/*' --axis method.mu --axis method.hidden --out mu.pdf
       htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
     """
+    options.Own(model, plugin=plugin).load()
     given: dict[str, Any] = {"by": by, "x": x and ("FLOPs" if x is Cost.FLOPS else x.value), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
     given |= {"select": select and select.value}
