@@ -59,7 +59,10 @@ class MethodCard:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """A model, sized for CIFAR-10: 3×32×32 images and 10 classes. Buffers such as BatchNorm's do not count."""
+    """A model, sized for CIFAR-10: 3×32×32 images and 10 classes. Buffers such as BatchNorm's do not count.
+
+    A model of tokens is sized for length 200 and vocabulary 10,000; of signals for 9×128; of a table for 30 features.
+    """
 
     name: str
     title: str
@@ -342,7 +345,7 @@ def _of_method(found: "type[_Method]") -> MethodCard:
 def _of_model(name: str) -> ModelCard:
     from simulator import models as room
 
-    network = room.architecture(name, room.ImageShape(3, 32, 32), 10)
+    network = room.architecture(name, room.typical(name), 10)
     parameters = list(network.parameters())
     return ModelCard(
         name=name,

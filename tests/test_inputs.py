@@ -356,9 +356,13 @@ def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Any], message: st
 def test_the_form_of_a_file_is_known_without_loading_it(texts: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=np.zeros((6, 4, 5), np.uint8), labels=np.zeros(6, int))
     (tmp_path / "b.npz").write_bytes(b"no archive")
+    np.savez(tmp_path / "c.npz", tokens=np.full((2, 3), 4), labels=np.arange(2), padding=np.array("x"))
+    np.savez(tmp_path / "d.npz", tokens=np.full((2, 3), 4), labels=np.arange(2))
     assert datasets.declared(str(texts)) == TokenSpec(LENGTH, VOCABULARY, 0)
     assert datasets.declared(str(tmp_path / "a.npz")) == ImageSpec(1, 4, 5)
     assert datasets.declared(str(tmp_path / "b.npz")) is None
+    assert datasets.declared(str(tmp_path / "c.npz")) is None
+    assert datasets.declared(str(tmp_path / "d.npz")) == TokenSpec(3, 5)
     assert datasets.declared("digits") is None
 
 

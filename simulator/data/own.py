@@ -237,7 +237,7 @@ def _spec(file: Path, name: str, samples: Sequence[Values], arrays: Mapping[str,
     if name == "features":
         return TableSpec(shape[1])
     largest = max(int(each.max()) for each in samples)
-    vocabulary = _number(file, arrays, "vocabulary", largest + 1)
+    vocabulary = _number(file, arrays, "vocabulary", max(largest, 0) + 1)
     padding = _number(file, arrays, "padding", 0)
     if padding >= vocabulary:
         raise DataError(f"{file}: 'padding' {padding} is outside the vocabulary of {vocabulary}.")
@@ -269,11 +269,14 @@ def declared(file: Path) -> InputSpec | None:
             return SignalSpec(shape[1], shape[2])
         if name == "features":
             return TableSpec(shape[1])
-        with np.load(file, allow_pickle=False) as arrays:
-            vocabulary = (
-                int(arrays["vocabulary"]) if "vocabulary" in names else int(arrays["tokens"].max()) + 1
-            )
-            return TokenSpec(shape[1], vocabulary, int(arrays["padding"]) if "padding" in names else 0)
+        check_memory(file, 0 if "vocabulary" in names else _declared_bytes(file, name))
+        with np.load(file, allow_pickle=False) as archive:
+            numbers: dict[str, Values] = {
+                each: archive[each] for each in ("vocabulary", "padding") if each in names
+            }
+            largest = -1 if "vocabulary" in names else int(archive[name].max())
+        vocabulary = _number(file, numbers, "vocabulary", largest + 1)
+        return TokenSpec(shape[1], vocabulary, _number(file, numbers, "padding", 0))
     except (*UNREADABLE_NPZ, DataError, IndexError, TypeError):
         return None
 

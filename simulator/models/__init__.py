@@ -13,6 +13,7 @@ from simulator.models.registry import (
     register,
     spec_for,
     trains_on_one_sample,
+    typical,
 )
 
 __all__ = [
@@ -37,5 +38,6 @@ __all__ = [
     "spec_for",
     "tiny",
     "trains_on_one_sample",
+    "typical",
     "vit",
 ]

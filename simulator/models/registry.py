@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 
 from simulator.data.inputs import blank
-from simulator.data.specs import SPECS, ImageSpec, InputSpec, Kind
+from simulator.data.specs import SPECS, ImageSpec, InputSpec, Kind, SignalSpec, TableSpec, TokenSpec
 from simulator.errors import ConfigError, nearest
 from simulator.models import pretrained
 from simulator.models.network import Network
@@ -74,6 +74,13 @@ class RegisteredModel:
     """The kinds of samples that it takes."""
 
 
+_TYPICAL: dict[Kind, InputSpec] = {
+    "image": ImageShape(3, 32, 32),
+    "tokens": TokenSpec(length=200, vocabulary=10_000),
+    "signal": SignalSpec(channels=9, time=128),
+    "table": TableSpec(features=30),
+}
+
 Library = Callable[[str], RegisteredModel]
 """The model that a library's own name stands for. Raises ConfigError for a name it has not."""
 
@@ -132,6 +139,11 @@ def get(name: str) -> RegisteredModel:
     if name not in _MODELS:
         raise ConfigError(f"unknown model '{name}'.{nearest(name, _MODELS)} See `htfl-sim models`.")
     return _MODELS[name]
+
+
+def typical(name: str) -> InputSpec:
+    """Samples of the kind that a model takes, to show its size for: CIFAR-10's images, among others."""
+    return _TYPICAL[get(name).kinds[0]]
 
 
 def build(
