@@ -122,12 +122,7 @@ class TableSpec(InputSpec):
 SPECS: dict[str, type[InputSpec]] = {
     spec.kind: spec for spec in (ImageSpec, TokenSpec, SignalSpec, TableSpec)
 }
-"""Every kind of spec. The names of all their `arguments` are known without sizes: see `ARGUMENTS`."""
-
-ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "image": ("in_channels", "image_size"),
-    "tokens": ("length", "vocabulary", "padding"),
-    "signal": ("in_channels", "time"),
-    "table": ("in_features",),
+ARGUMENTS = {
+    kind: tuple(spec(**{each.name: 1 for each in fields(spec)}).arguments()) for kind, spec in SPECS.items()
 }
 """The names of each kind's `arguments`."""
