@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -82,7 +83,7 @@ class Stage(App[None]):
 
 def growing(rounds: int, more: int) -> list[Run]:
     """A run after each of the last `more` rounds, CKA measured every tenth."""
-    records = [sessions.record(round, CLIENTS, cka_every=10) for round in range(1, rounds + 1)]
+    records: list[Any] = [sessions.record(round, CLIENTS, cka_every=10) for round in range(1, rounds + 1)]
     config = sessions.config(CLIENTS, rounds)
     grower = LedgerBuilder()
     grower.extend(records[: rounds - more])

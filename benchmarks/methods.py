@@ -24,6 +24,7 @@ from simulator.builder import build
 from simulator.config import Config
 from simulator.errors import ConfigError
 from simulator.progress import EvaluationStarted, Event
+from simulator.record import Record
 
 BASELINE = "standalone"
 MIB = 2**20
@@ -63,7 +64,7 @@ class Run:
             self._trained = time.process_time()
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """The last round's."""
         assert self._state.record is not None
         return self._state.record

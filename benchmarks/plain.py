@@ -119,7 +119,7 @@ def beside(config: Config, rounds: int) -> dict[str, float]:
         if isinstance(event, EvaluationStarted):
             ended = _clocks(device)
 
-    ours, plain, operations = [], [], 0
+    ours, plain, operations = [], [], 0.0
     for _ in range(rounds + 1):
         began = _clocks(device)
         state = engine.round(state, note)

@@ -26,6 +26,7 @@ from simulator.client_states import State
 from simulator.config import Config
 from simulator.methods.hooks import Hooks
 from simulator.progress import unobserved
+from simulator.record import Timing
 from simulator.runners import Job, Jobs, Runner
 from simulator.runners.ray.parcels import Parcel
 from simulator.tensors import Tensors, total_bytes
@@ -60,17 +61,17 @@ def processor(on_ray: bool) -> float:
     return float(sum(each.cpu_times().user + each.cpu_times().system for each in counted))
 
 
-def rounds(built: dict[str, Built]) -> dict[str, list[dict[str, float]]]:
+def rounds(built: dict[str, Built]) -> dict[str, list[Timing]]:
     """The `timing` of each way's rounds but the first, for which torch and the actors load what they need."""
     states: dict[str, State] = {name: each.engine.initial_state() for name, each in built.items()}
-    taken: dict[str, list[dict[str, float]]] = {name: [] for name in built}
+    taken: dict[str, list[Timing]] = {name: [] for name in built}
     for _ in range(ROUNDS + 1):
         for name, each in built.items():
             before = processor(WAYS[name] == "ray")
             states[name] = each.engine.round(states[name], unobserved)
             record = states[name].record
             assert record is not None
-            taken[name].append(record["timing"] | {"cpu": processor(WAYS[name] == "ray") - before})
+            taken[name].append({**record["timing"], "cpu": processor(WAYS[name] == "ray") - before})
     return {name: timings[1:] for name, timings in taken.items()}
 
 

@@ -168,7 +168,7 @@ def _study(folder: Path) -> None:
         for key in ("config", "parent", "environment", "data_fingerprint", "plugin")
     }
     (record,), manifest = pattern.records(), pattern.manifest()
-    lines = [record | {"round": round} for round in range(1, ROUNDS + 1)]
+    lines = [{**record, "round": round} for round in range(1, ROUNDS + 1)]
     ledger = checkpoints.ledger_text(lines[:-3])
     for number in range(SESSIONS):
         with Store.create(folder / f"s{number:03}", document, Retention(last=3), ledger=ledger) as store:

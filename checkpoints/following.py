@@ -1,10 +1,10 @@
 """Looking at a session again and again: which of its parts were written since, and the ledger's new lines."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from checkpoints import files, limits
 from checkpoints.layout import EVENTS, INBOX, LEDGER, MANIFESTS, OWNER, SESSION
@@ -31,7 +31,7 @@ Stamp = tuple[int, int, int] | None
 class Growth:
     """Records of the ledger, in order of round; `anew`: from round 1 on, in place of those read before."""
 
-    records: list[Json]
+    records: Sequence[Mapping[str, Any]]
     anew: bool
 
 
@@ -63,11 +63,11 @@ class SessionFollower:
         folder, before = self.session.folder, self._ledger
         self._ledger = now = _stamp(folder / LEDGER)
         if before and now and now[0] == before[0] and now[1] >= self._offset:
-            records = self._new_lines()
-            for number, record in enumerate(records, start=self._rounds + 1):
+            new = self._new_lines()
+            for number, record in enumerate(new, start=self._rounds + 1):
                 self.session.check_record(record, number)
-            self._rounds += len(records)
-            return Growth(records, anew=False)
+            self._rounds += len(new)
+            return Growth(new, anew=False)
         records = self.session.records()
         self._rounds = len(records)
         end = _end_of_line(folder, len(records))

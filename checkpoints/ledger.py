@@ -1,9 +1,10 @@
 """The ledger: one line of JSON per round, derived from the manifests and rebuilt from them when torn."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
@@ -23,26 +24,26 @@ class LedgerWriter(LineWriter):
         before = memoryview(text)[: len(text) - len(self._last)]
         self._before = Prefix(len(before), hashlib.sha256(before).hexdigest())
 
-    def before_last(self, record: Json) -> Prefix:
+    def before_last(self, record: Mapping[str, Any]) -> Prefix:
         """What comes before the last line, which must be the record's; raises ValueError."""
         if _line(record) != self._last:
             raise ValueError(f"the record of round {record.get('round')} is not the one in the ledger")
         return self._before
 
-    def fitting(self, record: Json) -> bytes:
+    def fitting(self, record: Mapping[str, Any]) -> bytes:
         """The record's line. Raises TooLarge where the line, or the ledger with it, could not be read back."""
         line = _line(record)
         limits.check_count(self.size + len(line), limits.LEDGER, LEDGER, "bytes")
         return line
 
-    def add(self, record: Json, *, durable: bool) -> None:
+    def add(self, record: Mapping[str, Any], *, durable: bool) -> None:
         """Append the record. Raises TooLarge like `fitting`, before anything is written."""
         line, before = self.fitting(record), self.prefix
         self.append(line, durable=durable)
         self._before, self._last = before, line
 
 
-def text_of(records: Iterable[Json]) -> bytes:
+def text_of(records: Iterable[Mapping[str, Any]]) -> bytes:
     """The ledger that these records make, as a session that is forked begins with it."""
     return b"".join(map(_line, records))
 
@@ -147,6 +148,6 @@ def _split(text: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-def _line(record: Json) -> bytes:
+def _line(record: Mapping[str, Any]) -> bytes:
     what = f"The record of round {record.get('round')}"
     return limits.check(canonical(record) + b"\n", limits.RECORD, what, limits.RECORD_VALUES)

@@ -1,15 +1,17 @@
 """What a listing of many sessions needs: which there are, what each came to last, what each takes on disk."""
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from checkpoints import files, limits, naming
 from checkpoints.errors import Damaged, DiskError
 from checkpoints.layout import LEDGER, MANIFESTS, SESSION, is_private
 from checkpoints.manifests import Manifest
 from checkpoints.reader import SessionReader, sessions
-from checkpoints.seal import Json, parse
+from checkpoints.seal import parse
 
 TAIL = 1 << 16
 """Bytes first read from the end of a ledger; a line longer than that is read with four times as many."""
@@ -35,7 +37,7 @@ def session_folders(folder: Path) -> list[Path]:
     return sorted(orphans | set(sessions(folder)))
 
 
-def last_record(session: SessionReader, newest: Manifest | None) -> Json | None:
+def last_record(session: SessionReader, newest: Manifest | None) -> Mapping[str, Any] | None:
     """The last round's record, without reading the rest of the ledger; None before the first round.
 
     It is the ledger's last whole line, unless that is damaged or behind `newest`, the newest checkpoint.

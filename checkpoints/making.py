@@ -8,16 +8,17 @@ when a making fails is what this very process made. A process that is killed lea
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from checkpoints import files, limits, lock
 from checkpoints.errors import DiskError, SessionUnreadable
 from checkpoints.layout import CONTROL, EVENTS, FOLDERS, FORMATS, LEDGER, SESSION, is_private
 from checkpoints.private import new_private
 from checkpoints.reader import read_document, remains
-from checkpoints.seal import Json, seal
+from checkpoints.seal import seal
 
 
 def is_free(folder: Path) -> bool:
@@ -60,7 +61,7 @@ def in_private(folder: Path) -> Iterator[Path]:
             raise
 
 
-def lay_out(folder: Path, session: Json, ledger: bytes) -> lock.Ownership:
+def lay_out(folder: Path, session: Mapping[str, Any], ledger: bytes) -> lock.Ownership:
     """All that a session begins with, durable, and its owner: this process."""
     for name in FOLDERS:
         files.make_folder(folder, name)

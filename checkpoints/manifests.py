@@ -1,8 +1,9 @@
 """Manifests: one sealed file per kept checkpoint, naming everything that belongs to a round."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
@@ -18,12 +19,12 @@ class Manifest:
     """A checkpoint: the states after a round, the round's record, and the ledger before that record."""
 
     round: int
-    history: list[Json]
+    history: Sequence[Mapping[str, Any]]
     states: Mapping[str, ObjectRef]
-    record: Json | None
+    record: Mapping[str, Any] | None
     ledger: Prefix
     applied: list[str]
-    initial: Json | None = None
+    initial: Mapping[str, Any] | None = None
     """What the clients began with that `states` does not name, in the caller's words; None: it names all."""
 
     @property

@@ -1,9 +1,9 @@
 """Reading a session: without a lock, from a read-only folder, also while its owner writes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from checkpoints import (
     events,
@@ -38,12 +38,12 @@ class SessionReader:
     def __init__(self, folder: Path) -> None:
         """Raises SessionUnreadable (no session there), Damaged, UnsupportedVersion or DiskError."""
         self.folder = folder
-        self.document: Json = read_document(folder)
+        self.document: Mapping[str, Any] = read_document(folder)
 
     @property
-    def parent(self) -> Json | None:
+    def parent(self) -> Mapping[str, Any] | None:
         """What session.json says of the session this one was forked from."""
-        parent: Json | None = self.document.get("parent")
+        parent: Mapping[str, Any] | None = self.document.get("parent")
         return parent
 
     def rounds(self) -> list[int]:
@@ -128,7 +128,7 @@ class SessionReader:
             return unfinished_round.read(self.folder, max([0, *self.rounds()]) + 1)
         return None
 
-    def records(self) -> list[Json]:
+    def records(self) -> Sequence[Mapping[str, Any]]:
         """The ledger's records, in order of round; a torn last line is completed from its checkpoint."""
         covered, later = self._of_ledger(
             lambda text, tail: (ledger.records(text), ledger.whole_records(tail))
@@ -166,13 +166,13 @@ class SessionReader:
                     raise Damaged(f"{self.folder}: {error}") from error
         raise AssertionError("unreachable")
 
-    def check_record(self, record: Json, round: int | None = None) -> None:
+    def check_record(self, record: Mapping[str, Any], round: int | None = None) -> None:
         """Raise Damaged unless a record is a round's, and the given one's; a subclass may ask for more."""
         stated = record.get("round")
         if type(stated) is not int or stated < 1 or round not in (None, stated):
             raise Damaged(f"{self.folder}: line {round or 'unknown'} of the ledger is of round {stated!r}.")
 
-    def events(self) -> list[Json]:
+    def events(self) -> Sequence[Mapping[str, Any]]:
         """The operator events that can be read, oldest first; `event_faults` says what is wrong with the others."""
         return events.read(self.folder)[0]
 

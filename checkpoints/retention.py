@@ -1,15 +1,15 @@
 """Which checkpoints are kept, and which objects nobody needs once one goes."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from checkpoints import manifests
 from checkpoints.manifests import Manifest
 from checkpoints.objects import ObjectRef
-from checkpoints.seal import Json
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Retention:
         if self.last < 1 or (self.every is not None and self.every < 1):
             raise ValueError("retention keeps at least the last checkpoint; last and every count from 1")
 
-    def score(self, record: Json | None) -> float | None:
+    def score(self, record: Mapping[str, Any] | None) -> float | None:
         """The record's score, or None."""
         if self.best is None:
             return None

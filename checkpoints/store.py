@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -64,7 +64,7 @@ class Store:
 
     @classmethod
     def create(
-        cls, folder: Path, session: Json, retention: Retention | None = None, ledger: bytes = b""
+        cls, folder: Path, session: Mapping[str, Any], retention: Retention | None = None, ledger: bytes = b""
     ) -> "Store":
         """Make a session in a folder that is not there, or empty, and own it.
 
@@ -150,10 +150,10 @@ class Store:
         self,
         round: int,
         states: Mapping[str, ObjectRef],
-        record: Json | None,
-        history: list[Json],
+        record: Mapping[str, Any] | None,
+        history: Sequence[Mapping[str, Any]],
         applied: list[str],
-        initial: Json | None = None,
+        initial: Mapping[str, Any] | None = None,
     ) -> None:
         """Make a round's checkpoint durable, then its ledger line, then retire what the policy does not keep.
 
@@ -185,7 +185,7 @@ class Store:
             self._discard(self._unfinished.drop(round))
             self._retire(self._kept)
 
-    def append(self, record: Json) -> None:
+    def append(self, record: Mapping[str, Any]) -> None:
         """Add the ledger line of a round that gets no checkpoint; a crash may lose both."""
         with self._writing():
             round = record.get("round")
@@ -195,7 +195,9 @@ class Store:
             self._ledger.add(record, durable=False)
             self._round = round
 
-    def save_unfinished_round(self, round: int, note: Json, states: Mapping[str, ObjectRef]) -> None:
+    def save_unfinished_round(
+        self, round: int, note: Mapping[str, Any], states: Mapping[str, ObjectRef]
+    ) -> None:
         """Make what is done of the next round durable, in place of what was saved of it before.
 
         `states` names objects ("client/3/state", "client/3/uplink"); `note` is the caller's. The commit of the
@@ -353,14 +355,14 @@ class Store:
         """The commands whose effect the newest checkpoint has, whether or not its owner could say so."""
         return self.session.manifest().applied if self._committed >= 0 else []
 
-    def _before(self, round: int, record: Json | None) -> Prefix:
+    def _before(self, round: int, record: Mapping[str, Any] | None) -> Prefix:
         """The ledger before a round's line, whether that is still to be written or is there already."""
         if record is not None and round == self._round > self._committed:
             return self._ledger.before_last(record)
         self._check_round(round, record)
         return self._ledger.prefix
 
-    def _check_round(self, round: int, record: Json | None) -> None:
+    def _check_round(self, round: int, record: Mapping[str, Any] | None) -> None:
         if round <= self._round:
             raise ValueError(f"round {round} comes after round {self._round}, which is written already")
         if (record is None) != (round == 0) or (record is not None and record.get("round") != round):

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from checkpoints import files, limits
 from checkpoints.errors import Damaged
 from checkpoints.layout import PARTIAL, manifest_name, manifest_round
 from checkpoints.objects import ObjectRef
 from checkpoints.schema import UnfinishedDocument, checked
-from checkpoints.seal import Json, seal, unseal
+from checkpoints.seal import seal, unseal
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class UnfinishedRound:
     """The part of a round that is done: the caller's note, and objects ("client/3/state", "client/3/uplink")."""
 
     round: int
-    note: Json
+    note: Mapping[str, Any]
     states: Mapping[str, ObjectRef]
 
     def to_bytes(self) -> bytes:

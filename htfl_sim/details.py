@@ -14,12 +14,24 @@ from simulator.analysis.milestones import Switch, switches
 from simulator.analysis.run import Run
 from simulator.analysis.summary import Summary
 from simulator.analysis.well_formed import well_formed
+from simulator.documents import Event
 from simulator.nested import toml_value
+from simulator.record import Record
 from simulator.sessions.history import SETTINGS
 from simulator.sessions.legacy import younger
 from simulator.sessions.reader import SessionReader
 
-__all__ = ["ClientResult", "Command", "Details", "Switch", "changeable_sections", "event_text", "toml_value"]
+__all__ = [
+    "ClientResult",
+    "Command",
+    "Details",
+    "Event",
+    "Record",
+    "Switch",
+    "changeable_sections",
+    "event_text",
+    "toml_value",
+]
 
 
 @dataclass(frozen=True)
@@ -28,7 +40,7 @@ class Details:
 
     run: Run
     summary: Summary
-    record: dict[str, Any] | None
+    record: Record | None
     forks: list[dict[str, Any]]
     """The forks beside it, each with its name and the round."""
     unfinished: UnfinishedRound | None

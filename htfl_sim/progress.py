@@ -12,6 +12,7 @@ from simulator.progress import (
     Switched,
     Warned,
 )
+from simulator.record import Record
 
 __all__ = [
     "ClientDiverged",
@@ -19,6 +20,7 @@ __all__ = [
     "EvaluationStarted",
     "Event",
     "Observer",
+    "Record",
     "RoundFinished",
     "RoundStarted",
     "StateChanged",

@@ -10,7 +10,6 @@ from typing import Any, Self
 from weakref import WeakValueDictionary, finalize
 
 import checkpoints
-from checkpoints import SessionReader
 from htfl_sim import shown, steering
 from htfl_sim.catalog import is_missing
 from htfl_sim.folders import checked_tag, place_of
@@ -25,10 +24,12 @@ from simulator.errors import ConfigError
 from simulator.idle import cautions
 from simulator.nested import flattened, toml_value
 from simulator.progress import Observer, unobserved
+from simulator.record import Record
 from simulator.sessions import dry_run
 from simulator.sessions.forking import Fork
 from simulator.sessions.forking import fork as make_fork
 from simulator.sessions.legacy import completed
+from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import RunOutcome, Session
 
 __all__ = [
@@ -49,7 +50,7 @@ __all__ = [
     "run",
 ]
 
-Progress = bool | Callable[[dict[str, Any]], object]
+Progress = bool | Callable[[Record], object]
 """False: quiet. True: a line per round, or a bar in a notebook. Else it is called with each round's record."""
 
 

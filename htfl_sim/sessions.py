@@ -19,6 +19,7 @@ from simulator.analysis.lineage import Branch, tree
 from simulator.analysis.summary import Summary
 from simulator.analysis.well_formed import well_formed
 from simulator.errors import ConfigError
+from simulator.record import Record
 from simulator.sessions.reader import SessionReader
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def details(session: Place, round: int | None = None, *, sessions_dir: Place | N
     return Details.read(folder_of(session, sessions_dir), round)
 
 
-def record(session: Place, round: int, *, sessions_dir: Place | None = None) -> dict[str, Any]:
+def record(session: Place, round: int, *, sessions_dir: Place | None = None) -> Record:
     """The ledger's record of a round. Raises Damaged when the ledger has none."""
     return SessionReader(folder_of(session, sessions_dir)).record(round)
 
@@ -106,7 +107,7 @@ def name_of(session: Place, sessions_dir: Place | None = None) -> str:
     return checkpoints.name_of(folder_of(session, sessions_dir))
 
 
-def records(session: Place, *, sessions_dir: Place | None = None) -> list[dict[str, Any]]:
+def records(session: Place, *, sessions_dir: Place | None = None) -> list[Record]:
     """The ledger's records, a round each. Raises SessionUnreadable."""
     return SessionReader(folder_of(session, sessions_dir)).records()
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simulator.progress import Event
+    from simulator.record import Record
     from simulator.studies.status import Status
-
-Record = dict[str, Any]
 
 
 def in_notebook() -> bool:
@@ -66,7 +65,7 @@ def rounds(progress: "bool | Callable[[Record], object]") -> "Iterator[Callable[
     yield observe if progress is not False else lambda event: None
 
 
-def said(record: Record) -> str:
+def said(record: "Record") -> str:
     """A round in one line."""
     mean = record["accuracy"]["mean"]
     return f"round {record['round']}: " + ("not evaluated" if mean is None else f"accuracy {mean:.4f}")

@@ -15,6 +15,7 @@ import checkpoints
 from checkpoints import Answer, Command, Damaged
 from htfl_sim import folders
 from htfl_sim.mailbox import POLL_SECONDS, Note, Owned, await_answer, holder, owner, progress, refuse_idle
+from simulator.documents import Event
 from simulator.errors import ConfigError
 from simulator.nested import toml_value
 from simulator.sessions.reader import SessionReader
@@ -288,7 +289,7 @@ def _ask(
 
 
 def _ask_switch(
-    reader: checkpoints.SessionReader,
+    reader: SessionReader,
     arguments: dict[str, Any],
     wait: bool,
     timeout: float | None,
@@ -308,7 +309,7 @@ def _ask_switch(
         if not switched and (event := _event(reader, "switched", command)):
             switched = True
             watch.say(
-                f"switched after round {event['round']}: {'; '.join([*event['changes'], event['adopted']])}"
+                f"switched after round {event['round']}: {'; '.join([*event['changes'], str(event['adopted'])])}"
             )
 
     def look(note: Note) -> bool:
@@ -325,7 +326,7 @@ def _ask_switch(
     return command, answer
 
 
-def _event(reader: checkpoints.SessionReader, kind: str, command: Command) -> dict[str, Any] | None:
+def _event(reader: SessionReader, kind: str, command: Command) -> Event | None:
     """The event of this kind of this very switch, once it has happened."""
     with suppress(Damaged):
         for event in reversed(reader.events()):

@@ -15,8 +15,10 @@ from typing import Any, overload
 from torch import Tensor
 
 from simulator import rng
+from simulator.documents import Draws
 from simulator.federation import Federation
 from simulator.methods.hooks import Hooks
+from simulator.record import Record
 from simulator.tensors import Tensors, named, of_module, total_bytes
 
 Loader = Callable[[int], Tensors]
@@ -55,7 +57,7 @@ class Beginning:
         model = self.federation.architecture_of(self.federation.clients[client])
         return named("model", of_module(model)) | self.beside(client)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Draws:
         """What the draws follow from, besides the federation itself, as plain JSON values."""
         return {
             "models": self.seed,
@@ -181,7 +183,7 @@ class State:
     round: int
     server: Tensors
     clients: ClientStates
-    record: dict[str, Any] | None
+    record: Record | None
     trained: frozenset[int] = frozenset()
     """The clients that have taken part in a round so far, and did not diverge in all of them."""
     standing: Mapping[str, Any] | None = None

@@ -140,7 +140,15 @@ class _Inputs(TypedDict):
     kind: Text
 
 
-class Document(TypedDict):
+class Configured(TypedDict):
+    """What has a whole configuration."""
+
+    config: Annotated[Object, Also(Settings, _Sections)]
+    """the whole configuration it was made with: [configuration.md](configuration.md). What a switch changed stands in
+    the manifests' history"""
+
+
+class Document(Configured):
     """session.json, without its seal."""
 
     format: int
@@ -149,9 +157,6 @@ class Document(TypedDict):
     """32 hexadecimal digits, drawn"""
     created: Text
     """when"""
-    config: Annotated[Object, Also(Settings, _Sections)]
-    """the whole configuration it was made with: [configuration.md](configuration.md). What a switch changed stands in
-    the manifests' history"""
     parent: Parent | None
     """of a fork: `id`, `name` and `round` it begins after"""
     environment: dict[str, Scalar]
@@ -185,27 +190,41 @@ def check_document(document: Mapping[str, Any]) -> Document:
 # Manifests and unfinished rounds
 
 
-class Entry(TypedDict):
+class Change(TypedDict, total=False):
+    """How an entry of the history came about: a switch, or a fork with changes."""
+
+    before: str
+    changes: list[str]
+    adopted: str | None
+    command: str
+    plugin: Plugin | None
+    files: list[OwnFile]
+
+
+class Entry(Change):
     """An entry of a checkpoint's history: what was in force from a round on."""
 
     from_round: Positive
     method: Annotated[Section, Also(_Method)]
     settings: NotRequired[Changeable]
-    before: NotRequired[str]
-    changes: NotRequired[list[str]]
-    adopted: NotRequired[str | None]
-    command: NotRequired[str]
-    plugin: NotRequired[Plugin | None]
-    files: NotRequired[list[OwnFile]]
 
 
-class Initial(TypedDict):
-    """What those clients began with that a checkpoint does not name."""
+class Draws(TypedDict):
+    """What the models that clients begin with are drawn from."""
 
     models: Natural
+    """the seed of their models"""
     beside: Natural
+    """the seed of what the method keeps beside them"""
     method: Annotated[Section, Also(_Method)]
+    """the settings of that method"""
+
+
+class Initial(Draws):
+    """What those clients began with that a checkpoint does not name."""
+
     sha256: Sha256
+    """digest of the models of the first client of each architecture"""
 
 
 class Finished(TypedDict):

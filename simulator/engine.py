@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +31,7 @@ from simulator.progress import (
     RoundStarted,
     Warned,
 )
+from simulator.record import Cka, Record
 from simulator.runners import (
     Decision,
     Gate,
@@ -162,7 +162,7 @@ class Engine:
 
         before, news = state.record, self._config.tells_news
         standing = by_client.standing([before] if before else [], state.standing)
-        record: dict[str, Any] = {
+        record: Record = {
             "round": t,
             "method": self._hooks.name,
             "participants": list(participants),
@@ -205,7 +205,7 @@ class Engine:
         draw = rng.numpy_stream(self._config.seed, "participants", round).choice(total, wanted, replace=False)
         return tuple(sorted(int(client) for client in draw))
 
-    def cka(self, state: State) -> dict[str, Any]:
+    def cka(self, state: State) -> Cka:
         """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
 
         Compared are the models that local training left, of clients that have been trained, or those that every
@@ -347,7 +347,7 @@ class Engine:
         for note in self._runner.take_notes():
             observe(Warned(note))
 
-    def _unmeasured(self, before: Mapping[str, Any] | None) -> bool:
+    def _unmeasured(self, before: Record | None) -> bool:
         """Whether the last record, if there is one, lacks what is measured now."""
         known = {} if before is None else before.get("evaluation", {})
         return before is None or any(

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from simulator.record import Record
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Warned:
 class RoundFinished:
     """The round's ledger record, as committed."""
 
-    record: dict[str, Any]
+    record: Record
 
 
 Event = (

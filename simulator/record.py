@@ -155,7 +155,21 @@ class Cka(TypedDict):
     """in a federation of more clients than are compared: the clients that the rows and columns are of"""
 
 
-class Timing(TypedDict):
+class Taken(TypedDict, total=False):
+    """What a round took besides its seconds; earlier versions wrote only some of it."""
+
+    waited: Amount
+    """seconds for which the run was paused, in the round or before it"""
+    cpu: Amount
+    """processor seconds of the process in the round, all its threads"""
+    memory: Natural
+    """bytes that the process had in memory, the most in the round: of a round in which it had more than ever before, as
+    Linux counts; else the most that was seen between two clients"""
+    gpu_memory: Annotated[Natural, When("cuda")]
+    """bytes of tensors on the GPU, the most there were in the round"""
+
+
+class Timing(Taken):
     seconds: float
     """seconds the round took, pauses and the checkpoint left out"""
     train: float
@@ -170,15 +184,6 @@ class Timing(TypedDict):
     """and for evaluation and CKA"""
     checkpoint: float
     """seconds for writing the states that changed"""
-    waited: NotRequired[Amount]
-    """seconds for which the run was paused, in the round or before it"""
-    cpu: NotRequired[Amount]
-    """processor seconds of the process in the round, all its threads"""
-    memory: NotRequired[Natural]
-    """bytes that the process had in memory, the most in the round: of a round in which it had more than ever before, as
-    Linux counts; else the most that was seen between two clients"""
-    gpu_memory: NotRequired[Annotated[Natural, When("cuda")]]
-    """bytes of tensors on the GPU, the most there were in the round"""
     at: Moment
     """when the round ended"""
 

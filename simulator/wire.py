@@ -6,12 +6,12 @@ On request it disturbs uplinks: it loses some of them, or adds noise to them.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from simulator import rng
+from simulator.record import Params, Traffic
 from simulator.sections import WireConfig
 from simulator.tensors import TRAVELS, Tensors, total_bytes
 
@@ -88,7 +88,7 @@ class Wire:
         contiguous = torch.contiguous_format  # as a payload is that was kept in a file meanwhile
         return {name: tensor.detach().clone(memory_format=contiguous) for name, tensor in payload.items()}
 
-    def traffic(self, before: Mapping[str, Any] | None, news: bool = False) -> dict[str, Any]:
+    def traffic(self, before: Traffic | None, news: bool = False) -> Traffic:
         """The ledger's `bytes`, its totals continued from those of the round before.
 
         With `news`, those by client name the clients alone to or from whom anything was carried.
@@ -107,21 +107,20 @@ class Wire:
             "down": down,
             "up_total": up + (before["up_total"] if before else 0),
             "down_total": down + (before["down_total"] if before else 0),
-            **{
-                f"per_client_{direction}": {str(client): of[client] for client in sorted(of)}
-                if news
-                else [of.get(client, 0) for client in range(self._clients)]
-                for direction, of in sizes.items()
-            },
+            "per_client_up": self._written(sizes["up"], news),
+            "per_client_down": self._written(sizes["down"], news),
             "by_tensor": dict(sorted(by_part.items())),
         }
 
-    def params(self) -> dict[str, int]:
+    def _written(self, sizes: Mapping[int, int], news: bool) -> list[int] | dict[str, int]:
+        if news:
+            return {str(client): sizes[client] for client in sorted(sizes)}
+        return [sizes.get(client, 0) for client in range(self._clients)]
+
+    def params(self) -> Params:
         """The ledger's `params`: numbers sent in each direction, labels and counts left out."""
-        return {
-            direction: sum(carried.params for carried in by_client.values())
-            for direction, by_client in self._carried.items()
-        }
+        up, down = (sum(each.params for each in self._carried[way].values()) for way in ("up", "down"))
+        return {"up": up, "down": down}
 
 
 @dataclass(frozen=True)

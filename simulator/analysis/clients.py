@@ -7,9 +7,10 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.analysis.curves import Array, Curves, Record
+from simulator.analysis.curves import Array, Curves
 from simulator.analysis.static_names import assigned
 from simulator.metrics import by_client
+from simulator.record import Record
 from simulator.sections import MANY
 
 FALL = 0.2
@@ -99,7 +100,7 @@ class ClientResult:
 def results(record: Record, group: object) -> list[ClientResult]:
     """The clients of a round of whom its record has figures, by number; `group` is federation.group of the settings."""
     accuracy, loss = record["accuracy"]["per_client"], record["loss"]["per_client"]
-    up, down = (record["bytes"][f"per_client_{direction}"] for direction in ("up", "down"))
+    up, down = record["bytes"]["per_client_up"], record["bytes"]["per_client_down"]
     told = {client for client, _ in by_client.items(accuracy)}.union(record["participants"])
     return [
         ClientResult(

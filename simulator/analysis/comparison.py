@@ -145,8 +145,9 @@ def _own(run: Run, round: int | None) -> dict[str, float | None]:
     names = run.config.get("evaluation", {}).get("metrics", ())
     if not names or round is None:
         return {}
-    measured = run.records[round - 1].get("evaluation", {}).get("test", {}).get("metrics", {})
-    return {name: measured.get(name, {}).get("mean") for name in names}
+    part = run.records[round - 1].get("evaluation", {}).get("test")
+    measured = part.get("metrics", {}) if part else {}
+    return {name: measured[name]["mean"] if name in measured else None for name in names}
 
 
 def _row(

@@ -10,22 +10,14 @@ from numpy.typing import NDArray
 
 from simulator.analysis.client_values import ClientValues, ClientValuesBuilder, Growing
 from simulator.metrics import by_client
+from simulator.record import Record
 
 Array = NDArray[np.float64]
-Record = dict[str, Any]
-"""A line of the ledger."""
 
 _TIMES = ("train", "server", "evaluate", "checkpoint", "waited", "workers", "cpu", "memory", "gpu_memory")
 """What the ledger's `timing` has besides; earlier versions wrote only some of it."""
 _TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds", *_TIMES)
 _CLIENTS = ("accuracy", "loss", "client_up", "client_down", "client_seconds", "participated")
-_ALSO = {
-    "accuracy": ("std", "min", "max"),
-    "bytes": ("by_tensor",),
-    "params": ("up", "down"),
-    "flops": ("clients", "server"),
-}
-"""What is read of a record besides what becomes a curve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +109,7 @@ class CurvesBuilder:
 
 
 def _check(record: Record) -> None:
-    """Raises where a record lacks what is read of it: here, and not in the midst of drawing it."""
-    for section, keys in _ALSO.items():
-        for key in keys:
-            record[section][key]
+    """Raise ValueError where a record names clients that the session lacks."""
     clients = _clients(record)
     if not all(0 <= client < clients for client in record["participants"]):
         raise ValueError("a participant is none of the clients")
@@ -145,10 +134,14 @@ def _row(record: Record) -> dict[str, Any]:
 def _of_clients(record: Record, name: str) -> by_client.Values:
     """What a record reports by client; `name` is that of the field of `Curves`."""
     match name:
-        case "accuracy" | "loss":
-            values: by_client.Values = record[name]["per_client"]
-        case "client_up" | "client_down":
-            values = record["bytes"][f"per_{name}"]
+        case "accuracy":
+            values: by_client.Values = record["accuracy"]["per_client"]
+        case "loss":
+            values = record["loss"]["per_client"]
+        case "client_up":
+            values = record["bytes"]["per_client_up"]
+        case "client_down":
+            values = record["bytes"]["per_client_down"]
         case "client_seconds":
             values = record["timing"].get("per_client", {})  # earlier versions wrote none
         case _:

@@ -1,31 +1,38 @@
 """What the events of a session tell, in a few words."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import Any
+from typing import cast
 
 from simulator.analysis.clients import falls
 from simulator.analysis.run import Run
 from simulator.analysis.samples import FEW, Samples
+from simulator.documents import Event
 from simulator.units import points
 
 MOST = 3
 """Clients that an event names."""
 
 
-def told(run: Run) -> list[Mapping[str, Any]]:
+class Fell(Event):
+    """What the ledger tells: these clients' accuracy fell, and by how much."""
+
+    clients: Sequence[tuple[int, float]]
+
+
+def told(run: Run) -> list[Event]:
     """A run's events in order of time, and among them what its ledger tells: clients whose accuracy fell far."""
     samples = Samples.of(run)
     few = samples.test < FEW if samples is not None else None
-    fell = [
+    fell: list[Fell] = [
         {"event": "fell", "at": run.records[round - 1]["timing"]["at"], "round": round, "clients": clients}
         for round, clients in falls(run.curves, few=few)
     ]
-    return list(merge(run.events, fell, key=itemgetter("at")))
+    return list(merge(run.events, cast(list[Event], fell), key=itemgetter("at")))
 
 
-def said(event: Mapping[str, Any]) -> str:
+def said(event: Event) -> str:
     """What an event tells, in a few words; the time and the round are shown beside it."""
     match event.get("event"):
         case "started" | "resumed" as kind:
@@ -46,8 +53,9 @@ def said(event: Mapping[str, Any]) -> str:
         case "refused":
             return f"refused {event.get('command')}: {event.get('reason')}"
         case "fell":
-            named = [f"client {client} {points(by)}" for client, by in event["clients"][:MOST]]
-            more = len(event["clients"]) - MOST
+            clients = cast(Fell, event)["clients"]
+            named = [f"client {client} {points(by)}" for client, by in clients[:MOST]]
+            more = len(clients) - MOST
             return "fell: " + ", ".join([*named, f"{more} more"] if more > 0 else named)
         case "nodes":
             on = ", ".join(f"{each['workers']} on {each['node']}" for each in event["nodes"])
@@ -66,6 +74,6 @@ def said(event: Mapping[str, Any]) -> str:
             return " ".join([str(kind), *(f"{key}={value}" for key, value in rest.items())])
 
 
-def alarming(event: Mapping[str, Any]) -> bool:
+def alarming(event: Event) -> bool:
     """Whether an event asks for attention."""
     return event.get("event") in ("warning", "refused", "fell")

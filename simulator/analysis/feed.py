@@ -1,16 +1,16 @@
 """One session, read as it grows: whether its run is this process's, another's, or long finished."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import checkpoints
 from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, shown
 from simulator.analysis.ledger import Ledger, LedgerBuilder
 from simulator.analysis.run import Run
 from simulator.analysis.well_formed import well_formed
-from simulator.record import legible
+from simulator.record import Record, legible
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import SessionReader
 
@@ -51,7 +51,7 @@ class Feed:
             if follower is None:
                 follower = SessionFollower(SessionReader(self.run.folder))
                 self.run = self._changes(
-                    follower, replace(self.run, document=legible(follower.session.document))
+                    follower, replace(self.run, document=legible(_typed(follower).document))
                 )
             else:
                 self.run = self._changes(follower, self.run)
@@ -59,7 +59,7 @@ class Feed:
 
     def _changes(self, follower: SessionFollower, run: Run) -> Run:
         """`run` with what was written since the last look."""
-        session = follower.session
+        session = _typed(follower)
         for part in follower.changes():
             match part:
                 case "document":  # it never changes; but if it is damaged or gone, the rest is worth nothing
@@ -86,11 +86,16 @@ class Feed:
         growth = follower.new_records()
         if growth.anew:
             self._builder = LedgerBuilder()
-        self._builder.extend(legible(growth.records))
+        self._builder.extend(legible(cast(Sequence[Record], growth.records)))  # checked as they were read
         return self._builder.ledger()
 
 
-def _owner(session: checkpoints.SessionReader) -> dict[str, Any]:
+def _typed(follower: SessionFollower) -> SessionReader:
+    """The session that a feed follows, which checks what it hands out."""
+    return cast(SessionReader, follower.session)
+
+
+def _owner(session: SessionReader) -> dict[str, Any]:
     """The owner's note; it is not flushed to disk, and one that a power cut tore is as good as none."""
     try:
         return session.owner() or {}
@@ -104,7 +109,7 @@ def _with_owner(run: Run, owner: dict[str, Any]) -> Run:
     return replace(run, owner=owner, progress=owner.get("progress", {}))
 
 
-def _with_checkpoints(run: Run, session: checkpoints.SessionReader) -> Run:
+def _with_checkpoints(run: Run, session: SessionReader) -> Run:
     kept = tuple(session.rounds())
     history = legible(session.manifest().history) if kept else []
     config = settings_in_force(run.document, history)

@@ -31,7 +31,7 @@ def glance(folder: Path) -> Run:
     kept = tuple(session.rounds())
     history = legible(session.manifest().history) if kept else []
     document = legible(session.document)
-    ledger = Lines(folder, tuple(session.lines()))
+    ledger = Lines(folder, tuple(session.lines()), session.clients)
     with well_formed(folder):
         config: dict[str, Any] = settings_in_force(document, history)
         config["method"]["name"], config["data"]["dataset"]

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 from simulator.analysis import totals
-from simulator.analysis.curves import Curves, CurvesBuilder, Record
+from simulator.analysis.curves import Curves, CurvesBuilder
 from simulator.analysis.similarity import Measured
 from simulator.analysis.totals import Totals
 from simulator.analysis.well_formed import well_formed
-from simulator.record import legible
+from simulator.record import Record, check_record, legible
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,7 @@ class Lines:
 
     folder: Path
     lines: tuple[bytes, ...]
+    clients: int
 
     @cached_property
     def totals(self) -> Totals:
@@ -57,7 +58,7 @@ class Lines:
     @cached_property
     def _whole(self) -> Ledger:
         with well_formed(self.folder):
-            return Ledger.of(legible([json.loads(line) for line in self.lines]))
+            return Ledger.of(legible([check_record(json.loads(line), self.clients) for line in self.lines]))
 
     @property
     def records(self) -> tuple[Record, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import checkpoints
 import presets
+from simulator.documents import Entry
 from simulator.nested import Raw, flattened, toml_value, with_method
 from simulator.own import GROUP, METRICS, Files
 from simulator.sessions.reader import SessionReader
@@ -31,7 +32,7 @@ def command_lines(folder: Path) -> list[str]:
     name = f"{folder.name}-again"
     if parent is None:
         lines = [_run(config, name, files)]
-        later: Sequence[Raw] = history[1:]
+        later: Sequence[Entry] = history[1:]
     else:
         common, later = _split(history, parent["round"], config)
         origin = checkpoints.sessions_folder(folder) / parent["name"]
@@ -75,7 +76,7 @@ def _is_installed(file: str) -> bool:
     return file in installed_files()
 
 
-def _split(history: Sequence[Raw], round: int, config: Raw) -> tuple[Raw | None, Sequence[Raw]]:
+def _split(history: Sequence[Entry], round: int, config: Raw) -> tuple[Entry | None, Sequence[Entry]]:
     """What was in force where a session branched off, and what changed after it had begun with `config`."""
     common = [entry for entry in history if entry["from_round"] <= max(round, 1)]
     own = history[len(common) :]

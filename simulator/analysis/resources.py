@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from simulator.analysis.curves import Array, Curves, Record
+from simulator.analysis.curves import Array, Curves
 from simulator.analysis.run import Run
+from simulator.record import Record
 
 PARTS = ("clients", "server", "evaluation", "checkpoint", "waiting")
 """What a round's time is for; the first two are training. Waiting is a pause, and in no round's `seconds`."""

@@ -3,13 +3,15 @@
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from checkpoints import Command, name_of
-from simulator.analysis.curves import Curves, Record
+from simulator.analysis.curves import Curves
 from simulator.analysis.ledger import Ledger, Lines
 from simulator.analysis.static_names import members
 from simulator.analysis.totals import Totals
+from simulator.documents import Document, Entry, Event
+from simulator.record import Record
 
 LIVE = ("running", "pausing", "paused", "stopping")
 """The states in which a process owns the session."""
@@ -21,14 +23,14 @@ class Run:
     """A session at one moment. It never changes; a `Feed` makes another when there is more to say."""
 
     folder: Path
-    document: dict[str, Any] = field(default_factory=dict)
-    """session.json."""
-    history: tuple[dict[str, Any], ...] = ()
+    document: Document = field(default_factory=lambda: cast(Document, {}))
+    """session.json; empty until it is read."""
+    history: tuple[Entry, ...] = ()
     """The newest checkpoint's: what was in force from which round on."""
     config: dict[str, Any] = field(default_factory=dict)
     """The settings in force after the last checkpoint."""
     ledger: Ledger | Lines = NOTHING
-    events: tuple[dict[str, Any], ...] = ()
+    events: tuple[Event, ...] = ()
     event_faults: tuple[str, ...] = ()
     """What of the events cannot be read, as sentences."""
     checkpoints: tuple[int, ...] = ()

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.analysis.curves import Array, Record
+from simulator.analysis.curves import Array
+from simulator.record import Record
 
 
 @dataclass(frozen=True, eq=False)

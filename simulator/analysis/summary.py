@@ -3,6 +3,7 @@
 A listing of hundreds of sessions reads session.json, the newest checkpoint and the ledger's last line of each, no more.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable, shown
 from simulator.analysis.well_formed import well_formed
+from simulator.documents import Entry
 from simulator.record import legible
 from simulator.sessions.reader import SessionReader
 
@@ -62,7 +64,7 @@ class Summary:
 def _summary(here: Summary, folder: Path) -> Summary:
     session = SessionReader(folder)
     manifest = session.manifest() if session.rounds() else None
-    last = checkpoints.last_record(session, manifest)
+    last = session.last_record(manifest)
     with well_formed(folder):
         document = session.document
         config = document["config"]
@@ -93,7 +95,7 @@ def _tags(folder: Path) -> tuple[str, ...]:
     return ()
 
 
-def _methods(history: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+def _methods(history: Sequence[Entry]) -> tuple[dict[str, Any], ...]:
     """The history without the entries that changed settings of the same method."""
     found: list[dict[str, Any]] = []
     for entry in history:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.analysis.clients import results
-from simulator.analysis.curves import Record
 from simulator.analysis.run import Run
 from simulator.metrics import by_client
+from simulator.record import Measured, Record, measures_of
 
 ROUND_COLUMNS: dict[str, str] = {
     "round": "from 1",
@@ -151,8 +151,10 @@ def client_rows(record: Record, group: object) -> list[dict[str, Any]]:
 
 def cka_rows(record: Record) -> Iterator[dict[str, Any]]:
     """A record's rows of `cka`; none where it was not measured."""
-    measured = record.get("cka") or {}
-    for layer, matrix in (measured.get("matrix") or {}).items():
+    measured = record.get("cka")
+    if not measured:
+        return
+    for layer, matrix in measured["matrix"].items():
         clients = measured.get("clients") or range(len(matrix))
         for place, row in enumerate(matrix):
             for other in range(place + 1, len(row)):
@@ -166,9 +168,9 @@ def cka_rows(record: Record) -> Iterator[dict[str, Any]]:
                     }
 
 
-def _measured(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _measured(record: Record) -> Iterator[tuple[str, Measured[float]]]:
     """What was measured on each part of the split, by name. Accuracy on the test part has columns of its own."""
-    for part, measures in (record.get("evaluation") or {}).items():
-        for name, values in (measures | measures.get("metrics", {})).items():
-            if name != "metrics" and (part, name) != ("test", "accuracy"):
-                yield f"{part}_{name}", values
+    for part, measures in record.get("evaluation", {}).items():
+        for name, values in measures_of(measures).items():
+            if (part, name) != ("test", "accuracy"):
+                yield f"{part}_{name.removeprefix('metrics.')}", values

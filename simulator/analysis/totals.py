@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.analysis.curves import Array, Record
+from simulator.analysis.curves import Array
+from simulator.record import Record
 
 _PLACES = (
     (b'{"accuracy":{', b'"mean":', b","),
@@ -82,7 +83,7 @@ def _of_line(line: bytes) -> list[float] | None:
 
 def _of_record(record: Record) -> list[float]:
     accuracy, traffic = record["accuracy"], record["bytes"]
-    chosen_by = record.get("evaluation", {}).get("eval", {}).get("accuracy", {})
+    held_out = record.get("evaluation", {}).get("eval")
     values = (
         accuracy["mean"],
         accuracy["min"],
@@ -91,7 +92,7 @@ def _of_record(record: Record) -> list[float]:
         traffic["up_total"],
         record["flops"]["total"],
         record["timing"]["seconds"],
-        chosen_by.get("mean"),
+        held_out and held_out["accuracy"]["mean"],
     )
     return [np.nan if value is None else float(value) for value in values]
 

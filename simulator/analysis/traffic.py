@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.analysis.curves import Record
+from simulator.record import Record
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import checkpoints
 from simulator.client_states import State
+from simulator.record import Record
+from simulator.sessions.reader import SessionReader
 
 Bits = dict[str, tuple[str, tuple[int, ...], bytes]]
 
@@ -30,13 +31,13 @@ def state_bits(state: State) -> dict[str, Any]:
     return {"server": bits(state.server), "clients": [bits(tensors) for tensors in state.clients]}
 
 
-def untimed(record: Mapping[str, Any] | None) -> dict[str, Any]:
+def untimed(record: Record | None) -> dict[str, Any]:
     """A ledger record without the one part that may differ between equal runs."""
     return {key: value for key, value in (record or {}).items() if key != "timing"}
 
 
 def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
-    session = checkpoints.SessionReader(folder)
+    session = SessionReader(folder)
     states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
     return [untimed(record) for record in session.records()], states

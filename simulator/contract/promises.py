@@ -154,11 +154,8 @@ def _traffic_is_the_size_of_the_payloads(subject: Subject) -> None:
     record = parts.engine.round(parts.engine.initial_state(), unobserved).record
     assert record is not None
     traffic = record["bytes"]
-    for direction in ("down", "up"):
-        _expect(
-            traffic[f"per_client_{direction}"] == sent[direction],
-            f"{direction}: measured {traffic[f'per_client_{direction}']} bytes, sent {sent[direction]}",
-        )
+    for direction, counted in (("down", traffic["per_client_down"]), ("up", traffic["per_client_up"])):
+        _expect(counted == sent[direction], f"{direction}: measured {counted} bytes, sent {sent[direction]}")
     _expect(sum(traffic["by_tensor"].values()) == traffic["down"] + traffic["up"], "the parts do not add up")
 
 

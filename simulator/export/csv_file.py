@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from simulator.analysis.curves import Record
 from simulator.analysis.run import Run
 from simulator.analysis.tidy import SESSION_TABLES, Tidy
 from simulator.names import cell
+from simulator.record import Record
 
 
 def text(table: Tidy, header: bool = True) -> str:

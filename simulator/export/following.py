@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from simulator.analysis.curves import Record
 from simulator.analysis.feed import Feed
 from simulator.analysis.run import Run
 from simulator.analysis.tidy import round_row
 from simulator.metrics import by_client
+from simulator.record import Record
 
 POLL_SECONDS = 0.5
 """How often a live session is looked at."""

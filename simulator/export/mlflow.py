@@ -5,11 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from simulator.analysis.curves import Record
 from simulator.analysis.run import Run
 from simulator.export.following import scalars
 from simulator.export.optional import library
 from simulator.nested import flattened, toml_value
+from simulator.record import Record
 
 EXTRA = "mlflow"
 BATCH = 1000

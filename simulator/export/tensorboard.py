@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.analysis.curves import Record
 from simulator.analysis.run import Run
 from simulator.errors import ConfigError
 from simulator.export.following import scalars
 from simulator.export.optional import library
 from simulator.nested import as_toml
+from simulator.record import Record
 
 EXTRA = "tensorboard"
 

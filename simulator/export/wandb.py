@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simulator.analysis.curves import Record
 from simulator.analysis.run import Run
 from simulator.export.following import scalars
 from simulator.export.optional import library
+from simulator.record import Record
 
 EXTRA = "wandb"
 

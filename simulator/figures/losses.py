@@ -8,13 +8,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from simulator.analysis.costs import Cost
-from simulator.analysis.curves import Array, Record
+from simulator.analysis.curves import Array
 from simulator.analysis.run import Run
 from simulator.errors import ConfigError, nearest
 from simulator.figures import style
 from simulator.figures.accuracy import band
 from simulator.figures.grouped import By, lines, looks, scaled
 from simulator.figures.style import Width
+from simulator.record import Record
 
 FIRST = "first phase"
 LARGEST = 12

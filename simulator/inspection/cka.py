@@ -6,11 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from checkpoints import Manifest, SessionUnreadable
+from checkpoints import SessionUnreadable
 from simulator import methods, runners
 from simulator.builder import Built, build
 from simulator.client_states import initial_model
 from simulator.config import Config
+from simulator.documents import Entry
 from simulator.methods import plugins
 from simulator.methods.hooks import Hooks
 from simulator.metrics import similarity
@@ -20,7 +21,7 @@ from simulator.runners.evaluation import answering
 from simulator.sessions import brought
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, check_models, read_config
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import Manifest, SessionReader
 from simulator.sessions.states import check_draws, name_of, restore, specs, trained
 from simulator.tensors import Tensors, named, of_module, part
 from simulator.training.context import TrainingContext
@@ -106,12 +107,12 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     return Opened(session, manifest.round, config, built, context, compared, tensors)
 
 
-def _compared(folder: Path, raw: Raw, history: Sequence[Raw]) -> Model:
+def _compared(folder: Path, raw: Raw, history: Sequence[Entry]) -> Model:
     """Whose models the run compares: as its settings say, else as its method is evaluated."""
     said: Model | None = raw["cka"].get("model") or raw["evaluation"].get("model")
     if said is not None:
         return said
-    plugins.check(folder, str(raw["method"]["name"]), (history[-1] if history else {}).get("plugin"))
+    plugins.check(folder, str(raw["method"]["name"]), history[-1].get("plugin") if history else None)
     return methods.get(str(raw["method"]["name"])).answers
 
 

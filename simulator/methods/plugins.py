@@ -4,11 +4,9 @@ The file registers them with `simulator.methods.register` and `simulator.models.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from simulator import own_files
+from simulator import documents, own_files
 from simulator.errors import SessionError
 from simulator.methods.registry import Plugin, model_origin, origin, plugins, run_plugin
 
@@ -26,30 +24,34 @@ def load(path: Path) -> Plugin:
     return plugin
 
 
-def recorded(method: str) -> dict[str, str] | None:
+def recorded(method: str) -> documents.Plugin | None:
     """What a session keeps about the plugin its method comes from, as plain JSON values."""
     plugin = origin(method)
-    return asdict(plugin) if plugin else None
+    return {"name": plugin.name, "sha256": plugin.sha256} if plugin else None
 
 
-def recorded_models(models: Iterable[str]) -> dict[str, dict[str, str]]:
+def recorded_models(models: Iterable[str]) -> dict[str, documents.Plugin]:
     """The same of every model that comes from a plugin, by the model's name."""
-    return {name: asdict(plugin) for name in models if (plugin := model_origin(name))}
+    return {
+        name: {"name": plugin.name, "sha256": plugin.sha256}
+        for name in models
+        if (plugin := model_origin(name))
+    }
 
 
-def check(folder: Path, method: str, made_with: Mapping[str, Any] | None) -> None:
+def check(folder: Path, method: str, made_with: documents.Plugin | None) -> None:
     """Raise SessionError unless the plugin a session had the method from, if any, is loaded and the same bytes."""
     if made_with:
         _check(folder, "its method", origin(method), made_with)
 
 
-def check_models(folder: Path, made_with: Mapping[str, Mapping[str, Any]]) -> None:
+def check_models(folder: Path, made_with: Mapping[str, documents.Plugin]) -> None:
     """The same of the models that a session had from plugins."""
     for model, plugin in made_with.items():
         _check(folder, f"its model '{model}'", model_origin(model), plugin)
 
 
-def _check(folder: Path, what: str, present: Plugin | None, made_with: Mapping[str, Any]) -> None:
+def _check(folder: Path, what: str, present: Plugin | None, made_with: documents.Plugin) -> None:
     name, sha256 = str(made_with["name"]), str(made_with["sha256"])
     if present is None:
         raise SessionError(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.metrics import by_client
+from simulator.record import Accuracy
 
 Counts = tuple[int, int]
 """Correct answers, test samples."""
@@ -15,7 +16,7 @@ def accuracy(
     test_sizes: Sequence[int],
     before: Mapping[str, Any] | None,
     news: bool = False,
-) -> dict[str, Any]:
+) -> Accuracy:
     """Accuracy of every client, those not evaluated this round as they last were, and its summary.
 
     `before` is that of the round before, with the accuracies of all who were evaluated so far. With `news`,

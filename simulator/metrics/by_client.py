@@ -8,6 +8,8 @@ record may name clients instead: {"3": 0.5, "17": 0.75}. Who is not named stays 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from simulator.record import Record
+
 Values = Sequence[Any] | Mapping[Any, Any]
 """Figures by client in either form; as read from JSON the clients of an object are texts."""
 
@@ -41,9 +43,7 @@ def known(before: Mapping[str, Any] | None, now: Mapping[int, Any]) -> dict[int,
     return {client: found[client] for client in sorted(found) if found[client] is not None}
 
 
-def standing(
-    records: Iterable[Mapping[str, Any]], before: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
+def standing(records: Iterable[Record], before: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """What is known of every client after these records, which follow `before`, the same after those before them.
 
     The sections `accuracy` and `evaluation` of the last record, in which `per_client` is every figure by client that

@@ -12,6 +12,7 @@ from typing import Any
 from simulator.data.federated import FederatedData
 from simulator.errors import ConfigError
 from simulator.metrics import by_client
+from simulator.record import Measured, Part
 from simulator.runners.evaluation import Answers
 from simulator.sections import EvaluationConfig
 
@@ -39,7 +40,7 @@ def figures(
     sizes: Mapping[str, Sequence[int]],
     before: Mapping[str, Any] | None,
     news: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, Part]:
     """Of every part in `sizes` (samples by client), what was answered now; other clients stay as they were `before`.
 
     Null stands for a client that was never evaluated on the part, and for a loss that is not finite. With `news`,
@@ -58,12 +59,12 @@ def figures(
 
 def _part(
     answers: Mapping[int, Answers], samples: Sequence[int], before: Mapping[str, Any], news: bool
-) -> dict[str, Any]:
+) -> Part:
     known = {
-        figure: _summary(
-            {client: of(each) for client, each in answers.items()}, samples, before.get(figure), news
+        measure: _summary(
+            {client: of(each) for client, each in answers.items()}, samples, before.get(measure), news
         )
-        for figure, of in _FIGURES.items()
+        for measure, of in _MEASURES.items()
     }
     own = before.get("metrics", {})
     names = dict.fromkeys(name for each in answers.values() for name in each.measured)
@@ -73,7 +74,10 @@ def _part(
         )
         for name in names
     }
-    return known | ({"metrics": metrics} if metrics else {})
+    part: Part = {"accuracy": known["accuracy"], "loss": known["loss"], "f1": known["f1"]}
+    if metrics:
+        part["metrics"] = metrics
+    return part
 
 
 def accuracy_of(answers: Answers) -> float:
@@ -101,7 +105,7 @@ def macro_f1(answers: Answers) -> float:
     return statistics.fmean(scores)
 
 
-_FIGURES = {"accuracy": accuracy_of, "loss": mean_loss, "f1": macro_f1}
+_MEASURES = {"accuracy": accuracy_of, "loss": mean_loss, "f1": macro_f1}
 
 
 def _summary(
@@ -109,7 +113,7 @@ def _summary(
     samples: Sequence[int],
     before: Mapping[str, Any] | None,
     news: bool,
-) -> dict[str, Any]:
+) -> Measured[float]:
     every = by_client.known(before, values)
     weights = [samples[client] for client in every]
     return {

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from simulator.data.federated import FederatedData
 from simulator.errors import ConfigError, DataError, nearest
 from simulator.federation import Federation
 from simulator.metrics.cka import FEWEST_IMAGES, all_pairs, centred_gram
+from simulator.record import Cka
 from simulator.sections import SAMPLED
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
@@ -142,7 +142,7 @@ def measure(
     probe: Tensor,
     debiased: bool = False,
     most: int = SAMPLED,
-) -> dict[str, Any]:
+) -> Cka:
     """CKA of every pair of clients in every one of `layers`, as the ledger keeps it under "cka".
 
     `tensors_of` gives a client's state; it is asked once per client, where `each` does that client's work. In the
@@ -169,7 +169,10 @@ def measure(
         alike = all_pairs(torch.stack(shown)).tolist() if shown else []
         matrix[layer] = _spread(alike, [place[client] for client in names], len(rows))
         means[layer] = _mean_over_pairs(alike)
-    return {"order": list(layers), "layers": means, "matrix": matrix} | ({"clients": holders} if many else {})
+    found: Cka = {"order": list(layers), "layers": means, "matrix": matrix}
+    if many:
+        found["clients"] = holders
+    return found
 
 
 @torch.no_grad()

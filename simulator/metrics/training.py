@@ -3,10 +3,11 @@
 from typing import Any
 
 from simulator.metrics import by_client
+from simulator.record import Flops, Loss
 from simulator.runners.base import LocalUpdate
 
 
-def losses(updates: list[LocalUpdate], clients: int | None) -> dict[str, Any]:
+def losses(updates: list[LocalUpdate], clients: int | None) -> Loss:
     """Mean training loss of each participant's first phase; null where it took no part, diverged or had no phase."""
     firsts = {
         update.client.id: next(iter(update.losses.values()), None)
@@ -32,6 +33,6 @@ def phase_losses(updates: list[LocalUpdate]) -> dict[str, float]:
     return {f"{phase}_loss": sum(u.losses[phase] for u in updates) / len(updates) for phase in phases}
 
 
-def operations(clients: int, server: int) -> dict[str, int]:
+def operations(clients: int, server: int) -> Flops:
     """Floating-point operations of training in this round; evaluation is not counted."""
     return {"clients": clients, "server": server, "total": clients + server}

@@ -6,45 +6,48 @@ is data, and its path is a setting like that of a data set.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from simulator import own_files
 from simulator.config import Config
+from simulator.documents import OwnFile
 from simulator.errors import SessionError
 from simulator.methods import plugins
 from simulator.metrics import own as metrics
 from simulator.models import members
 from simulator.models import own as models
-from simulator.nested import Raw
 
 
-def recorded(config: Config) -> list[Raw]:
+def recorded(config: Config) -> list[OwnFile]:
     """What a session keeps about the files that its configuration needs, as plain JSON values."""
     files = [*models.origins(members(config.federation.group)), *metrics.origins(config.evaluation.metrics)]
-    return [*map(asdict, files), *_partition(config.data.indices)]
+    return [
+        *map(_noted, files),
+        *_partition(config.data.indices),
+    ]
 
 
-def needed(config: Config) -> list[Raw]:
+def needed(config: Config) -> list[OwnFile]:
     """The same, with the plugins that its method and models come from, each file once."""
     own = plugins.recorded(config.method.name)
     found = [
         each for each in (own, *plugins.recorded_models(members(config.federation.group)).values()) if each
     ]
-    files = [{"kind": "plugin", **each} for each in found] + recorded(config)
+    files: list[OwnFile] = [{"kind": "plugin", **each} for each in found]
+    files += recorded(config)
     return [file for number, file in enumerate(files) if file not in files[:number]]
 
 
-def check(folder: Path, indices: str | None, made_with: Sequence[Raw]) -> None:
+def check(folder: Path, indices: str | None, made_with: Sequence[OwnFile]) -> None:
     """Raise SessionError unless every file a session was made with is there, or loaded, and the same bytes."""
     for file in made_with:
-        kind, name, sha256 = (str(file[key]) for key in ("kind", "name", "sha256"))
+        kind, name, sha256 = file["kind"], file["name"], file["sha256"]
         if kind == "partition":
             present = next(iter(_partition(indices)), None)
             remedy = f"put it back to {indices}"
         else:
             loaded = own_files.loaded("model" if kind == "model" else "metric", name)
-            present = asdict(loaded) if loaded else None
+            present = _noted(loaded) if loaded else None
             remedy = f"add --{kind} {name}"
         if present is None:
             raise SessionError(f"{folder} was made with the {kind} file {name}, which is not here; {remedy}.")
@@ -56,7 +59,11 @@ def check(folder: Path, indices: str | None, made_with: Sequence[Raw]) -> None:
             )
 
 
-def _partition(indices: str | None) -> list[Raw]:
+def _noted(file: own_files.OwnFile) -> OwnFile:
+    return {"kind": file.kind, "name": file.name, "sha256": file.sha256}
+
+
+def _partition(indices: str | None) -> list[OwnFile]:
     if indices is None:
         return []
     path = Path(indices)

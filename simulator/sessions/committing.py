@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from checkpoints import Manifest, ObjectRef, Store
 from simulator.client_states import Beginning, Loader, State
-from simulator.nested import Raw
+from simulator.documents import Entry, Initial
 from simulator.off_device import on_host
 from simulator.sessions.states import Stored, digest, name_of
 
@@ -37,7 +37,7 @@ def left_out(state: State, refs: Mapping[str, ObjectRef]) -> bool:
     return len(refs) <= len(state.clients)  # the server has one, too
 
 
-def recorded(beginning: Beginning) -> Raw:
+def recorded(beginning: Beginning) -> Initial:
     """What a manifest says of such clients: what they are drawn from, and the digest of some draws."""
     return {**beginning.facts(), "sha256": digest(beginning.federation, beginning.seed)}
 
@@ -50,7 +50,7 @@ class Commits:
         """The round of the last checkpoint."""
         self._store = store
         self._refs: dict[str, ObjectRef] = {}
-        self._initial: tuple[Beginning, Raw] | None = None
+        self._initial: tuple[Beginning, Initial] | None = None
 
     def restored(self, manifest: Manifest) -> None:
         """Go on from a checkpoint, whose objects are the states'."""
@@ -60,7 +60,7 @@ class Commits:
         """Another method may keep other things beside every model."""
         self._refs = {}
 
-    def commit(self, state: State, history: list[Raw], applied: Sequence[str]) -> State:
+    def commit(self, state: State, history: list[Entry], applied: Sequence[str]) -> State:
         """Make a checkpoint of the state, and let go of what it holds: the same state comes back.
 
         Raises DiskError, and TooLarge where what is to be written could not be read back.
@@ -82,7 +82,7 @@ class Commits:
         self._refs, self.round = refs, state.round
         return replace(state, clients=state.clients.written(written))
 
-    def _recorded(self, beginning: Beginning) -> Raw:
+    def _recorded(self, beginning: Beginning) -> Initial:
         if self._initial is None or self._initial[0] is not beginning:
             self._initial = beginning, recorded(beginning)
         return self._initial[1]

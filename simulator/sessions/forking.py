@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import checkpoints
-from checkpoints import Damaged, Manifest, ObjectRef, Store
+from checkpoints import Damaged, ObjectRef, Store
 from simulator.builder import Built, rebuild
 from simulator.client_states import State
 from simulator.config import Config
+from simulator.documents import Change, Initial, Parent
 from simulator.errors import ConfigError
-from simulator.nested import Raw
 from simulator.progress import Observer, unobserved
 from simulator.sessions import committing, metadata
 from simulator.sessions.goal import reached
@@ -100,7 +100,7 @@ def _write(
     adopted: str | None,
 ) -> None:
     parent = source.session
-    about = {
+    about: Parent = {
         "id": parent.document["id"],
         "name": checkpoints.name_of(parent.folder.resolve()),
         "round": round,
@@ -113,27 +113,28 @@ def _write(
             return
         history = source.history_to(round)
         if changes:
-            extra = {
+            change: Change = {
+                "before": history[-1]["method"]["name"],
                 "changes": list(changes),
                 "adopted": adopted,
                 "plugin": facts["plugin"],
                 "files": facts["files"],
             }
-            history.append(history_entry(config, round + 1, before=history[-1]["method"]["name"], **extra))
+            history.append(history_entry(config, round + 1, change))
         refs, initial = _refs(store, parent, round, state)
         store.commit(round, refs, source.records[round - 1], history, [], initial)
 
 
 def _refs(
     store: Store, parent: SessionReader, round: int, state: State | None
-) -> tuple[dict[str, ObjectRef], Raw | None]:
+) -> tuple[dict[str, ObjectRef], Initial | None]:
     """The state's objects, the parent's where its checkpoint is taken as it is, else new ones; and what those clients
     begin with that have none."""
     if state is not None:
         refs = committing.put(store, state)
         left_out = committing.left_out(state, refs)
         return refs, committing.recorded(state.clients.beginning) if left_out else None
-    manifest: Manifest = parent.manifest(round)
+    manifest = parent.manifest(round)
     for ref, name in {ref: name for name, ref in manifest.states.items()}.items():
         try:
             store.import_object(parent.folder, ref)

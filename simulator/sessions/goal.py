@@ -1,12 +1,10 @@
 """When a run is finished: after its last round, or before where clients have become as good as was asked for."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from simulator.config import Config
+from simulator.record import Record
 
 
-def finished(config: Config, round: int, record: Mapping[str, Any] | None) -> bool:
+def finished(config: Config, round: int, record: Record | None) -> bool:
     """Whether no round is left under these settings; `record` is that of the last one."""
     return round >= config.rounds or reached(config, mean_accuracy(record))
 
@@ -16,12 +14,12 @@ def reached(config: Config, accuracy: float | None) -> bool:
     return bool(config.until) and accuracy is not None and accuracy >= config.until
 
 
-def mean_accuracy(record: Mapping[str, Any] | None) -> float | None:
+def mean_accuracy(record: Record | None) -> float | None:
     """The mean test accuracy of a record, if there is one."""
     return None if record is None else record["accuracy"]["mean"]
 
 
-def said(config: Config, round: int, record: Mapping[str, Any] | None) -> str | None:
+def said(config: Config, round: int, record: Record | None) -> str | None:
     """Why a run is finished before its last round, in words; None where it is not."""
     accuracy = mean_accuracy(record)
     if round >= config.rounds or accuracy is None or not reached(config, accuracy):

@@ -1,9 +1,10 @@
 """Changing a run at a round boundary: which settings may change, and the history that says when they did."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from simulator.config import Config
+from simulator.documents import Change, Changeable, Configured, Entry, Event
 from simulator.errors import ConfigError
 from simulator.nested import Raw, flattened, merged, with_method, with_overrides
 from simulator.sessions.goal import reached
@@ -75,18 +76,18 @@ def asked_for(
     return new
 
 
-def history_entry(config: Config, from_round: int, **about: Any) -> Raw:
+def history_entry(config: Config, from_round: int, about: Change | None = None) -> Entry:
     """An entry of the history: the method and the settings in force from a round on."""
     settings = config.to_json()
     return {
         "from_round": from_round,
         "method": settings["method"],
-        "settings": {key: settings[key] for key in SETTINGS},
-        **about,
+        "settings": cast(Changeable, {key: settings[key] for key in SETTINGS}),
+        **(about or {}),
     }
 
 
-def settings_in_force(document: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Raw:
+def settings_in_force(document: Configured, history: Sequence[Entry]) -> Raw:
     """A session's configuration as its history left it, from session.json and the history's last entry.
 
     What it was recorded without is what it did before there was such a setting.
@@ -100,7 +101,7 @@ def settings_in_force(document: Mapping[str, Any], history: Sequence[Mapping[str
     return completed(raw)
 
 
-def begun_after(history: Sequence[Mapping[str, Any]]) -> int:
+def begun_after(history: Sequence[Entry]) -> int:
     """The round after which the method in force began; a change of settings is no new beginning."""
     begun, before = 0, None
     for entry in history:
@@ -109,12 +110,12 @@ def begun_after(history: Sequence[Mapping[str, Any]]) -> int:
     return begun
 
 
-def entries_to(history: Sequence[Raw], round: int) -> list[Raw]:
+def entries_to(history: Sequence[Entry], round: int) -> list[Entry]:
     """The history as it stood when a round was over."""
     return [entry for entry in history if entry["from_round"] <= max(round, 1)]
 
 
-def next_change(history: Sequence[Raw], events: Iterable[Mapping[str, Any]], round: int) -> int | None:
+def next_change(history: Sequence[Entry], events: Iterable[Event], round: int) -> int | None:
     """The round, this one or a later, after which settings first changed; None if they did not.
 
     The newest change may be among the events alone: the history has it from the checkpoint after it on.

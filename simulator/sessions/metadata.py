@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from checkpoints import Damaged, Manifest, Retention, canonical, limits
+from checkpoints import Damaged, Retention, canonical, limits
 from simulator.builder import Built
 from simulator.config import Config
 from simulator.data.federated import FederatedData
-from simulator.documents import check_history
+from simulator.documents import Entry, Parent, check_history
 from simulator.environment import environment
 from simulator.errors import ConfigError, SessionError
 from simulator.methods import plugins
@@ -18,6 +18,7 @@ from simulator.models import members
 from simulator.nested import Raw, merged
 from simulator.sessions import brought
 from simulator.sessions.history import history_entry, settings_in_force
+from simulator.sessions.reader import Manifest, SessionReader
 
 BESIDE = 200
 """Bytes of session.json that the store adds: id, time, and seal."""
@@ -25,9 +26,7 @@ MOST_COUNTS = 50_000
 """More numbers than this, clients × classes, are not noted: every listing reads them."""
 
 
-def current(
-    session: checkpoints.SessionReader, overrides: Raw, upto: int | None = None
-) -> tuple[Config, list[Raw]]:
+def current(session: SessionReader, overrides: Raw, upto: int | None = None) -> tuple[Config, list[Entry]]:
     """A session's configuration as its last checkpoint left it, with `overrides` laid over, and its history.
 
     Who needs the rounds `upto` one only may have an earlier checkpoint where the last one is damaged.
@@ -36,18 +35,20 @@ def current(
     """
     newest = _newest(session, upto)
     history = newest.history if newest else []
-    plugin = (history[-1] if history else {}).get("plugin", session.document["plugin"])
+    plugin = session.document["plugin"]
+    if history:
+        plugin = history[-1].get("plugin", plugin)
     raw = settings_in_force(session.document, history)
     plugins.check(session.folder, str(raw["method"]["name"]), plugin)
     said_last = history[-1] if history and "files" in history[-1] else session.document
-    files: list[Raw] = said_last.get("files", [])  # early sessions have none
+    files = said_last.get("files", [])  # early sessions have none
     brought.check(session.folder, raw["data"].get("indices"), files)
     check_models(session)
     config = read_config(session, merged(raw, overrides))
     return config, history or [history_entry(config, 1)]
 
 
-def _newest(session: checkpoints.SessionReader, upto: int | None) -> Manifest | None:
+def _newest(session: SessionReader, upto: int | None) -> Manifest | None:
     """The newest checkpoint; if that is damaged, the newest sound one from the round `upto` on. None before any."""
     rounds = session.rounds()
     try:
@@ -73,7 +74,7 @@ def refuse_taken(folder: Path) -> None:
     )
 
 
-def read_config(session: checkpoints.SessionReader, raw: Raw) -> Config:
+def read_config(session: SessionReader, raw: Raw) -> Config:
     """Settings that the session's files say, which must be valid; raises Damaged."""
     try:
         config = Config.read(raw)
@@ -83,12 +84,12 @@ def read_config(session: checkpoints.SessionReader, raw: Raw) -> Config:
     return config
 
 
-def check_models(session: checkpoints.SessionReader) -> None:
+def check_models(session: SessionReader) -> None:
     """Raise SessionError unless the plugins that its models come from are loaded, and the same bytes."""
     plugins.check_models(session.folder, session.document.get("model_plugins", {}))
 
 
-def check_data(session: checkpoints.SessionReader, config: Config, data: FederatedData) -> None:
+def check_data(session: SessionReader, config: Config, data: FederatedData) -> None:
     """Raise SessionError unless the data and their partition are those the session was made with."""
     if data.fingerprint != session.document["data_fingerprint"]:
         raise SessionError(
@@ -126,11 +127,11 @@ def check_recordable(config: Config, built: Built) -> None:
         ) from fault
 
 
-def of_new(config: Config, built: Built, parent: Raw | None) -> Raw:
+def of_new(config: Config, built: Built, parent: Parent | None) -> Raw:
     """What session.json says of a new session. Raises ConfigError where it, or its rounds, could not be read back."""
     check_recordable(config, built)
     everybody = config.federation.participants == config.federation.clients
-    document: Raw = {
+    document: dict[str, Any] = {
         # What an earlier program can read is of its format: where all take part, no manifest leaves any out.
         "format": 1 if everybody and not config.tells_news else 2,
         "config": config.to_json(),
@@ -187,7 +188,7 @@ def with_workers(config: Config, workers: int | None) -> Config:
     )
 
 
-def retention(config: Config, parent: Raw | None = None) -> Retention:
+def retention(config: Config, parent: Parent | None = None) -> Retention:
     """Which checkpoints the configuration keeps; of a fork also its first, from which its rounds can be run again."""
     settings = config.checkpoint
     return Retention(

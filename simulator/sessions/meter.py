@@ -6,6 +6,8 @@ from typing import Any
 import psutil
 import torch
 
+from simulator.record import Taken
+
 LOOK_SECONDS = 0.5
 """Least time between two looks at how busy the processors are."""
 _MIB = 1 << 20
@@ -44,11 +46,11 @@ class Meter:
             found["gpu_memory"] = torch.cuda.memory_allocated(self._gpu)
         return found
 
-    def of_round(self) -> dict[str, Any]:
+    def of_round(self) -> Taken:
         """Of the round so far, as the ledger's `timing` has it: cpu, in seconds, and the most memory, in bytes."""
         ever = most_ever()
         self._highest = max(self._highest, self._memory(), ever if ever > self._ever else 0)
-        found: dict[str, Any] = {
+        found: Taken = {
             "cpu": round(self._processor_seconds() - self._before, 2),
             "memory": self._highest,
         }

@@ -1,6 +1,5 @@
 """A round's record before it is written: JSON has no NaN and no infinities, and a line has a largest size."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -9,9 +8,10 @@ from typing import Any
 from checkpoints import TooLarge, canonical, limits, name_of
 from simulator.client_states import State
 from simulator.errors import ConfigError
+from simulator.record import Record
 
 
-def too_large(fault: TooLarge, record: Mapping[str, Any], session: Path | None) -> ConfigError:
+def too_large(fault: TooLarge, record: Record, session: Path | None) -> ConfigError:
     """The refusal of a round that could not be read back, with what to change.
 
     `session` is where the rounds before it are, None where there are none.

@@ -12,10 +12,12 @@ import checkpoints
 from simulator.builder import Built, build, rebuild
 from simulator.client_states import State
 from simulator.config import Config
+from simulator.documents import Entry
 from simulator.environment import environment, inexact
 from simulator.errors import ConfigError, SessionError
 from simulator.nested import Raw
 from simulator.progress import Observer
+from simulator.record import Record
 from simulator.sessions import metadata, states
 from simulator.sessions.history import begun_after, entries_to, settings_in_force
 from simulator.sessions.reader import SessionReader
@@ -27,8 +29,8 @@ class Source:
     """A session, as far as its states need it."""
 
     session: SessionReader
-    records: list[Raw]
-    history: list[Raw]
+    records: list[Record]
+    history: list[Entry]
     config: Config
     built: Built
 
@@ -92,15 +94,15 @@ class Source:
             state = states.in_memory(state)
         return state
 
-    def history_to(self, round: int) -> list[Raw]:
+    def history_to(self, round: int) -> list[Entry]:
         """The history as it stood after a round."""
-        return [dict(entry) for entry in self._entries_to(round)]
+        return [entry.copy() for entry in self._entries_to(round)]
 
-    def _entries_to(self, round: int) -> list[Raw]:
+    def _entries_to(self, round: int) -> list[Entry]:
         entries = entries_to(self.history, round)
         return entries if round else entries[:1]
 
-    def _switches_at(self, round: int) -> list[Raw]:
+    def _switches_at(self, round: int) -> list[Entry]:
         return [entry for entry in self.history[1:] if entry["from_round"] == round]
 
     def _kept(self) -> str:
@@ -108,7 +110,9 @@ class Source:
 
     def _otherwise(self, round: int) -> str:
         """Where a round can be had from that this fork has no checkpoint of."""
-        name = Path(self.session.document["parent"]["name"])
+        about = self.session.document["parent"]
+        assert about is not None
+        name = Path(about["name"])
         parent = checkpoints.sessions_folder(self.session.folder) / name
         if checkpoints.is_session(parent):
             return f"Fork its parent: {checkpoints.fork_at(parent, round)}."
@@ -134,10 +138,10 @@ class Source:
             )
 
 
-def _under(session: SessionReader, config: Config, entries: Sequence[Raw]) -> Config:
+def _under(session: SessionReader, config: Config, entries: Sequence[Entry]) -> Config:
     return metadata.read_config(session, settings_in_force({"config": config.to_json()}, entries))
 
 
-def _result(record: Raw) -> dict[str, Any]:
+def _result(record: Record) -> dict[str, Any]:
     """The record without its clock, and without CKA, which an operator may have asked for once."""
     return {key: value for key, value in record.items() if key not in ("timing", "cka")}

@@ -6,18 +6,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import checkpoints
 from checkpoints import Command, Store, TooLarge
 from simulator.builder import Built, build, rebuild
 from simulator.client_states import State
 from simulator.config import Config
+from simulator.documents import Change, Entry
 from simulator.environment import environment, inexact
 from simulator.errors import ConfigError, DataError, MachinesLost, SessionError
 from simulator.methods import plugins
-from simulator.nested import Raw
 from simulator.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
+from simulator.record import Record
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
 from simulator.sessions import brought, goal, metadata, places, states, unfinished_round
 from simulator.sessions.committing import Commits
@@ -42,7 +43,7 @@ class Session:
     """The owner of a session directory: runs rounds, commits each before the next begins, and answers commands."""
 
     def __init__(
-        self, config: Config, folder: Path, built: Built, store: Store, state: State, history: list[Raw]
+        self, config: Config, folder: Path, built: Built, store: Store, state: State, history: list[Entry]
     ) -> None:
         self.config = config
         self.folder = folder
@@ -163,7 +164,7 @@ class Session:
         return goal.said(self.config, self.round, self.record)
 
     @property
-    def record(self) -> dict[str, Any] | None:
+    def record(self) -> Record | None:
         """The ledger's record of the last round."""
         return self._state.record
 
@@ -262,7 +263,7 @@ class Session:
             )
         record = self._state.record
         assert record is not None
-        record["timing"] |= self._watching.took()
+        record["timing"] = {**record["timing"], **self._watching.took()}
         due = self.round % self.config.checkpoint.every == 0 or self.finished or self._store.checkpoint_due
         try:
             if due or self._applied or steering.measuring:
@@ -292,7 +293,7 @@ class Session:
     def _divergence(self) -> str | None:
         """Why the run is to stop now, if a client diverged in the last round and the settings want that."""
         record = self._state.record
-        if record is None or self.config.training.on_divergence == "continue" or not record["diverged"]:
+        if record is None or self.config.training.on_divergence == "continue" or not record.get("diverged"):
             return None
         return f"divergence of client {', '.join(map(str, record['diverged']))}"
 
@@ -357,19 +358,20 @@ class Session:
         self._built.engine.close()
         self._built, self.config = built, config
         self._commits.taken_over()
-        about = {
+        changes = differences(before, config)
+        about: Change = {
             "before": before.method.name,
-            "changes": differences(before, config),
+            "changes": changes,
             "adopted": adopted,
             "command": command.id,
         }
-        files = {"plugin": plugins.recorded(config.method.name), "files": brought.recorded(config)}
-        self._history.append(history_entry(config, self.round + 1, **files, **about))
+        files: Change = {"plugin": plugins.recorded(config.method.name), "files": brought.recorded(config)}
+        self._history.append(history_entry(config, self.round + 1, {**files, **about}))
         self._applied.append(command)
         self._store.event("switched", round=self.round, method=config.method.name, **about)
         found.record(self._store, self.round)
         self._watching(
-            Switched(self.round + 1, config.method.name, before.method.name, tuple(about["changes"]), adopted)
+            Switched(self.round + 1, config.method.name, before.method.name, tuple(changes), adopted)
         )
 
     def _checkpoint(self) -> None:

@@ -6,19 +6,21 @@ A client that has never taken part has none: a manifest says what such clients b
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 import checkpoints
-from checkpoints import Damaged, Manifest, ObjectRef, TensorSpec
+from checkpoints import Damaged, ObjectRef, TensorSpec
 from simulator.builder import Built
 from simulator.client_states import Beginning, ClientStates, Loader, State, initial_model
+from simulator.documents import Initial
 from simulator.errors import SessionError
 from simulator.federation import Federation
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
+from simulator.record import Record
+from simulator.sessions.reader import Manifest, SessionReader
 from simulator.tensors import Tensors
 
 
@@ -44,9 +46,7 @@ class Stored:
         return {name: tensor.to(self.beginning.federation.device) for name, tensor in found.items()}
 
 
-def restore(
-    session: checkpoints.SessionReader, manifest: Manifest, built: Built, *, exact: bool = True
-) -> State:
+def restore(session: SessionReader, manifest: Manifest, built: Built, *, exact: bool = True) -> State:
     """The state of a checkpoint; names, shapes and dtypes must be those of `built`'s models and method.
 
     All its objects are read and hashed now; clients' are made tensors when they are asked for. `exact`: raise
@@ -78,7 +78,7 @@ def restore(
 
 
 def of_clients(
-    session: checkpoints.SessionReader, manifest: Manifest, built: Built, *, exact: bool = True
+    session: SessionReader, manifest: Manifest, built: Built, *, exact: bool = True
 ) -> Callable[[int], Tensors]:
     """A client's state of a checkpoint, on the device, whatever tensors it has; raises like `restore`."""
     began = manifest.initial and recorded_beginning(session, manifest.initial, built, exact=exact)
@@ -100,7 +100,7 @@ def in_memory(state: State) -> State:
 
 
 def recorded_beginning(
-    session: checkpoints.SessionReader, initial: Mapping[str, Any], built: Built, *, exact: bool = True
+    session: SessionReader, initial: Initial, built: Built, *, exact: bool = True
 ) -> Beginning:
     """How the clients began that a manifest does not name. Raises SessionError unless that is so here (`exact`)."""
     if exact:
@@ -119,9 +119,7 @@ def recorded_beginning(
     return Beginning(federation, Hooks(method, federation), initial["models"])
 
 
-def check_draws(
-    session: checkpoints.SessionReader, initial: Mapping[str, Any], federation: Federation
-) -> None:
+def check_draws(session: SessionReader, initial: Initial, federation: Federation) -> None:
     """Raise SessionError unless clients' models are drawn here as they were when the manifest was written."""
     if digest(federation, initial["models"]) != initial["sha256"]:
         raise SessionError(
@@ -140,7 +138,7 @@ def digest(federation: Federation, seed: int) -> str:
     return found.hexdigest()
 
 
-def trained(records: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+def trained(records: Iterable[Record]) -> frozenset[int]:
     """The clients that took part in one of these rounds and did not diverge in it."""
     return frozenset(
         client

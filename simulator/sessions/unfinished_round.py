@@ -1,13 +1,12 @@
 """The finished clients of an unfinished round, as they are kept in the session and taken up again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
 from simulator.builder import Built
 from simulator.client_states import State
-from simulator.documents import check_unfinished
+from simulator.documents import Entry, Finished, check_unfinished
 from simulator.methods.hooks import Hooks
 from simulator.off_device import on_host
 from simulator.runners.base import Job, LocalUpdate
@@ -18,9 +17,7 @@ from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
 
 
-def save(
-    store: Store, round: int, history: Sequence[Mapping[str, Any]], updates: Sequence[LocalUpdate]
-) -> None:
+def save(store: Store, round: int, history: Sequence[Entry], updates: Sequence[LocalUpdate]) -> None:
     """Keep these updates of a round; whoever diverged is trained again. Raises DiskError."""
     states, notes = {}, {}
     for update in updates:
@@ -35,9 +32,7 @@ def save(
     store.save_unfinished_round(round, {"history": list(history), "clients": notes}, states)
 
 
-def load(
-    store: Store, history: Sequence[Mapping[str, Any]], state: State, built: Built
-) -> dict[int, LocalUpdate]:
+def load(store: Store, history: Sequence[Entry], state: State, built: Built) -> dict[int, LocalUpdate]:
     """The kept updates of the round after `state`, by client; none if the round is begun with other settings.
 
     A note that this program did not write, or tensors that are not this round's, are no reason to refuse the session:
@@ -47,12 +42,12 @@ def load(
     try:
         if unfinished is None:
             return {}
-        check_unfinished(unfinished.note)
-        if unfinished.note["history"] != list(history):
+        kept = check_unfinished(unfinished.note)
+        if kept["history"] != list(history):
             return {}
         return {
             int(number): _update(store, unfinished, int(number), note, state, built)
-            for number, note in unfinished.note["clients"].items()
+            for number, note in kept["clients"].items()
         }
     except (SessionUnreadable, ValueError, IndexError) as fault:
         store.warn(f"The finished clients of round {state.round + 1} are trained again: {fault}")
@@ -63,7 +58,7 @@ def _update(
     store: Store,
     unfinished: UnfinishedRound,
     client: int,
-    note: Mapping[str, Any],
+    note: Finished,
     state: State,
     built: Built,
 ) -> LocalUpdate:
@@ -78,7 +73,7 @@ def _update(
         client=built.federation.clients[client],
         tensors={name: tensor.to(device) for name, tensor in tensors.items()},
         uplink={name: tensor.to(device) for name, tensor in uplink.items()},
-        losses=dict(note["losses"]),
+        losses={str(phase): float(loss) for phase, loss in note["losses"]},
         finite=True,
         flops=note["flops"],
         seconds=note.get("seconds"),

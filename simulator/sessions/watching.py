@@ -17,6 +17,7 @@ from simulator.progress import (
     Warned,
     unobserved,
 )
+from simulator.record import Taken
 from simulator.sessions.meter import Meter
 
 ABSENT, WAITING, TRAINING, DONE = "-wtd"
@@ -74,7 +75,7 @@ class Watching:
         for message in self._store.take_warnings():
             self.observe(Warned(message))
 
-    def took(self) -> dict[str, Any]:
+    def took(self) -> Taken:
         """What the round took besides its seconds, for its record: how long it was held, processors, memory."""
         waited, self._waited = self._waited, 0.0
         return {"waited": waited, **self._meter.of_round()}

@@ -20,8 +20,10 @@ from simulator.engine import Engine
 from simulator.errors import MethodError
 from simulator.nested import merged
 from simulator.progress import unobserved
+from simulator.record import Record
 from simulator.runners import LocalUpdate, Work, local
 from simulator.runners.sequential import SequentialRunner
+from simulator.sessions.reader import SessionReader
 from simulator.studies.checking import begun
 from simulator.studies.status import Status
 from simulator.studies.study import Point
@@ -66,7 +68,7 @@ def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], dat
     for status in statuses:
         if not status.round:
             continue
-        record = checkpoints.last_record(checkpoints.SessionReader(folder / status.name), None)
+        record = SessionReader(folder / status.name).last_record()
         if record and record["flops"]["total"]:
             return float(record["flops"]["total"] / record["timing"]["seconds"])
     config = Config.read(points[0].config)
@@ -88,7 +90,7 @@ def _count(point: Point, sessions_dir: Path, data_dir: Path) -> float:
     return float(record["flops"]["total"])
 
 
-def _round(built: Built) -> tuple[dict[str, Any], float]:
+def _round(built: Built) -> tuple[Record, float]:
     """The record of the first round, and its seconds."""
     state = built.engine.initial_state()
     began = time.perf_counter()

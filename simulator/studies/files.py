@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from simulator.config import Config
+from simulator.documents import OwnFile
 from simulator.errors import ConfigError, SessionError
 from simulator.nested import Raw
 from simulator.sessions import brought
 from simulator.studies.study import Point, Study
 
 
-def needed(config: Raw) -> tuple[Raw, ...]:
+def needed(config: Raw) -> tuple[OwnFile, ...]:
     """What a point keeps about them: kind, name and SHA-256 of each. They must have been loaded."""
     return tuple(brought.needed(Config.read(config)))
 

@@ -109,7 +109,7 @@ def _point(folder: Path, entry: object) -> Point:
         raise Damaged(
             f"{folder / POINTS} has a point that htfl-sim did not write: {fault}. Restore it from a backup."
         ) from fault
-    files: tuple[Any, ...] = tuple(listed.get("files", []))
+    files = tuple(listed.get("files", []))
     return Point(listed["name"], listed["axes"], listed["config"], listed.get("branch"), files)
 
 

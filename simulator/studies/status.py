@@ -8,6 +8,8 @@ from typing import Any
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
+from simulator.record import Record
+from simulator.sessions.reader import SessionReader
 from simulator.studies.study import Point
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
@@ -41,15 +43,15 @@ class Status:
         try:
             if not checkpoints.is_session(folder):
                 return self
-            session = checkpoints.SessionReader(folder)
-            record = checkpoints.last_record(session, None)
+            session = SessionReader(folder)
+            record = session.last_record()
             return replace(self, state=session.state(), reason="", **self._figures(record))
         except (SessionUnreadable, DiskError) as error:
             return replace(self, state=FAILED, reason=str(error))
         except (KeyError, TypeError):
             return replace(self, state=FAILED, reason=f"{folder} has a ledger that htfl-sim did not write.")
 
-    def _figures(self, record: dict[str, Any] | None) -> dict[str, Any]:
+    def _figures(self, record: Record | None) -> dict[str, Any]:
         if record is None or record["round"] == self.round:
             return {}
         seconds = (*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:]

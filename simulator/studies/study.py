@@ -10,6 +10,7 @@ from typing import Any
 
 import presets
 from simulator.config import Config
+from simulator.documents import OwnFile
 from simulator.errors import ConfigError, nearest
 from simulator.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
 from simulator.own import Files, Names
@@ -40,7 +41,7 @@ class Point:
     axes: Raw
     config: Raw
     branch: Raw | None = None
-    files: tuple[Raw, ...] = ()
+    files: tuple[OwnFile, ...] = ()
 
     @property
     def rounds(self) -> int:

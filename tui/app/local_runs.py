@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import checkpoints
 from simulator.analysis.run import Run
+from simulator.documents import Event
 from tui.app.background import Background
 from tui.app.begun import Begun
 from tui.app.compatibility import MethodChoice, MethodChoices
@@ -29,7 +29,7 @@ class LocalRuns:
         self, host: Host, options: LaunchOptions, background: Background, choices: MethodChoices
     ) -> None:
         self._host, self._options, self._background, self._choices = host, options, background, choices
-        self._failures: dict[Path, dict[str, Any]] = {}
+        self._failures: dict[Path, Event] = {}
         self.launch: Launch | None = None
         """The latest run of this process."""
         self._others: dict[Path, Elsewhere] = {}
@@ -163,8 +163,12 @@ class LocalRuns:
             return
         run = self._host.view.run
         self._host.say(f"{name} failed: {message.failure}", "error")
-        about = {"event": "failed", "at": checkpoints.now(), "round": run.round}
-        self._failures[message.folder] = {**about, "message": message.failure}
+        self._failures[message.folder] = {
+            "event": "failed",
+            "at": checkpoints.now(),
+            "round": run.round,
+            "message": message.failure,
+        }
         if run.folder == message.folder:
             self._host.change(run=self.with_failure(run))
 

@@ -11,9 +11,10 @@ from textual.widget import Widget
 
 from checkpoints import sessions_folder
 from simulator.analysis.costs import Cost, Place, elsewhere
-from simulator.analysis.curves import Curves, Record
+from simulator.analysis.curves import Curves
 from simulator.analysis.run import Run
 from simulator.analysis.summary import Summary
+from simulator.record import Record
 from simulator.studies.summary import StudySummary
 from tui.app.embeddings import Embeddings
 from tui.app.places import Places

@@ -1,7 +1,7 @@
 """What a run shows while it runs: bars in a terminal, a line per round in a pipe, JSON records for programs."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,6 +13,7 @@ from htfl_sim.progress import (
     ClientTrained,
     EvaluationStarted,
     Event,
+    Record,
     RoundFinished,
     RoundStarted,
     StateChanged,
@@ -63,7 +64,7 @@ class Lines:
 class Bars:
     """Bars for the rounds and for the clients within the round, and a line of results under them."""
 
-    def __init__(self, rounds: int, done: int, record: dict[str, Any] | None, console: Console) -> None:
+    def __init__(self, rounds: int, done: int, record: Record | None, console: Console) -> None:
         self._rounds = rounds
         self._bars = Progress(
             TextColumn("{task.description}"),
@@ -114,7 +115,7 @@ class Bars:
     def say(self, message: str) -> None:
         self._live.console.print(printable(message), style="yellow")
 
-    def _view(self, record: dict[str, Any] | None) -> Group:
+    def _view(self, record: Record | None) -> Group:
         results = " · ".join(results_of(record)) if record else "no round finished yet"
         return Group(self._bars, Text(results, style="cyan"))
 
@@ -146,7 +147,7 @@ class Stopping:
         self._say(f"{reason}: the clients at work finish and are kept, then a checkpoint is written.{leave}")
 
 
-def display(rounds: int, done: int, record: dict[str, Any] | None, drawn: bool | None) -> Lines | Bars:
+def display(rounds: int, done: int, record: Record | None, drawn: bool | None) -> Lines | Bars:
     """Bars if `drawn`, lines if not; None leaves it to whether stderr is a terminal."""
     console = output.stderr(drawn=drawn is True)
     if drawn is False or not console.is_terminal:
@@ -165,7 +166,7 @@ def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], 
     return tell
 
 
-def results_of(record: dict[str, Any]) -> list[str]:
+def results_of(record: Record) -> list[str]:
     """A round's results, briefly."""
     accuracy, traffic = record["accuracy"], record["bytes"]
     found = [f"accuracy {percent(accuracy['mean'])} (best {percent(accuracy['best_mean'])})"]
@@ -175,7 +176,7 @@ def results_of(record: dict[str, Any]) -> list[str]:
     return [*found, f"↑ {up} ↓ {down}", f"{record['timing']['seconds']:.1f} s"]
 
 
-def line(record: dict[str, Any], rounds: int) -> str:
+def line(record: Record, rounds: int) -> str:
     """A round in one line."""
     return "  ".join([f"round {record['round']}/{rounds}", *results_of(record)])
 

@@ -7,6 +7,8 @@ from htfl_sim.details import (
     ClientResult,
     Command,
     Details,
+    Event,
+    Record,
     Switch,
     changeable_sections,
     event_text,
@@ -87,8 +89,9 @@ def _at_start(details: Details) -> Iterator[tuple[str, object]]:
 def _plugin(details: Details) -> str | None:
     """The plugin of the method in force, if it has one."""
     run = details.run
-    latest = run.history[-1] if run.history else {}
-    plugin = latest.get("plugin", run.document.get("plugin"))
+    plugin = run.document.get("plugin")
+    if run.history:
+        plugin = run.history[-1].get("plugin", plugin)
     return plugin["name"] if plugin else None
 
 
@@ -127,7 +130,7 @@ def _client_row(client: ClientResult) -> list[object]:
     ]
 
 
-def _held_out(record: dict[str, Any]) -> list[Any]:
+def _held_out(record: Record) -> list[Any]:
     """The means over clients on each part of their data; nothing where they were not measured."""
     recorded = record.get("evaluation", {})
     measured = {part: recorded[part] for part in ("test", "eval") if part in recorded}
@@ -138,7 +141,10 @@ def _held_out(record: dict[str, Any]) -> list[Any]:
             percent(figures["accuracy"]["mean"]),
             number(figures["loss"]["mean"], 4),
             number(figures["f1"]["mean"], 4),
-            *(number(figures.get("metrics", {}).get(name, {}).get("mean"), 4) for name in own),
+            *(
+                number(figures["metrics"][name]["mean"] if name in figures.get("metrics", {}) else None, 4)
+                for name in own
+            ),
         ]
         for part, figures in measured.items()
     ]
@@ -147,11 +153,14 @@ def _held_out(record: dict[str, Any]) -> list[Any]:
     return [output.heading(title), output.table(columns, rows)] if rows else []
 
 
-def _traffic(record: dict[str, Any]) -> list[tuple[str, object]]:
+def _traffic(record: Record) -> list[tuple[str, object]]:
     traffic = record["bytes"]
     totals = [
-        (way, f"{size(traffic[way])}, {size(traffic[f'{way}_total'])} since round 1")
-        for way in ("up", "down")
+        (way, f"{size(now)}, {size(total)} since round 1")
+        for way, now, total in (
+            ("up", traffic["up"], traffic["up_total"]),
+            ("down", traffic["down"], traffic["down_total"]),
+        )
     ]
     return [*totals, *((name, size(count)) for name, count in traffic["by_tensor"].items())]
 
@@ -164,7 +173,7 @@ def _curve(means: list[float | None]) -> str | None:
     return f"{sparkline(means, min(len(means), WIDEST))}  {ends}"
 
 
-def _event(event: dict[str, Any]) -> list[object]:
+def _event(event: Event) -> list[object]:
     rest = {key: value for key, value in event.items() if key not in ("at", "event")}
     told = (
         event_text(event) if event["event"] == "nodes" else _settings(rest)

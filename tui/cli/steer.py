@@ -112,7 +112,7 @@ def checkpoint(
     report(reply, as_json)
     if cka and reply.round is not None and not as_json:
         record = hs.sessions.record(session, reply.round, sessions_dir=places.sessions_dir)
-        similarity.show(reply.session, {"round": reply.round, **record["cka"]}, as_json)
+        similarity.show(reply.session, {"round": reply.round, **(record["cka"] or {})}, as_json)
 
 
 @options.expanded

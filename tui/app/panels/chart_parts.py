@@ -7,7 +7,7 @@ import numpy as np
 from simulator.analysis.curves import Array, Curves
 from simulator.analysis.milestones import milestones
 from simulator.analysis.run import Run
-from simulator.nested import Raw
+from simulator.record import Record
 from tui.app.charts.figure import Figure, Mark, Series
 from tui.common.formatting import size, size_unit
 
@@ -46,7 +46,7 @@ def steady(curves: Curves) -> bool:
     return not (np.ptp(curves.up) or np.ptp(curves.down))
 
 
-def in_each_round(record: Raw) -> str:
+def in_each_round(record: Record) -> str:
     """What crosses the wire where it is the same in every round."""
     up, down = size(record["bytes"]["up"]), size(record["bytes"]["down"])
     return f"{up} up and down a round" if up == down else f"{up} up, {down} down a round"

@@ -1,9 +1,9 @@
 """Events as lines of a table, newest last."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from simulator.analysis.events import alarming, said, told
+from simulator.documents import Event
 from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
 from tui.common.formatting import wrapped
@@ -12,22 +12,20 @@ COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", st
 LINES = 2000  # of the newest events; the file has them all
 
 
-def upto(view: View) -> Sequence[Mapping[str, Any]]:
+def upto(view: View) -> Sequence[Event]:
     """The events of the rounds up to the one shown; live, all of them."""
     events = told(view.run)
     return [event for event in events if event.get("round", 0) <= view.shown] if view.replaying else events
 
 
-def matches(event: Mapping[str, Any], query: str) -> bool:
+def matches(event: Event, query: str) -> bool:
     """Whether every word is in what the event tells."""
     return not query.strip() or has_words(
         f"{event.get('event')} {said(event)} round {event.get('round', '')}", query
     )
 
 
-def lines(
-    events: Sequence[Mapping[str, Any]], width: int, query: str = "", routine: bool = True
-) -> list[Row]:
+def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = True) -> list[Row]:
     """Time, round and words of each event that passes the filter; long words wrap to `width` cells.
 
     Without `routine`, checkpoints are left out.
@@ -49,6 +47,6 @@ def lines(
     return rows
 
 
-def clock(event: Mapping[str, Any]) -> str:
+def clock(event: Event) -> str:
     """The time of day of an event, as its session wrote it (UTC)."""
     return str(event.get("at", ""))[11:19]
