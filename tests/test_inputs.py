@@ -404,6 +404,15 @@ def test_a_plugin_brings_a_data_set_that_declares_its_spec(tmp_path: Path) -> No
     assert {choice.name: choice.obstacle for choice in method_choices(chosen.to_json())}["fedproto"] is None
 
 
+def test_a_plugins_data_set_that_is_not_loaded_is_missed_with_the_option_that_loads_it(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(
+        ConfigError, match="'reviews' is neither a data set .* A plugin's data set needs --plugin FILE"
+    ):
+        build(config(Path("reviews")), tmp_path)
+
+
 @pytest.mark.usefixtures("_data_sets")
 def test_samples_outside_a_plugins_spec_are_refused(tmp_path: Path) -> None:
     plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1001)))

@@ -101,7 +101,7 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Samp
         return own.load(path)
     raise ConfigError(
         f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz file."
-        f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`, or load the plugin that registers it."
+        f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs --plugin FILE."
     )
 
 
