@@ -19,9 +19,9 @@ COLUMNS: dict[str, str] = {
     "client": "from 0",
     "label": "the class's number, from 0",
     "class": "its name",
-    "train": "samples the client trains on",
-    "eval": "samples of its eval part",
-    "test": "samples it is tested on",
+    "train": "number of training samples",
+    "eval": "number of samples in the eval part",
+    "test": "number of test samples",
 }
 _ONLY_THE_DATA: Raw = {"federation": {"group": "tiny"}, "evaluation": {"metrics": []}}
 """Settings in place of those that name files of the user's. Nothing is built from them."""
