@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -103,3 +104,50 @@ def test_the_commands_call_the_public_api_alone() -> None:
 def test_no_file_is_over_450_lines() -> None:
     lengths = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in FILES.items()}
     assert {module: lines for module, lines in lengths.items() if lines > 450} == {}
+
+
+UNTYPED = ("dict[str, Any]", "Mapping[str, Any]", "Json", "Raw")
+"""An object of JSON of which nothing is known."""
+DOCUMENTS = ("record", "records", "event", "events", "document", "history", "manifest")
+BOUNDARY = (
+    "checkpoints",  # it keeps JSON for others, and knows nothing of rounds
+    "simulator.record.check_record", "simulator.documents.check_document", "simulator.documents.check_event",
+    "simulator.sessions.reader.SessionReader", "simulator.sessions.reader._fault_of",
+    "simulator.sessions.metadata.of_new",
+)  # fmt: skip
+"""Where JSON becomes a record, an event, or a document."""
+
+
+def signatures(module: str) -> Iterator[tuple[str, str, str]]:
+    """Of every function and class of a module, its name, and each name that it annotates, with the annotation."""
+
+    def walk(node: ast.AST, path: str) -> Iterator[tuple[str, str, str]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                where = f"{path}.{child.name}"
+                if isinstance(child, ast.FunctionDef):
+                    arguments = [*child.args.posonlyargs, *child.args.args, *child.args.kwonlyargs]
+                    yield from (
+                        (where, each.arg, ast.unparse(each.annotation))
+                        for each in arguments
+                        if each.annotation
+                    )
+                    if child.returns:
+                        yield where, child.name, ast.unparse(child.returns)
+                yield from walk(child, where)
+            elif isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
+                yield path, child.target.id, ast.unparse(child.annotation)
+
+    return walk(ast.parse(FILES[module].read_text(encoding="utf-8")), module)
+
+
+def test_records_events_and_documents_have_their_types_outside_the_json_boundary() -> None:
+    """A parameter, a field, or a function of such a name takes or returns no object of which nothing is known."""
+    assert [
+        f"{where}: {name}: {annotation}"
+        for module in FILES
+        for where, name, annotation in signatures(module)
+        if name in DOCUMENTS
+        and any(re.search(rf"(?<!\w){re.escape(untyped)}(?!\w)", annotation) for untyped in UNTYPED)
+        and not any(where == room or where.startswith(f"{room}.") for room in BOUNDARY)
+    ] == []

@@ -1,10 +1,10 @@
 """Where in a run something changed: switches, the fork it began with, checkpoints that are kept."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from simulator.analysis.run import Run
+from simulator.documents import Event
 
 FEW = 10
 """More lasting checkpoints than this are a routine, and none of them a milestone."""
@@ -53,7 +53,7 @@ def switches(run: Run) -> list[Switch]:
     ]
 
 
-def _milestone(event: Mapping[str, Any]) -> Milestone | None:
+def _milestone(event: Event) -> Milestone | None:
     match event.get("event"):
         case "switched":
             replaced = event.get("before") != event.get("method")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable, shown
@@ -15,6 +15,13 @@ from simulator.analysis.well_formed import well_formed
 from simulator.documents import Entry
 from simulator.record import legible
 from simulator.sessions.reader import SessionReader
+
+
+class Since(TypedDict):
+    """A method, and the round from which on it was in force."""
+
+    from_round: int
+    method: str
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Summary:
     id: str | None = None
     parent: dict[str, Any] | None = None
     method: str | None = None
-    history: tuple[dict[str, Any], ...] = ()
+    history: tuple[Since, ...] = ()
     dataset: str | None = None
     round: int | None = None
     rounds: int | None = None
@@ -95,9 +102,9 @@ def _tags(folder: Path) -> tuple[str, ...]:
     return ()
 
 
-def _methods(history: Sequence[Entry]) -> tuple[dict[str, Any], ...]:
+def _methods(history: Sequence[Entry]) -> tuple[Since, ...]:
     """The history without the entries that changed settings of the same method."""
-    found: list[dict[str, Any]] = []
+    found: list[Since] = []
     for entry in history:
         name = entry["method"]["name"]
         if not found or found[-1]["method"] != name:

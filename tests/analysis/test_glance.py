@@ -17,7 +17,8 @@ from simulator.analysis.feed import read
 from simulator.analysis.glance import glance, glances
 from simulator.analysis.ledger import Lines
 from simulator.analysis.totals import Totals
-from tests import sessions
+from simulator.progress import unobserved
+from tests import federations, sessions
 from tests.analysis.runs import record
 
 SHARE = st.none() | st.floats(0, 1)
@@ -50,6 +51,14 @@ def test_numbers_found_in_a_line_are_those_of_the_decoded_record(
     made["cka"] = sessions.cka(3, 1) if cka else None
     line = canonical(made)
     assert same(totals.of_lines([line]), totals.of_records([json.loads(line)]))
+
+
+def test_no_line_that_a_run_writes_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = federations.built(federations.config(evaluation={"parts": ["test", "eval"]}, cka={"every": 1}))
+    made = parts.engine.round(parts.engine.initial_state(), unobserved).record
+    lines, expected = [canonical(made)], totals.of_records([made])
+    monkeypatch.delattr(totals, "json")
+    assert same(totals.of_lines(lines), expected)
 
 
 def test_a_line_spelled_otherwise_is_decoded() -> None:

@@ -1,12 +1,13 @@
 """Carrying an opened session on: what is said before, while and after its rounds run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 import htfl_sim as hs
+from htfl_sim.progress import Record
 from tui.cli import output
 from tui.cli.options import Own
 from tui.common.errors import DIVERGED, OutputClosed
@@ -148,7 +149,7 @@ def _why(outcome: "RunOutcome") -> str:
     return f", by {by}; its checkpoint is written"
 
 
-def diverged(records: Sequence[Mapping[str, Any]]) -> str | None:
+def diverged(records: Sequence[Record]) -> str | None:
     """Which clients' losses were no longer finite, in words; None when none were."""
     found = {client for record in records for client in record.get("diverged", ())}
     if not found:
@@ -163,12 +164,10 @@ def diverged(records: Sequence[Mapping[str, Any]]) -> str | None:
     return f"client{'s' * (len(found) > 1)} {named} in some rounds; their models stayed as they were"
 
 
-def memory(records: Sequence[Mapping[str, Any]]) -> str | None:
+def memory(records: Sequence[Record]) -> str | None:
     """The most memory that these rounds took, in words; None where none of them says."""
-    host, gpu = (
-        max((record["timing"].get(name, 0) for record in records), default=0)
-        for name in ("memory", "gpu_memory")
-    )
+    host = max((record["timing"].get("memory", 0) for record in records), default=0)
+    gpu = max((record["timing"].get("gpu_memory", 0) for record in records), default=0)
     if not host:
         return None
     return f"{size(host)} at most" + (f", and {size(gpu)} of tensors on the GPU" if gpu else "")
