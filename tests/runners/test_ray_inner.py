@@ -20,8 +20,8 @@ from simulator.idle import idle
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, LocalUpdate, Work, memory, synchronous
 from simulator.runners.ray import inner
-from simulator.runners.ray.equipment import Equipment
 from simulator.runners.ray.runner import RayRunner, trained
+from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.sections import RuntimeConfig
 from simulator.sessions.overrides import other_bits
 from simulator.sessions.reader import SessionReader
@@ -114,7 +114,7 @@ def test_portions_computed_elsewhere_have_the_bits_of_the_runner_in_process(
     in_process = synchronous.carry_out(here.engine._runner, Work(hooks, 1, jobs, finished))
 
     settings = there.engine._config.runtime
-    packed = pickle.dumps(Equipment.of(federations.context(there), hooks, settings))
+    packed = pickle.dumps(WorkerSetup.of(federations.context(there), hooks, settings))
     elsewhere, data = list[LocalUpdate](), None
     for portion in inner.made(federations.context(there), settings).bundles(list(jobs), finished):
         runner, theirs = pickle.loads(packed).set_up(data)

@@ -18,9 +18,9 @@ from simulator.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job
 from simulator.runners import ray as on_ray
-from simulator.runners.ray.equipment import Equipment
 from simulator.runners.ray.parcels import PAYLOADS, Parcel, Payloads
 from simulator.runners.ray.runner import RayRunner, trained
+from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.sections import RuntimeConfig
 from tests import federations
 
@@ -103,10 +103,10 @@ def test_clients_that_are_given_to_an_actor_together_are_begun_by_their_sum() ->
     assert at_work.longest_first([[4, 5], [3], [1, 2], [0]]) == [[0], [1, 2], [3], [4, 5]]
 
 
-def equipment(subject: Subject, **sections: Any) -> Equipment:
+def worker_setup(subject: Subject, **sections: Any) -> WorkerSetup:
     parts = subject.built(**sections)
     hooks = Hooks(parts.method, parts.federation)
-    return Equipment.of(federations.context(parts), hooks, parts.engine._config.runtime)
+    return WorkerSetup.of(federations.context(parts), hooks, parts.engine._config.runtime)
 
 
 def test_whatever_changes_a_clients_result_changes_the_hash_of_its_run() -> None:
@@ -120,16 +120,16 @@ def test_whatever_changes_a_clients_result_changes_the_hash_of_its_run() -> None
         {"runtime": {"inner": "stacked"}},
     ]
     subject = Subject("fedlora")
-    first, *others = (equipment(subject, **each).sha256 for each in changes)
+    first, *others = (worker_setup(subject, **each).sha256 for each in changes)
     assert len({first, *others}) == len(changes)
-    assert equipment(subject, evaluation={"batch_size": 7}).sha256 == first
+    assert worker_setup(subject, evaluation={"batch_size": 7}).sha256 == first
 
 
 def test_equipment_gives_the_update_that_the_run_itself_would_compute() -> None:
     parts = Subject("fedlora").built()
     state = parts.engine.initial_state()
     hooks = Hooks(parts.method, parts.federation)
-    packed = pickle.dumps(Equipment.of(federations.context(parts), hooks, RuntimeConfig()))
+    packed = pickle.dumps(WorkerSetup.of(federations.context(parts), hooks, RuntimeConfig()))
     there, hooks_there = pickle.loads(packed).set_up()
     client = parts.federation.clients[1]
     payload = hooks.downlink(1, state.server, client)
@@ -144,7 +144,7 @@ def test_data_that_only_this_process_has_are_refused() -> None:
     parts = Subject("fedlora").built()
     made = parts._replace(data=replace(parts.data, source=None))
     with pytest.raises(ConfigError, match="needs data that every machine can load by itself"):
-        Equipment.of(federations.context(made), Hooks(parts.method, parts.federation), RuntimeConfig())
+        WorkerSetup.of(federations.context(made), Hooks(parts.method, parts.federation), RuntimeConfig())
 
 
 def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(

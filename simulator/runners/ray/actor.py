@@ -17,8 +17,8 @@ from simulator.environment import environment
 from simulator.errors import HtflError, NotEnoughMemory
 from simulator.methods.hooks import Hooks
 from simulator.runners.base import AsOne, Job, LocalUpdate, Runner
-from simulator.runners.ray.equipment import Equipment
 from simulator.runners.ray.parcels import Parcel
+from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.training.precision import tf32_in_force
 
 MOST_RUNS = 2
@@ -56,11 +56,11 @@ class Actor:
     def __init__(self) -> None:
         self._equipped: dict[str, tuple[Runner, Hooks]] = {}
 
-    def join(self, run: str, equipment: Sequence[Any]) -> Facts | Refused:
-        """Get ready for a run, known by its equipment's hash, and say what it will be computed with."""
+    def join(self, run: str, setup: Sequence[Any]) -> Facts | Refused:
+        """Get ready for a run, known by its setup's hash, and say what it will be computed with."""
         host = socket.gethostname()
         try:
-            runner, _ = self._for(run, equipment)
+            runner, _ = self._for(run, setup)
         except HtflError as error:
             return Refused(type(error)(f"node {host}: {error}"))
         facts = environment(runner.context.federation.device, runner.threads)
@@ -69,7 +69,7 @@ class Actor:
     def ask(
         self,
         run: str,
-        equipment: Sequence[Any],
+        setup: Sequence[Any],
         question: AsOne[Any],
         round: int,
         states: Mapping[int, Mapping[str, Tensor]],
@@ -77,7 +77,7 @@ class Actor:
     ) -> Answer | Refused:
         """The answer of clients of a run in round t, by the states that they start with, and each one's payload."""
         try:
-            runner, hooks = self._for(run, equipment)
+            runner, hooks = self._for(run, setup)
             federation = runner.context.federation
             torch.set_num_threads(runner.threads)
             device = federation.device
@@ -99,9 +99,9 @@ class Actor:
             runner, _ = self._equipped.pop(run)
             runner.close()
 
-    def _for(self, run: str, equipment: Sequence[Any]) -> tuple[Runner, Hooks]:
+    def _for(self, run: str, setup: Sequence[Any]) -> tuple[Runner, Hooks]:
         if run not in self._equipped:
-            found: Equipment = ray.get(equipment[0])
+            found: WorkerSetup = ray.get(setup[0])
             held = [runner.context.data for runner, _ in self._equipped.values()]
             self._equipped[run] = found.set_up(held[-1] if held else None)
             while len(self._equipped) > MOST_RUNS:

@@ -20,7 +20,7 @@ from simulator.runners.base import Place
 from simulator.runners.ray import cluster, inner
 from simulator.runners.ray.actor import Actor, Answer, Facts, Refused
 from simulator.runners.ray.cluster import DEATHS, Needs
-from simulator.runners.ray.equipment import Equipment
+from simulator.runners.ray.worker_setup import WorkerSetup
 
 START_SECONDS = 120.0
 """How long the first actor may take to get ready."""
@@ -130,7 +130,7 @@ class Crew:
     pool: Pool
     most: int | None
     """Actors that the run may use at a time; None: all."""
-    equipment: Equipment
+    setup: WorkerSetup
     exact: bool
     say: Callable[[str], None]
     _joining: dict[Any, Member] = field(default_factory=dict)
@@ -138,10 +138,10 @@ class Crew:
     _failed: int = 0
 
     def __post_init__(self) -> None:
-        device = self.equipment.federation.device
-        self._here = environment(device, self.equipment.runtime.threads_per_client)
-        self._run = self.equipment.sha256
-        self._sent = [ray.put(self.equipment)]  # in a list, so that an actor that has it does not fetch it
+        device = self.setup.federation.device
+        self._here = environment(device, self.setup.runtime.threads_per_client)
+        self._run = self.setup.sha256
+        self._sent = [ray.put(self.setup)]  # in a list, so that an actor that has it does not fetch it
 
     def gather(self) -> None:
         """Wait until all actors are ready, or one is and others have no room yet. Raises ConfigError or DataError."""
@@ -253,7 +253,7 @@ class Crew:
         return [
             Place(
                 first.host if hosts[first.host] == 1 else f"{first.host}/{node[:8]}",
-                len(found) * inner.at_once(self.equipment.runtime),
+                len(found) * inner.at_once(self.setup.runtime),
                 first.environment,
                 inexact(self._here, dict(first.environment)),
             )

@@ -211,17 +211,17 @@ class RayRunner(Runner):
                 f"runner 'ray' needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or use "
                 f"--runner {inner.in_process(self._settings)}, which gives the same bits."
             ) from missing
-        from simulator.runners.ray.equipment import Equipment
+        from simulator.runners.ray.worker_setup import WorkerSetup
 
         federation = self.context.federation
-        equipment = Equipment.of(self.context, hooks, self._settings)
+        setup = WorkerSetup.of(self.context, hooks, self._settings)
         on_gpu = federation.device.type == "cuda"
         needs = cluster.Needs(self.threads * self._inner.workers, int(on_gpu))
         wants, most = crew.Wants(self._settings.address, needs), self._settings.workers
         model = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
         largest = max(map(len, self._inner.bundles(range(len(federation.clients)))))
         pool = crew.Pool.borrow(wants, most, self._actors, largest * model)
-        gathered = crew.Crew(pool, most, equipment, exact, self.say)
+        gathered = crew.Crew(pool, most, setup, exact, self.say)
         try:
             gathered.gather()
         except BaseException:

@@ -1,4 +1,4 @@
-"""What an actor computes clients from, besides their states and payloads: all of it follows from the configuration."""
+"""Everything an actor computes clients from, except their states and payloads. The configuration determines it."""
 
 import hashlib
 import json
@@ -29,8 +29,8 @@ LOADERS = {"plugin": plugins.load, "model": own_models.load}
 
 
 @dataclass(frozen=True)
-class Equipment:
-    """A federation, its method and where its data lie, as they travel to an actor."""
+class WorkerSetup:
+    """The federation, its method, and the location of its data, as sent to an actor."""
 
     source: Source
     fingerprint: str
@@ -42,7 +42,7 @@ class Equipment:
     """The user's own that method and models come from."""
 
     @classmethod
-    def of(cls, context: TrainingContext, hooks: Hooks, runtime: RuntimeConfig) -> "Equipment":
+    def of(cls, context: TrainingContext, hooks: Hooks, runtime: RuntimeConfig) -> "WorkerSetup":
         """That of a run. Raises ConfigError for data that no other process could load."""
         source = context.data.source
         if source is None:
