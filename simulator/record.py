@@ -62,17 +62,17 @@ ByClient = Annotated[
 
 class Accuracy(TypedDict):
     per_client: ByClient[Share | None]
-    """of correct answers on the client's own test part, as last measured; null before that"""
+    """share of correct answers on each client's own test part, as last measured; null before that"""
     mean: Share | None
-    """mean over the clients measured so far, each counting alike"""
+    """unweighted mean over the clients measured so far"""
     std: Share | None
-    """their standard deviation, of the population (divided by n)"""
+    """their population standard deviation (divided by n)"""
     weighted: Share | None
     """mean over clients, weighted by their test samples"""
     min: Share | None
-    """the worst client"""
+    """lowest accuracy of a client"""
     max: Share | None
-    """the best client"""
+    """highest accuracy of a client"""
     best_mean: Share | None
     """the highest `mean` so far"""
     best_weighted: NotRequired[Share | None]
@@ -87,105 +87,104 @@ class Measured(TypedDict, Generic[V]):
     weighted: V | None
     """weighted by the clients' samples of the part"""
     per_client: ByClient[V | None]
-    """of each client"""
+    """value of each client"""
 
 
 class Part(TypedDict):
     """What was measured on one part of the split."""
 
     accuracy: Measured[Share]
-    """share of correct answers; on `test` the same as `accuracy.per_client`"""
+    """accuracy on a held-out part, `test` or `eval`"""
     loss: Measured[float]
-    """mean cross-entropy; a method that answers by distance has no logits, and its losses compare with no
-    other's"""
+    """mean cross-entropy on the part"""
     f1: Measured[Share]
-    """macro-F1: F1 of each class that the client's part has, averaged"""
+    """macro-F1 on the part, the mean F1 of its classes"""
     metrics: NotRequired[Annotated[Named[Measured[float]], When("evaluation.metrics")]]
-    """a figure of your own ([your-own.md](your-own.md))"""
+    """your own metric ([Your own files](your-own.md))"""
 
 
 class Loss(TypedDict):
     per_client: ByClient[float | None]
-    """mean training loss of the client's first phase; null for who took no part or diverged"""
+    """mean training loss of each client's first phase; null if it did not take part or diverged"""
     mean: float | None
-    """mean over those that have one"""
+    """mean over the clients with a loss"""
 
 
 class Traffic(TypedDict):
     up: Natural
     """bytes of the round's payloads from clients to the server"""
     down: Natural
-    """and from the server to clients"""
+    """bytes from the server to clients"""
     up_total: Natural
     """bytes since round 1"""
     down_total: Natural
     """bytes since round 1"""
     per_client_up: ByClient[Natural]
-    """bytes of each client; 0 for who took no part"""
+    """bytes of each client; 0 if it did not take part"""
     per_client_down: ByClient[Natural]
     """bytes of each client"""
     by_tensor: Named[Natural]
-    """bytes by direction and part of the payload, as `up/head`"""
+    """bytes by direction and part of the payload, such as `up/head`"""
 
 
 class Params(TypedDict):
     up: Natural
-    """numbers in those payloads, labels and counts left out"""
+    """numbers in these payloads, without labels and counts"""
     down: Natural
-    """likewise"""
+    """the same from the server to clients"""
 
 
 class Flops(TypedDict):
     clients: Amount
-    """floating-point operations of the clients' training; evaluation is not counted"""
+    """floating-point operations of the clients' training, without evaluation"""
     server: Amount
-    """of the server's own training"""
+    """operations of the server's own training"""
     total: Amount
-    """both"""
+    """sum of both"""
 
 
 class Cka(TypedDict):
     order: NotRequired[Many[str]]
-    """the layers, shallow to deep"""
+    """the layers, from shallow to deep"""
     layers: Named[float | None]
     """mean CKA over all pairs of clients that have the layer"""
     matrix: Named[Many[Many[float | None]]]
-    """CKA of every pair of clients, in client order; null where one lacks the layer"""
+    """CKA of every pair of clients, in client order; null if one of them lacks the layer"""
     clients: NotRequired[Annotated[Many[Natural], When("cka.clients")]]
-    """in a federation of more clients than are compared: the clients that the rows and columns are of"""
+    """the clients of the rows and columns, if not all clients are compared"""
 
 
 class Taken(TypedDict, total=False):
     """What a round took besides its seconds; earlier versions wrote only some of it."""
 
     waited: Amount
-    """seconds for which the run was paused, in the round or before it"""
+    """seconds of pauses in the round or before it"""
     cpu: Amount
-    """processor seconds of the process in the round, all its threads"""
+    """processor seconds of all the process's threads in the round"""
     memory: Natural
-    """bytes that the process had in memory, the most in the round: of a round in which it had more than ever before, as
-    Linux counts; else the most that was seen between two clients"""
+    """peak memory of the process in the round, in bytes. If the peak is a new maximum, Linux counted it.
+    Otherwise it is the largest value seen between two clients"""
     gpu_memory: Annotated[Natural, When("cuda")]
-    """bytes of tensors on the GPU, the most there were in the round"""
+    """peak memory of tensors on the GPU in the round, in bytes"""
 
 
 class Timing(Taken):
     seconds: float
-    """seconds the round took, pauses and the checkpoint left out"""
+    """seconds of the round, without pauses and the checkpoint"""
     train: float
-    """of these, for clients and server"""
+    """seconds of training, for clients and server"""
     server: NotRequired[Amount]
-    """of `train`, for the server alone"""
+    """seconds of the server's part of `train`"""
     per_client: NotRequired[ByClient[Amount | None]]
-    """seconds of each client's update, as many at a time as there are workers; null for who took no part"""
+    """seconds of each client's update, with several workers at the same time; null if it did not take part"""
     workers: NotRequired[Natural]
-    """how many clients train at a time at most"""
+    """largest number of clients that train at the same time"""
     evaluate: float
-    """and for evaluation and CKA"""
+    """seconds of evaluation and CKA"""
     checkpoint: float
-    """seconds for writing the states that changed"""
+    """seconds of writing the changed states"""
     at: Moment
-    """when the round ended"""
+    """end of the round"""
 
 
 class Record(TypedDict):
@@ -194,29 +193,29 @@ class Record(TypedDict):
     round: Positive
     """the round, from 1"""
     method: Text
-    """the method it was run with"""
+    """the method of the round"""
     participants: Many[Natural]
     """the clients that took part, ascending"""
     clients: NotRequired[Annotated[Natural, When("evaluation.figures")]]
-    """how many there are, where figures name clients ([below](#very-many-clients))"""
+    """number of all clients, if metrics name clients ([below](#very-many-clients))"""
     diverged: NotRequired[Many[Natural]]
-    """those of them whose loss or weights were not finite: they stay as they were before the round"""
+    """participants whose loss or weights were not finite. They keep their state from before the round"""
     dropped: NotRequired[Annotated[Many[Natural], When("wire.drop")]]
-    """those whose uplink was lost"""
+    """participants whose uplink was lost"""
     accuracy: Accuracy
     evaluation: NotRequired[
         Annotated[dict[Annotated[str, Within(pattern="^(test|eval)$")], Part], When("evaluation.parts")]
     ]
     loss: Loss
     lr: NotRequired[Annotated[float, When("training.schedule")]]
-    """the learning rate in force, where it changes from round to round"""
+    """the round's learning rate, if it changes from round to round"""
     bytes: Traffic
     params: Params
     flops: Flops
     cka: NotRequired[Annotated[Cka | None, When("cka.every")]]
-    """in rounds in which CKA is not measured"""
+    """null in rounds without CKA"""
     method_metrics: Object
-    """figures of the method's own, and `PHASE_loss`, the mean loss of each phase after the first"""
+    """the method's own metrics, and `PHASE_loss`, the mean loss of each phase after the first"""
     timing: Timing
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import limits
+from docsite.ledger import renewed
 from simulator import own_files
 from simulator.metrics import own
 from simulator.nested import flattened
@@ -100,6 +101,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             session.run()
         fork(folder / "all", folder / "fork", folder, 2, assignments=["rounds=4", "training.lr=0.5"])
     yield folder
+
+
+def test_the_table_of_a_record_is_made_from_its_types() -> None:
+    """After a change of the types, `python -m docsite.ledger` makes it anew."""
+    assert renewed(PAGE) == PAGE
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
