@@ -129,11 +129,11 @@ class Parent(TypedDict):
 
 class Samples(TypedDict):
     classes: Many[str]
-    """the names of the classes; with very many clients × classes (over 50,000) there is no `samples`"""
+    """names of the classes. With more than 50,000 clients × classes, `samples` is missing"""
     train: Many[Counts]
-    """of every client, how many samples of each class it trains on"""
+    """for each client, the number of training samples of each class"""
     test: Counts
-    """on how many samples each client is tested"""
+    """number of test samples of each client"""
 
 
 class _Inputs(TypedDict):
@@ -144,8 +144,8 @@ class Configured(TypedDict):
     """What has a whole configuration."""
 
     config: Annotated[Object, Also(Settings, _Sections)]
-    """the whole configuration it was made with: [configuration.md](configuration.md). What a switch changed stands in
-    the manifests' history"""
+    """the whole first configuration ([Configuration](configuration.md)). The history in the manifests has the
+    changes of switches"""
 
 
 class Document(Configured):
@@ -154,25 +154,25 @@ class Document(Configured):
     format: int
     """version of the session's format"""
     id: Text
-    """32 hexadecimal digits, drawn"""
+    """32 random hexadecimal digits"""
     created: Text
-    """when"""
+    """time of creation"""
     parent: Parent | None
-    """of a fork: `id`, `name` and `round` it begins after"""
+    """for a fork: the parent's `id` and `name`, and the `round` of the fork"""
     environment: dict[str, Scalar]
     data_fingerprint: str
-    """SHA-256 of samples, labels and partition"""
+    """SHA-256 of samples, labels, and partition"""
     inputs: NotRequired[Annotated[Object, Also(_Inputs)]]
     """the form of the samples as models take them: their `kind` (`image`, `tokens`, `signal`, `table`) and its sizes.
     Sessions without it have images"""
     samples: NotRequired[Samples | None]
     plugin: Plugin | None
-    """`name` and `sha256` of the file that the method comes from, if it is not built in"""
+    """`name` and `sha256` of the method's file, if the method is not built in"""
     model_plugins: NotRequired[dict[str, Plugin]]
-    """by the name of each model that comes from a plugin: the `name` and `sha256` of its file"""
+    """for each model from a plugin, the `name` and `sha256` of its file"""
     files: NotRequired[list[OwnFile]]
-    """`kind` (`model`, `metric`, `partition`), `name` and `sha256` of other files of your own
-    ([your-own.md](your-own.md))"""
+    """`kind` (`model`, `metric`, `partition`), `name`, and `sha256` of your other files ([Your own
+    files](your-own.md))"""
 
 
 def check_document(document: Mapping[str, Any]) -> Document:
@@ -215,9 +215,9 @@ class Draws(TypedDict):
     models: Natural
     """the seed of their models"""
     beside: Natural
-    """the seed of what the method keeps beside them"""
+    """seed of the method's states beside these models"""
     method: Annotated[Section, Also(_Method)]
-    """the settings of that method"""
+    """settings of this method"""
 
 
 class Initial(Draws):

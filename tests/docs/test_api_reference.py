@@ -22,7 +22,7 @@ def test_a_class_is_shown_with_its_fields_and_public_methods() -> None:
     assert (
         "#### Session.resume\n\n```python\nresume(\n    folder: Path,\n    data_dir: Path,\n    *,\n" in text
     )
-    assert "record: dict[str, Any] | None" in text
+    assert "record: Record | None" in text
     assert "Session._" not in text
 
 
