@@ -28,7 +28,7 @@ from simulator.methods.hooks import Hooks
 from simulator.progress import unobserved
 from simulator.record import Timing
 from simulator.runners import Job, Jobs, Runner
-from simulator.runners.ray.parcels import Parcel
+from simulator.runners.ray.messages import Message
 from simulator.tensors import Tensors, total_bytes
 
 PARTS = ("cost", "nodes")
@@ -75,9 +75,9 @@ def rounds(built: dict[str, Built]) -> dict[str, list[Timing]]:
     return {name: timings[1:] for name, timings in taken.items()}
 
 
-def nothing(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> Parcel:
+def nothing(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> Message:
     """A question without work, whose answer is as large as what came."""
-    return Parcel(job.tensors)
+    return Message(job.tensors)
 
 
 def a_second(built: Built, state: Tensors) -> float:

@@ -18,7 +18,7 @@ from simulator.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job
 from simulator.runners import ray as on_ray
-from simulator.runners.ray.parcels import PAYLOADS, Parcel, Payloads
+from simulator.runners.ray.messages import PAYLOADS, Message, Payloads
 from simulator.runners.ray.runner import RayRunner, trained
 from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.sections import RuntimeConfig
@@ -30,7 +30,7 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int
 def sent(tensors: Mapping[str, Tensor]) -> Any:
     """What arrives of them in another process: their bytes apart from the rest, and not to be written to."""
     apart: list[pickle.PickleBuffer] = []
-    content = pickle.dumps(Parcel(tensors), protocol=5, buffer_callback=apart.append)
+    content = pickle.dumps(Message(tensors), protocol=5, buffer_callback=apart.append)
     return pickle.loads(content, buffers=[memoryview(bytes(each.raw())) for each in apart])
 
 
@@ -60,8 +60,8 @@ def test_what_arrives_can_be_written_to_and_is_the_receivers_own() -> None:
 
 
 def test_equal_payloads_are_put_once_and_no_more_than_so_many_are_kept() -> None:
-    put: list[Parcel] = []
-    payloads = Payloads(lambda parcel: put.append(parcel) or len(put))
+    put: list[Message] = []
+    payloads = Payloads(lambda message: put.append(message) or len(put))
     first, again, other = (payloads.put({"w": torch.tensor([value])}) for value in (1.0, 1.0, 2.0))
     assert (first, again, other) == (1, 1, 2)
     assert payloads.put(None) is None
@@ -71,8 +71,8 @@ def test_equal_payloads_are_put_once_and_no_more_than_so_many_are_kept() -> None
 
 
 def test_payloads_that_differ_in_name_shape_or_dtype_alone_are_not_equal() -> None:
-    put: list[Parcel] = []
-    payloads = Payloads(lambda parcel: put.append(parcel) or len(put))
+    put: list[Message] = []
+    payloads = Payloads(lambda message: put.append(message) or len(put))
     zeros = torch.zeros(4, dtype=torch.float32)
     alike = [{"a": zeros}, {"b": zeros}, {"a": zeros.reshape(2, 2)}, {"a": zeros.view(torch.int32)}]
     assert [payloads.put(each) for each in alike] == [1, 2, 3, 4]

@@ -17,7 +17,7 @@ from simulator.environment import environment
 from simulator.errors import HtflError, NotEnoughMemory
 from simulator.methods.hooks import Hooks
 from simulator.runners.base import AsOne, Job, LocalUpdate, Runner
-from simulator.runners.ray.parcels import Parcel
+from simulator.runners.ray.messages import Message
 from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.training.precision import tf32_in_force
 
@@ -113,7 +113,7 @@ def _parcelled(result: Any) -> Any:
     if isinstance(result, list):
         return [_parcelled(each) for each in result]
     if isinstance(result, LocalUpdate):
-        return replace(result, tensors=Parcel(result.tensors), uplink=Parcel(result.uplink))
+        return replace(result, tensors=Message(result.tensors), uplink=Message(result.uplink))
     return result
 
 

@@ -222,9 +222,9 @@ class Crew:
         self._joined[member] = self._joined.pop(member)  # behind the others
         return member.handle.ask.remote(self._run, self._sent, question, round, states, *payloads)
 
-    def put(self, parcel: Any) -> Any:
+    def put(self, message: Any) -> Any:
         """Put something where every actor finds it."""
-        return ray.put(parcel)
+        return ray.put(message)
 
     def answer(self, ref: Any, member: Member) -> Answer | Died:
         """What an actor has made of its clients. Raises what was a user's fault; one that died is replaced."""

@@ -32,7 +32,7 @@ from simulator.runners.base import (
 )
 from simulator.runners.parallel import ParallelRunner
 from simulator.runners.ray import inner
-from simulator.runners.ray.parcels import Parcel, Payloads
+from simulator.runners.ray.messages import Message, Payloads
 from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
@@ -253,7 +253,7 @@ class RayRunner(Runner):
             member = crew.free()
             assert member is not None, "has_room() comes before"
             of_each = {client: jobs[client] for client in portion}
-            states = {client: Parcel(job.tensors) for client, job in of_each.items()}
+            states = {client: Message(job.tensors) for client, job in of_each.items()}
             received = [self._payloads.put(job.payload) for job in of_each.values()]
             ref = crew.send(member, question, round, states, received)
         self._at_work[ref] = (round, portion), member

@@ -17,8 +17,8 @@ Packed = list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]
 """Name, dtype, shape and bytes of each tensor."""
 
 
-class Parcel(dict[str, Tensor]):
-    """Named tensors that arrive in another process as a plain dict, on the CPU, contiguous, shared with nobody.
+class Message(dict[str, Tensor]):
+    """Named tensors. Another process receives them as a plain dict of contiguous CPU tensors that it alone holds.
 
     Their bytes are NumPy arrays while they travel, which Ray keeps apart from what it pickles, and copies once.
     """
@@ -32,7 +32,7 @@ class Parcel(dict[str, Tensor]):
 
 
 def opened(packed: Packed) -> dict[str, Tensor]:
-    """The tensors of a parcel, in memory that torch has allocated: aligned as everywhere, and writable."""
+    """The tensors of a message, in memory that torch has allocated: aligned as everywhere, and writable."""
     tensors = {}
     for name, dtype, shape, content in packed:
         tensor = torch.empty(shape, dtype=getattr(torch, dtype))
@@ -50,7 +50,7 @@ def bytes_of(tensor: Tensor) -> NDArray[np.uint8]:
 class Payloads:
     """What clients are sent, in the object store: equal payloads once."""
 
-    def __init__(self, put: Callable[[Parcel], Any]) -> None:
+    def __init__(self, put: Callable[[Message], Any]) -> None:
         self._put = put
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
 
@@ -64,7 +64,7 @@ class Payloads:
             digest.update(bytes_of(tensor).data)
         key = digest.digest()
         if key not in self._kept:
-            self._kept[key] = self._put(Parcel(payload))
+            self._kept[key] = self._put(Message(payload))
         self._kept.move_to_end(key)
         while len(self._kept) > PAYLOADS:
             self._kept.popitem(last=False)
