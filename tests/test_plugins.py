@@ -16,7 +16,7 @@ import simulator
 from simulator import methods, own_files, tensors
 from simulator.config import Config
 from simulator.errors import ConfigError, SessionError
-from simulator.methods import Uplink, needs, plugins, registry
+from simulator.methods import Method, Uplink, needs, plugins, registry
 from simulator.methods.base import cross_entropy
 from simulator.models import registry as models
 from simulator.sessions.session import Session
@@ -181,6 +181,30 @@ def test_loading_a_plugin_again_does_nothing(tmp_path: Path) -> None:
     assert plugins.load(path) == plugins.load(path)
 
 
+def test_a_plugin_may_lie_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written(tmp_path / "mine.py", SMALLEST.format(name="own"))
+    assert plugins.load(Path("~/mine.py")).name == "mine.py"
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [("merge", "aggregate"), ("start_server", "init_server"), ("start_client", "init_client")],
+)
+def test_a_hook_of_a_former_name_alone_is_refused(former: str, now: str) -> None:
+    """Beside the hook's new name it is a helper of the method's own."""
+    hook = {former: lambda self: None}
+    with pytest.raises(ValueError, match=rf"{former}\(\) is called {now}\(\) now"):
+        registry.register("own")(type("Own", (Method,), hook))
+    both = type("Own", (Method,), hook | {now: lambda self: None})
+    assert registry.register("own")(both).name == "own"
+
+
+def test_an_unknown_method_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"unknown method 'fedavgg'.*fedavg"):
+        registry.get("fedavgg")
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -246,7 +270,8 @@ def test_a_resume_without_the_plugin_is_refused(tmp_path: Path, monkeypatch: pyt
     Session.create(example(), tmp_path / "s", tmp_path).close()
     forget(monkeypatch)
     with pytest.raises(
-        SessionError, match=r"plugin my_method\.py, which is not loaded; add --plugin my_method\.py"
+        SessionError,
+        match=r"its method comes from the plugin my_method\.py, which is not loaded; add --plugin",
     ):
         Session.resume(tmp_path / "s", tmp_path)
 
@@ -326,18 +351,70 @@ def test_an_installed_packages_method_is_listed_unseen_and_loaded_when_asked_for
     monkeypatch.delitem(sys.modules, "own_package")
 
 
+def test_methods_are_listed_by_name_wherever_they_come_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package(tmp_path, SMALLEST.format(name="a_first"), name="a_first")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert methods.names() == sorted(methods.names())
+    assert methods.names()[0] == "a_first"
+
+
+def test_the_origin_of_an_installed_method_is_known_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package(tmp_path, SMALLEST.format(name="own"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_package", raising=False)
+    origin = registry.origin("own")
+    assert origin is not None
+    assert origin.name == "own_package.py"
+    assert registry.origin("nobodys") is None
+    monkeypatch.delitem(sys.modules, "own_package")
+
+
+def test_files_of_installed_methods_are_those_of_this_projects_entry_points_that_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package(tmp_path, SMALLEST.format(name="own"))
+    points = tmp_path / "own_package-1.0.dist-info" / "entry_points.txt"
+    written(points, points.read_text() + "gone = nowhere_at_all\n[another.group]\nx = json\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registry.installed_files() == {"own_package.py"}
+
+
+def test_of_two_installed_methods_the_one_asked_for_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first entry point's module is broken, and is left alone."""
+    package(tmp_path, SMALLEST.format(name="own"))
+    points = tmp_path / "own_package-1.0.dist-info" / "entry_points.txt"
+    written(
+        points,
+        "[another.group]\nown = nowhere_at_all\n"
+        "[htfl_sim.methods]\nbroken = nowhere_at_all\nown = own_package\n",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_package", raising=False)
+    assert registry.get("own").name == "own"
+    monkeypatch.delitem(sys.modules, "own_package")
+
+
 @pytest.mark.parametrize(
     ("source", "offer", "message"),
     [
         (SMALLEST.format(name="other"), {}, "offers a method 'own' but registers none of that name"),
         ("1 / 0\n", {}, r"own_package\.py failed, line 1: ZeroDivisionError"),
         ("", {"module": "nowhere_at_all"}, "'own' should be in module 'nowhere_at_all', which is not there"),
+        ("", {"module": "itertools"}, "'own' should be in module 'itertools', which is not there"),
+        ("", {"module": "folder_alone"}, "'own' should be in module 'folder_alone', which is not there"),
     ],
 )
 def test_a_broken_package_is_named_and_breaks_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, offer: dict[str, str], message: str
 ) -> None:
     package(tmp_path, source, **offer)
+    (tmp_path / "folder_alone").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "own_package", raising=False)
     with pytest.raises(ConfigError, match=message):
@@ -360,6 +437,15 @@ def test_a_plugin_may_register_a_model_alone_and_a_session_keeps_its_hash(tmp_pa
     kept = checkpoints.SessionReader(tmp_path / "s").document["model_plugins"]
     sha256 = hashlib.sha256((tmp_path / "model.py").read_bytes()).hexdigest()
     assert kept == {"own_model": {"name": "model.py", "sha256": sha256}}
+
+
+def test_a_plugins_model_alone_has_an_origin_and_loading_it_again_does_nothing(tmp_path: Path) -> None:
+    of_own_model(tmp_path)
+    of_own_model(tmp_path)
+    origin = registry.model_origin("own_model")
+    assert origin is not None
+    assert origin.name == "model.py"
+    assert registry.model_origin("cnn1") is None
 
 
 @pytest.mark.parametrize("bend", ["ReLU", "Tanh"])

@@ -17,6 +17,7 @@ from simulator.models import GROUPS
 from simulator.nested import merged
 from simulator.progress import unobserved
 from simulator.sessions.history import asked_for, differences, history_entry, settings_in_force
+from simulator.tensors import part
 from tests import federations
 
 
@@ -117,6 +118,16 @@ def test_what_fedghs_header_lacks_starts_afresh_and_is_named() -> None:
     state, taken, said = switched("tiny", "fedgh", "lg_fedavg")
     assert torch.equal(taken.server["head/weight"], state.server["head/weight"])
     assert said == "takes over head and starts head/bias afresh"
+
+
+def test_a_part_of_other_shapes_is_not_taken_over() -> None:
+    """The weight of three classes does not fit, so its bias, which would, is left as well."""
+    fedgen = federations.built(federations.config("fedgen")).method
+    head = part(fedgen.init_server(), "head")
+    fitting = {f"head/{name}": tensor for name, tensor in head.items()}
+    other = {"head/weight": fitting["head/weight"][:3], "head/bias": fitting["head/bias"]}
+    assert fedgen.adopt(fitting).keys() == fitting.keys()
+    assert fedgen.adopt(other) == {}
 
 
 def test_a_global_model_is_taken_over_and_scaffolds_control_starts_at_zero() -> None:

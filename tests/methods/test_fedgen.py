@@ -82,6 +82,16 @@ def test_a_class_that_nobody_holds_is_never_drawn() -> None:
     assert abs(counts[0] - 3000) < 4 * 48
 
 
+@pytest.mark.parametrize(("noise", "mean", "least"), [("normal", 0.0, -math.inf), ("uniform", 0.5, 0.0)])
+def test_noise_is_drawn_from_its_stream_as_the_setting_says(noise: str, mean: float, least: float) -> None:
+    """Four standard deviations of a mean of at least 12,000 draws are below 0.04."""
+    fedgen = method(noise=noise, noise_width=32)
+    drawn, again = (fedgen.noise(400, reference.stream("test", 1)) for _ in range(2))
+    assert torch.equal(drawn, again)
+    assert drawn.mean().item() == pytest.approx(mean, abs=0.04)
+    assert drawn.min().item() >= least
+
+
 @pytest.mark.parametrize(
     ("labels", "shares"), [("counts", [2 / 10, 5 / 10, 3 / 10]), ("uniform", [1 / 3, 1 / 3, 1 / 3])]
 )
@@ -89,7 +99,9 @@ def test_classes_are_made_as_the_participants_hold_them(labels: str, shares: lis
     """Clients 0 and 2 take part: 2 and 1 of classes 0 and 1, 4 and 3 of 1 and 2. Client 1, with class 0, does not."""
     fedgen = method([(0, 1), (0,), (1, 2)], labels=labels)
     first, absent, last = fedgen.federation.clients
-    before = fedgen.aggregate(1, fedgen.init_server(), [sent(absent, [90])]).server
+    start = fedgen.init_server()
+    before = fedgen.aggregate(1, start, [sent(absent, [90])]).server
+    assert start["counts"].eq(0).all()  # a state that a round started from stays as it was
     server = fedgen.aggregate(2, before, [sent(first, [2, 1]), sent(last, [4, 3])]).server
     assert server["labels"].tolist() == pytest.approx(shares)
     assert server["counts"].tolist() == [[2, 1, 0], [90, 0, 0], [0, 4, 3]]

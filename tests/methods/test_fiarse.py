@@ -192,11 +192,23 @@ def test_a_client_answers_without_the_weights_that_fell_below_theta() -> None:
     local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
     local.state = {"theta": torch.tensor([0.2])}
     with torch.no_grad():
-        local.nets.model.head.bias[:2] = torch.tensor([0.2, 0.1])  # the first is θ
+        local.nets.model.head.bias[:3] = torch.tensor([0.2, 0.1, -0.3])  # the first is θ
     parts.method.before_answering(local)
-    assert local.nets.model.head.bias[:2].tolist() == [pytest.approx(0.2), 0.0]
+    assert local.nets.model.head.bias[:3].tolist() == [pytest.approx(0.2), 0.0, pytest.approx(-0.3)]
     left = local.nets.model.get_parameter("layer2.1.conv2.weight").abs()
     assert (left == 0).any() and left[left > 0].min() >= 0.2
+
+
+def test_before_it_answers_a_client_takes_statistics_of_its_own_images(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = federations.built(federations.config("fiarse", federation={"group": MODEL}))
+    local = federations.local(parts, 0, parts.engine.initial_state().clients[0])
+    local.state = {"theta": torch.tensor([0.0])}
+    taken: list[str] = []
+    monkeypatch.setattr(local, "take_statistics", lambda: taken.append("taken"))
+    parts.method.before_answering(local)
+    assert taken == ["taken"]
 
 
 def test_the_held_values_travel_with_a_bit_for_every_weight_down_and_alone_up() -> None:

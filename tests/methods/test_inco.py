@@ -10,6 +10,7 @@ from torch import Tensor
 
 from simulator.errors import ConfigError
 from simulator.methods import Aggregated
+from simulator.methods.heteroavg import HeteroAvg
 from simulator.methods.inco import InCo, InCoConfig, mixed
 from simulator.sections import TrainingConfig
 from simulator.tensors import part
@@ -42,6 +43,13 @@ def test_the_rule_by_hand() -> None:
     update, theta, beta = mixed(vector(10, 0), vector(3, 4), rule())
     torch.testing.assert_close(update, vector(4.8, -3.6))
     assert (theta.item(), beta.item()) == (pytest.approx(0.6), pytest.approx(0.6))
+
+
+def test_a_layer_that_did_not_move_mixes_nothing() -> None:
+    """g_0 = 0 has no direction: θ = β = 0, and g_k keeps its own, (10, 0)/10 · (0 + 10)/2."""
+    update, theta, beta = mixed(vector(10, 0), vector(0, 0), rule())
+    torch.testing.assert_close(update, vector(5, 0))
+    assert (theta.item(), beta.item()) == (0.0, 0.0)
 
 
 def test_without_normalising() -> None:
@@ -208,6 +216,16 @@ def test_the_ledger_holds_theta_and_beta_of_every_layer() -> None:
     )
     assert merged[f"{LARGE}/layer1.0.conv1.weight"].eq(3.0).all()
     assert merged[f"{LARGE}/layer1.1.bn1.weight"].eq(4.0).all()
+
+
+def test_metrics_of_the_base_method_stay_beside_theta_and_beta(monkeypatch: pytest.MonkeyPatch) -> None:
+    inco = method()
+    server = inco.init_server()
+    base = Aggregated(dict(server), {"of_the_base": 2.0})
+    monkeypatch.setattr(HeteroAvg, "aggregate", lambda *_: base)
+    metrics = inco.aggregate(1, server, []).metrics
+    assert metrics["of_the_base"] == 2.0
+    assert metrics["theta/layer1.0.conv2.weight"] is None
 
 
 def test_layers_that_nobody_sent_stay_and_have_no_theta() -> None:
