@@ -414,6 +414,13 @@ def test_a_plugins_data_set_that_is_not_loaded_is_missed_with_the_option_that_lo
 
 
 @pytest.mark.usefixtures("_data_sets")
+def test_a_plugins_data_set_has_an_origin_and_loading_it_again_does_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, "reviews.py", PLUGIN.format(top=9))
+    assert plugins.load(path) == plugins.load(path) == methods.registry.data_origin("reviews")
+    assert methods.registry.data_origin("digits") is None
+
+
+@pytest.mark.usefixtures("_data_sets")
 def test_samples_outside_a_plugins_spec_are_refused(tmp_path: Path) -> None:
     plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1001)))
     with pytest.raises(DataError, match="token 1000 is outside the vocabulary of 1000"):
@@ -422,9 +429,10 @@ def test_samples_outside_a_plugins_spec_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_data_sets")
 def test_a_data_set_of_a_plugin_that_fails_is_taken_back(tmp_path: Path) -> None:
+    before = datasets.names()
     with pytest.raises(ConfigError, match="ZeroDivisionError"):
         plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=9) + "1 / 0"))
-    assert "reviews" not in datasets.names()
+    assert datasets.names() == before
 
 
 def test_a_session_without_a_record_of_its_inputs_has_images(tmp_path: Path) -> None:
