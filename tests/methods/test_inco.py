@@ -84,12 +84,13 @@ def test_only_conflicting_leaves_a_layer_at_right_angles_alone() -> None:
     torch.testing.assert_close(mixed(g_k, g_0, rule()).update, vector(-6, 4.5))
 
 
-def test_the_released_code_by_hand() -> None:
+@pytest.mark.parametrize("kernel", [(1, 2), (2, 1)])
+def test_the_released_code_by_hand(kernel: tuple[int, int]) -> None:
     """Two kernel slices, both with g_0 = (3, 4)/1000.
     g_k = (10, 0)/1000: α = 25, β = 30 millionths, weight 1.2; ((1, 0) + 1.2 · (0.6, 0.8)) · 0.0075 = (0.0129, 0.0072).
     g_k = (−100, 0)/1000: |β|/α = 12, clamped to 5; ((−1, 0) + 5 · (0.6, 0.8)) · 0.0525 = (0.105, 0.21), clamped."""
-    g_0 = vector(3, 4, 3, 4).reshape(1, 2, 1, 2) / 1000
-    g_k = vector(10, 0, -100, 0).reshape(1, 2, 1, 2) / 1000
+    g_0 = vector(3, 4, 3, 4).reshape(1, 2, *kernel) / 1000
+    g_k = vector(10, 0, -100, 0).reshape(1, 2, *kernel) / 1000
     update, theta, beta = mixed(g_k, g_0, rule(variant="released_code", epsilon=0.0))
     torch.testing.assert_close(update.flatten(), vector(0.0129, 0.0072, 0.1, 0.1))
     assert theta.item() == pytest.approx((1.2 + 5) / 2)
