@@ -1,6 +1,7 @@
 """docs/results.md, whose tables `make results` writes."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,25 @@ def test_the_table_of_inco_has_both_of_its_rules() -> None:
     page = results.PAGE.read_text(encoding="utf-8")
     table = page[page.index("<!-- inco -->") : page.index("<!-- /inco -->")]
     assert {"inco_avg, variant=paper", "inco_avg, variant=released_code"} <= set(methods_of(table))
+
+
+def test_the_page_says_how_many_trials_each_method_had() -> None:
+    """Every value of a method's option is tried with at least three rates: the two that the grid begins with, and one
+    beside the best."""
+    page = results.PAGE.read_text(encoding="utf-8")
+    found = re.search(r"Standalone had (\d+) trials in the grid, FD (\d+), FedTGP (\d+)", page)
+    assert found is not None
+    for trials, method in zip(map(int, found.groups()), ("standalone", "fd", "fedtgp"), strict=True):
+        own = results.HTM5.methods[method]
+        rates, rest = divmod(trials, len(own[1]) if own else 1)
+        assert (rates >= len(results.HTM5.rates) + 1, rest) == (True, 0), method
+
+
+def test_how_many_actors_keep_a_driver_busy_follows_from_its_parts() -> None:
+    """A driver serves 1000 / (19 + 6 + 17) = 24 clients of a second each; 64 need 64 times each part."""
+    page = (results.PAGE.parent / "scale.md").read_text(encoding="utf-8")
+    parts = [int(ms) for ms in re.findall(r"(\d+) ms per client", page)]
+    assert f"takes {sum(parts)} ms of its time" in page
+    assert f"about {1000 // sum(parts) + (1000 % sum(parts) > sum(parts) / 2)} actors" in page
+    moved, states, written = (f"{64 * ms / 1000:.1f} s" for ms in parts)
+    assert f"{moved} to move clients, {states} for their states, and {written} for checkpoints" in page
