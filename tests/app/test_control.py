@@ -21,7 +21,7 @@ from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.dialogs.tour import is_due
-from tui.app.launch import Launch
+from tui.app.launch import ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
 from tui.app.view import View
 from tui.common.settings import Choices
@@ -100,7 +100,7 @@ def test_a_bug_under_the_app_is_a_sentence_too(home: Path) -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
-    launch = Launch(home, fail, posted.append)  # type: ignore[arg-type]
+    launch = ThreadRun(home, fail, posted.append)  # type: ignore[arg-type]
     launch.start()
     launch.join()
     assert isinstance(launch.error, ZeroDivisionError)

@@ -23,10 +23,9 @@ from tui.app.dialogs.choose import Choose, confirm
 from tui.app.dialogs.fork import ForkDialog
 from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRunDialog
+from tui.app.dialogs.notices import Text, TooSmall
 from tui.app.dialogs.resume import ResumeDialog
-from tui.app.dialogs.small import TooSmall
 from tui.app.dialogs.switch import SwitchDialog
-from tui.app.dialogs.text import Text
 from tui.app.dialogs.tour import PAGES, Tour
 from tui.app.launch_options import LaunchOptions
 from tui.common.settings import Choices

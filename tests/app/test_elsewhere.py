@@ -14,10 +14,10 @@ import checkpoints
 from simulator.own import Files
 from tests import sessions
 from tests.app.driving import blanks, drive
-from tui.app import elsewhere
+from tui.app import launch
 from tui.app.app import HtflApp
 from tui.app.dialogs.new_run import NewRun
-from tui.app.elsewhere import Elsewhere, _failure
+from tui.app.launch import ProcessRun, _failure
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.messages import RunEnded, RunStarted
@@ -102,7 +102,7 @@ def test_a_resume_s_process_is_told_rounds_files_and_whether_other_bits_will_do(
 def ended(folder: Path, *arguments: str) -> list[Any]:
     """What is told of a process from its start to its end."""
     told: list[Any] = []
-    run = Elsewhere(folder, arguments, told.append)
+    run = ProcessRun(folder, arguments, told.append)
     run.start()
     run.join(60)
     assert not run.is_alive()
@@ -123,27 +123,27 @@ def test_why_a_process_failed_is_told_in_its_own_words_and_it_leaves_no_zombie(
 
 def test_a_process_that_tells_its_end_is_not_under_way_any_more(tmp_path: Path) -> None:
     under_way: list[bool] = []
-    run = Elsewhere(tmp_path / "none", ["resume", "none"], lambda _: under_way.append(run.is_under_way))
+    run = ProcessRun(tmp_path / "none", ["resume", "none"], lambda _: under_way.append(run.is_active))
     run.start()
-    assert run.is_under_way
+    assert run.is_active
     run.join(60)
     assert under_way == [False]  # what it told may be answered before its thread is gone
 
 
 def test_a_session_that_has_nothing_left_to_do_has_finished(tmp_path: Path) -> None:
     folder = sessions.make(tmp_path / "one", rounds=2, clients=2)
-    assert elsewhere._state(folder) == "finished"
-    assert elsewhere._owner(folder) is None
-    assert elsewhere._owner(tmp_path / "none") is None
+    assert launch._state(folder) == "finished"
+    assert launch._owner(folder) is None
+    assert launch._owner(tmp_path / "none") is None
     with checkpoints.Store.open(folder):
-        assert elsewhere._owner(folder) == psutil.Process().pid
+        assert launch._owner(folder) == psutil.Process().pid
 
 
 def test_a_process_that_cannot_be_had_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(elsewhere, "Process", refuse)
+    monkeypatch.setattr(launch, "Process", refuse)
     (last,) = ended(tmp_path / "none", "run")
     assert last == RunEnded(tmp_path / "none", "stopped", last.failure)
     assert "Resource temporarily unavailable" in last.failure

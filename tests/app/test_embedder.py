@@ -103,7 +103,7 @@ def test_a_refusal_is_said_and_another_try_begins_anew(app: HtflApp) -> None:
     drive(app, script)
 
 
-def test_what_is_under_way_ends_with_the_app(app: HtflApp) -> None:
+def test_what_is_active_ends_with_the_app(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
         await at_learning(app, pilot)
         await pilot.press("t", "q")

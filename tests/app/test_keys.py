@@ -22,9 +22,8 @@ from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.switch import SwitchDialog
-from tui.app.keys import KEYS, WHILE_REPLAYING, Key, bindings
+from tui.app.keys import KEYS, WHILE_REPLAYING, Commands, Key, bindings
 from tui.app.launch_options import LaunchOptions
-from tui.app.palette import Commands
 from tui.app.panels import PANELS
 from tui.app.panels.base import Part
 from tui.app.widgets import LineChart

@@ -1,24 +1,28 @@
-"""The terminal app: panels of one session, dialogs over them, and the keys that lead to either.
+"""The terminal app: the panels of one session, dialogs over them, and the keys for both.
 
-What it shows is `view`; only the visible panel draws, when that changes. What its keys ask of the session shown goes
-through `control`, what runs in this process through `runs`.
+The app owns its parts. `navigation` moves through panels and rounds, `steering` sends commands to runs, `control` is
+the mailbox of the session shown, and `runs` are those started here. All of them read and change one `view`. When it
+changes, the visible panel draws it.
 """
 
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.events import Event, InputEvent, Resize
+from textual.events import Key as KeyEvent
+from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widgets import ContentSwitcher, Static
 
 from simulator.analysis.run import Run
-from tui.app import messages, rows, terminal
+from tui.app import export, messages, rows, terminal
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
 from tui.app.collection import Collector
@@ -28,27 +32,26 @@ from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.help import Help
 from tui.app.dialogs.new_run import NewRun
-from tui.app.dialogs.small import SMALLEST, TooSmall
-from tui.app.dialogs.text import Text
+from tui.app.dialogs.notices import SMALLEST, TooSmall
 from tui.app.dialogs.tour import Tour
 from tui.app.embedder import Embedder
-from tui.app.export import CHOICES, export
 from tui.app.host import Severity
-from tui.app.keys import KEYS, PANEL_TITLES, bindings
+from tui.app.key_order import KeyQueue, Passed
+from tui.app.keys import KEYS, PANEL_TITLES, Commands, bindings
 from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
-from tui.app.main_screen import MainScreen
-from tui.app.palette import Commands
+from tui.app.navigation import Navigation
 from tui.app.panels import PANELS, client_rows
 from tui.app.places import Places
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
-from tui.app.steering_app import SteeringApp
-from tui.app.together import Together
+from tui.app.steering import Steering
 from tui.app.view import Panel, View
 from tui.app.watch import Watch
+from tui.app.widgets import LineChart, Table
 from tui.app.widgets.filter import Filter
 from tui.app.widgets.scroll_bar import use_scroll_bars
+from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
 from tui.common.settings import Choices
@@ -64,7 +67,7 @@ NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "er
 Given = TypeVar("Given")
 
 
-class HtflApp(SteeringApp):
+class HtflApp(App[str]):
     """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
 
     CSS_PATH = "style.tcss"
@@ -106,7 +109,10 @@ class HtflApp(SteeringApp):
         self._choices = MethodChoices(self._background)
         self.control = RemoteControl(self, self._background, self._choices)
         self.runs = LocalRuns(self, options, self._background, self._choices)
-        self.together = Together(self, self._background, self.control, self.runs)
+        self.navigation = Navigation(self)
+        self.steering = Steering(self, self._background, self.control, self.runs)
+        self._key_queue = KeyQueue(self, super().on_event, self._choices)
+        self._xterm = XtermFilter()
         self._embedder = Embedder(self, self._background, options.data)
         self._collector = Collector()
         self._start, self._tour = start, tour
@@ -115,8 +121,8 @@ class HtflApp(SteeringApp):
         self._words: dict[str, str] = {}
         """What is filtered by in panels with words of their own, and by "" in all others."""
 
-    def get_default_screen(self) -> MainScreen:
-        return MainScreen(id="_default")
+    def get_default_screen(self) -> rows.MainScreen:
+        return rows.MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         self._prepare(self.size)
@@ -160,7 +166,17 @@ class HtflApp(SteeringApp):
     async def on_event(self, event: Event) -> None:
         if isinstance(event, InputEvent):
             self._collector.asked()
-        await super().on_event(event)
+        if isinstance(event, KeyEvent) and not event.is_forwarded:
+            await self._key_queue.put(event)
+        else:
+            await super().on_event(event)
+
+    def on_passed(self, message: Passed) -> None:
+        message.arrived.set()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return [*filters, self._xterm] if self.console.color_system == "256" else filters
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
@@ -196,13 +212,10 @@ class HtflApp(SteeringApp):
         """What has been asked for and is not done yet, as the status row says it."""
         return [*self.control.waiting, *self._background.doing]
 
-    @property
-    def form_awaited(self) -> bool:
-        """Whether a form is on its way, which lists methods."""
-        return self._choices.awaited
-
-    def give_up_form(self) -> None:
-        self._choices.forget()
+    def change(self, **changes: Any) -> None:
+        """Show another View."""
+        self.view = replace(self.view, **changes)
+        self.draw()
 
     def draw(self) -> None:
         """Bring the rows and the visible panel up to date."""
@@ -285,10 +298,83 @@ class HtflApp(SteeringApp):
         self.change(pinned=self.view.pinned ^ {message.client})
         self._preferences.pin(self.view.run.document.get("id", ""), self.view.pinned)
 
+    def on_compared_read(self, message: messages.ComparedRead) -> None:
+        self.change(compared=message.runs)
+
+    def on_client_selected(self, message: messages.ClientSelected) -> None:
+        self.navigation.select(message)
+
+    def on_clients_sorted(self, message: messages.ClientsSorted) -> None:
+        self.change(sort=(message.column, message.descending))
+
+    def on_session_marked(self, message: messages.SessionMarked) -> None:
+        self.navigation.mark(message.folder)
+
+    def on_panel_wanted(self, message: messages.PanelWanted) -> None:
+        self.navigation.drill_in(message.panel)
+
+    def on_chart_wanted(self) -> None:
+        self.change(chart=(self.view.chart + 1) % 3)
+
+    def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
+        self.navigation.point(message.chart, message.x)
+
+    def on_place_pointed(self, message: messages.PlacePointed) -> None:
+        self.navigation.set_crosshair(message.place)
+
+    def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
+        if self.is_running and self.panel.id == "sessions":  # its keys now steer another session
+            self.draw_rows()
+
+    def on_session_list_listed(self) -> None:
+        self.draw_rows()
+
+    def on_run_started(self, message: messages.RunStarted) -> None:
+        self.runs.started(message)
+
+    def on_run_ended(self, message: messages.RunEnded) -> None:
+        self.runs.ended(message)
+
+    def on_answered(self, message: messages.Answered) -> None:
+        self.control.answered(message)
+
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
         self._embedder.compute(message.round)
 
     # What keys do
+
+    def action_steer(self, what: str) -> None:
+        self.steering.steer(what)
+
+    def action_show_panel(self, panel: str) -> None:
+        self.navigation.show_panel(panel)
+
+    def key_escape(self) -> None:
+        self.navigation.back()
+
+    def action_compare(self) -> None:
+        self.navigation.compare()
+
+    def action_travel(self, rounds: int) -> None:
+        self.navigation.travel(rounds)
+
+    def action_live(self) -> None:
+        self.change(round=None, crosshair=None)
+
+    def action_replay(self) -> None:
+        self.navigation.replay()
+
+    def action_crosshair(self, steps: int) -> None:
+        self.navigation.move_crosshair(steps)
+
+    def action_zoom(self, direction: int) -> None:
+        self.navigation.zoom(direction)
+
+    def action_pan(self, share: float) -> None:
+        self.navigation.pan(share)
+
+    def action_maximise(self) -> None:
+        self.navigation.maximise()
 
     def action_panel(self, action: str) -> None:
         """Let the visible panel do it, if it can; the table of keys says which can."""
@@ -334,20 +420,8 @@ class HtflApp(SteeringApp):
         self.show_panel("live")
 
     def action_export(self) -> None:
-        where = "Written into the folder the app was started in."
-        self.ask(Choose("Export", where, CHOICES), self._export)
-
-    def _export(self, what: str) -> None:
         title = f"htfl-sim · {self.view.run.name}"
-        try:
-            path, text = export(what, self.view, self.panel, lambda: self.export_screenshot(title=title))
-        except Exception as error:  # shown, and the app goes on
-            self.say(explain(error)[0], "error")
-        else:
-            if text:
-                self.push_screen(Text(f"Written to {path}", text))
-            else:
-                self.say(f"Written: {path}")
+        export.offer(self, lambda: self.export_screenshot(title=title))
 
     # Leaving
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from simulator.inspection.embedding import Embedding
 from tui.app.background import Background
 from tui.app.embedding_process import EmbeddingProcess, images_of
-from tui.app.embeddings import Place, session_of
 from tui.app.host import Host
+from tui.app.view import EmbeddingKey, session_of
 from tui.common.errors import explain
 
 
@@ -43,12 +43,12 @@ class Embedder:
             self._process.cancel()
             self._process = None
 
-    def _ended(self, process: EmbeddingProcess, place: Place, found: Embedding | str | None) -> None:
+    def _ended(self, process: EmbeddingProcess, place: EmbeddingKey, found: Embedding | str | None) -> None:
         if process is self._process and found is not None:  # not cancelled
             self._process = None
             self._keep(place, found)
 
-    def _keep(self, place: Place, found: Embedding | str) -> None:
+    def _keep(self, place: EmbeddingKey, found: Embedding | str) -> None:
         """What has come of a place, shown from now on; why there is none is said at once."""
         self._show(under_way=None, found={**self._host.view.embeddings.found, place: found})
         if isinstance(found, str):

@@ -7,14 +7,34 @@ from pathlib import Path
 from simulator.analysis.reproduction import command_lines
 from simulator.errors import ConfigError
 from simulator.names import cell
-from tui.app.dialogs.choose import Choice
+from tui.app.dialogs.choose import Choice, Choose
+from tui.app.dialogs.notices import Text
+from tui.app.host import Host
 from tui.app.view import Panel, View
+from tui.common.errors import explain
 
 CHOICES: tuple[Choice, ...] = (
     ("csv", "CSV", "the numbers of this panel"),
     ("svg", "SVG", "a picture of the screen"),
     ("command", "command line", "what to type to get this session again"),
 )
+
+
+def offer(host: Host, picture: Callable[[], str]) -> None:
+    """Ask what to write, and write it. `picture` draws the screen as SVG."""
+
+    def write(what: str) -> None:
+        try:
+            path, text = export(what, host.view, host.panel, picture)
+        except Exception as error:  # shown, and the app continues
+            host.say(explain(error)[0], "error")
+        else:
+            if text:
+                host.ask(Text(f"Written to {path}", text), lambda _: None)
+            else:
+                host.say(f"Written: {path}")
+
+    host.ask(Choose("Export", "Files go to the folder in which you started the app.", CHOICES), write)
 
 
 def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> tuple[Path, str]:

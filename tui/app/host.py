@@ -1,13 +1,14 @@
-"""What the app is to the objects it is made of: they see no more of it than this."""
+"""What the app's parts see of the app."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from textual.message import Message
+from textual.screen import Screen
 
 from tui.app.dialogs.base import Dialog
-from tui.app.view import View
+from tui.app.view import Panel, View
 from tui.app.watch import Watch
 
 Answer = TypeVar("Answer")
@@ -20,6 +21,14 @@ class Host(Protocol):
     view: View
     files: Watch
     sessions_dir: Path
+
+    @property
+    def screen(self) -> Screen[Any]:
+        """The screen in front."""
+
+    @property
+    def panel(self) -> Panel:
+        """The visible panel."""
 
     def say(self, message: str, severity: Severity = "information") -> None:
         """A notice, in a sentence."""

@@ -8,14 +8,16 @@ it up.
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
-from textual.app import ScreenStackError
-from textual.events import Event, Key
+from textual.app import App, ScreenStackError
+from textual.events import Key
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.app.xterm import XtermApp
+from tui.app.compatibility import MethodChoices
 
 PATIENCE = 2.0
 """Seconds after which the next key no longer waits for one before it."""
@@ -31,36 +33,30 @@ class Passed(Message):
         self.arrived = asyncio.Event()
 
 
-class KeysInOrder(XtermApp):
-    """An app in which a key waits until the one before it has had its effects."""
+class KeyQueue:
+    """Holds each key until the one before it has taken effect."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self, app: App[Any], deliver: Callable[[Key], Awaitable[None]], choices: MethodChoices
+    ) -> None:
+        """`deliver` handles a key; a form that waits for `choices` holds the keys back."""
+        self._app, self._deliver, self._choices = app, deliver, choices
         self._keys: deque[Key] = deque()
         self._following: asyncio.Task[None] | None = None
 
-    @property
-    def form_awaited(self) -> bool:
-        """Whether a key has asked for a form that is not there yet."""
-        return False
-
-    def give_up_form(self) -> None:
-        """Do not show it any more."""
-
-    async def on_event(self, event: Event) -> None:
-        if not isinstance(event, Key) or event.is_forwarded:
-            await super().on_event(event)
-        elif event.key == "escape" and self.form_awaited:
+    async def put(self, key: Key) -> None:
+        """Deliver a key now, or after those before it."""
+        if key.key == "escape" and self._choices.awaited:
             self._keys.clear()
-            self.give_up_form()
+            self._choices.forget()
         elif self._following is not None:
-            self._keys.append(event)
+            self._keys.append(key)
         else:
-            await self._hand_out(event)
+            await self._hand_out(key)
 
     async def _hand_out(self, key: Key) -> None:
-        target = self.focused or self.screen
-        await super().on_event(key)
+        target = self._app.focused or self._app.screen
+        await self._deliver(key)
         self._following = asyncio.create_task(self._follow(target))
 
     async def _follow(self, target: Widget) -> None:
@@ -71,16 +67,13 @@ class KeysInOrder(XtermApp):
             with suppress(TimeoutError, ScreenStackError):  # the key may have ended the app
                 if part is None:
                     await asyncio.wait_for(self._prepared(), PREPARING)
-                if (part or self.focused or self.screen).post_message(passed):
+                if (part or self._app.focused or self._app.screen).post_message(passed):
                     await asyncio.wait_for(passed.arrived.wait(), PATIENCE)
         if self._keys:
-            self.call_later(self._hand_out, self._keys.popleft())
+            self._app.call_later(self._hand_out, self._keys.popleft())
         else:
             self._following = None
 
     async def _prepared(self) -> None:
-        while self.form_awaited:
+        while self._choices.awaited:
             await asyncio.sleep(0.02)
-
-    def on_passed(self, message: Passed) -> None:
-        message.arrived.set()

@@ -5,8 +5,10 @@ ctrl+a and ctrl+b stay free: they are the prefixes of screen and tmux.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from textual.binding import Binding
+from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 PANEL_TITLES = {
     "live": "Live",
@@ -216,3 +218,25 @@ def footer(panel: str, width: int, state: str, steered: str = "", charted: bool 
             chosen.add(key)
             width -= taken
     return (key for key in candidates if key in chosen)
+
+
+class Commands(Provider):
+    """The entries of the command palette: the action of every key."""
+
+    async def discover(self) -> Hits:
+        for key in KEYS:
+            if key.action != "command_palette":
+                yield DiscoveryHit(_title(key), partial(self.app.run_action, key.action), help=key.about)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for key in KEYS:
+            title = _title(key)
+            if key.action != "command_palette" and (score := matcher.match(f"{title} {key.about}")) > 0:
+                yield Hit(
+                    score, matcher.highlight(title), partial(self.app.run_action, key.action), help=key.about
+                )
+
+
+def _title(key: Key) -> str:
+    return f"{key.label} ({key.print})"

@@ -1,12 +1,18 @@
-"""A run on a thread of this process. The app steers and reads it through its session, like anybody's."""
+"""The runs started here: on a thread of this process, or in a process of its own."""
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tui.app.begun import Begun
+from checkpoints import DiskError, SessionUnreadable
+from simulator.sessions.reader import SessionReader
+from simulator.studies.process import Process
+from tui.app.messages import RunEnded, RunStarted
 from tui.common.errors import explain
 
 if TYPE_CHECKING:
@@ -15,9 +21,35 @@ if TYPE_CHECKING:
 
 Opener = Callable[[], "Session"]
 """Makes or resumes a session. It is called on the run's own thread: the first one imports torch."""
+LOOK_SECONDS = 0.2
+"""How often to check whether the session exists, and whether the process has ended."""
+_ERROR = "error: "
+_STOPPED = {0, *(128 + each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))}
+"""The exit codes of a run that finished, or stopped with a checkpoint."""
 
 
-class Launch(Begun):
+class LocalRun(threading.Thread):
+    """A run started here. It is active until it reports its end, which may be before its thread is gone."""
+
+    def __init__(self, name: str, folder: Path, post: Callable[[Message], object]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.folder = folder
+        self._post = post
+        self._has_ended = False
+
+    @property
+    def is_active(self) -> bool:
+        return self.is_alive() and not self._has_ended
+
+    def _tell_start(self) -> None:
+        self._post(RunStarted(self.folder))
+
+    def _tell_end(self, state: str, failure: str | None) -> None:
+        self._has_ended = True
+        self._post(RunEnded(self.folder, state, failure))
+
+
+class ThreadRun(LocalRun):
     """Opens a session and runs it to its end, a stop, or a failure, which is kept and never raised."""
 
     def __init__(self, folder: Path, open: Opener, post: Callable[[Message], object]) -> None:
@@ -48,3 +80,51 @@ class Launch(Begun):
     def _tell(self, event: "Event") -> None:
         if self.observe is not None:
             self.observe(event)
+
+
+class ProcessRun(LocalRun):
+    """Starts `htfl-sim` with these arguments, and waits for its end: why it failed is told, and no zombie is left."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str], post: Callable[[Message], object]) -> None:
+        super().__init__(f"process of {folder.name}", folder, post)
+        self._arguments = arguments
+
+    def run(self) -> None:
+        try:
+            process = Process("tui.cli", self._arguments)
+        except OSError as error:
+            self._tell_end("stopped", explain(error)[0])
+            return
+        began = False
+        while (code := process.wait(LOOK_SECONDS)) is None:
+            if not began and _owner(self.folder) == process.pid:
+                began = True
+                self._tell_start()
+        failure = None if code in _STOPPED else _failure(code, process.words())
+        process.close()
+        self._tell_end(_state(self.folder), failure)
+
+
+def _failure(code: int, words: str) -> str:
+    """What the process said last of an error, or else how it ended."""
+    said = [line.removeprefix(_ERROR) for line in words.splitlines() if line.startswith(_ERROR)]
+    if said:
+        return said[-1]
+    with suppress(ValueError):
+        return f"its process was ended by {signal.Signals(-code).name}."
+    return f"its process ended with exit code {code}."
+
+
+def _owner(folder: Path) -> int | None:
+    """The process that owns the session; None while there is none."""
+    with suppress(SessionUnreadable, DiskError):
+        note = SessionReader(folder).owner()
+        return note["pid"] if note and not note["closed"] else None
+    return None
+
+
+def _state(folder: Path) -> str:
+    """How the session stands; a run that failed before it made one has stopped."""
+    with suppress(SessionUnreadable, DiskError):
+        return SessionReader(folder).state()
+    return "stopped"

@@ -9,14 +9,12 @@ import checkpoints
 from simulator.analysis.run import Run
 from simulator.documents import Event
 from tui.app.background import Background
-from tui.app.begun import Begun
 from tui.app.compatibility import MethodChoice, MethodChoices
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
-from tui.app.elsewhere import Elsewhere
 from tui.app.host import Host
-from tui.app.launch import Launch
+from tui.app.launch import LocalRun, ProcessRun, ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
 from tui.app.messages import RunEnded, RunStarted
 from tui.common.settings import Choices
@@ -30,18 +28,18 @@ class LocalRuns:
     ) -> None:
         self._host, self._options, self._background, self._choices = host, options, background, choices
         self._failures: dict[Path, Event] = {}
-        self.launch: Launch | None = None
+        self.launch: ThreadRun | None = None
         """The latest run of this process."""
-        self._others: dict[Path, Elsewhere] = {}
+        self._others: dict[Path, ProcessRun] = {}
 
     @property
     def running(self) -> bool:
-        return self.launch is not None and self.launch.is_under_way
+        return self.launch is not None and self.launch.is_active
 
     @property
     def elsewhere(self) -> list[str]:
         """The sessions that processes begun here run."""
-        return [checkpoints.name_of(folder) for folder, other in self._others.items() if other.is_under_way]
+        return [checkpoints.name_of(folder) for folder, other in self._others.items() if other.is_active]
 
     @property
     def name(self) -> str:
@@ -134,18 +132,18 @@ class LocalRuns:
     def start(self, beginning: Beginning) -> None:
         """Run a session from now on: on a thread, or in a process of its own where a thread runs one already."""
         folder = beginning.folder
-        begun: list[Begun] = [*([self.launch] if self.launch else []), *self._others.values()]
-        if any(each.folder == folder and each.is_under_way for each in begun):
+        begun: list[LocalRun] = [*([self.launch] if self.launch else []), *self._others.values()]
+        if any(each.folder == folder and each.is_active for each in begun):
             self._host.say(f"{checkpoints.name_of(folder)} has been started already.")
             return
         self._failures.pop(folder, None)
         self._background.begin(_topic(folder), "starting…")
         if self.running:
-            other = self._others[folder] = Elsewhere(folder, beginning.arguments, self._host.post_message)
+            other = self._others[folder] = ProcessRun(folder, beginning.arguments, self._host.post_message)
             other.start()
             self._host.say(f"{checkpoints.name_of(folder)} runs in a process of its own, beside {self.name}.")
         else:
-            self.launch = Launch(folder, beginning.open, self._host.post_message)
+            self.launch = ThreadRun(folder, beginning.open, self._host.post_message)
             self.launch.start()
 
     def started(self, message: RunStarted) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from textual.content import Content
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.style import Style
+from textual.widget import Widget
 from textual.widgets import Static
 
 from simulator.analysis import ahead
@@ -16,6 +18,13 @@ from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key,
 from tui.app.view import Panel, View
 from tui.app.widgets import LineChart
 from tui.common.formatting import duration, spelled
+
+
+class MainScreen(Screen[None]):
+    """The screen under all dialogs. Its widgets show their focus themselves."""
+
+    focused = Reactive[Widget | None](None, repaint=False)
+    """Textual repaints the whole screen when this changes: after a change of panel, the one before once more."""
 
 
 def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyphs: Glyphs) -> None:

@@ -1,7 +1,7 @@
 """What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -14,10 +14,41 @@ from simulator.analysis.costs import Cost, Place, elsewhere
 from simulator.analysis.curves import Curves
 from simulator.analysis.run import Run
 from simulator.analysis.summary import Summary
+from simulator.inspection.embedding import Embedding
 from simulator.record import Record
 from simulator.studies.summary import StudySummary
-from tui.app.embeddings import Embeddings
 from tui.app.places import Places
+
+EmbeddingKey = tuple[str, int]
+"""The id of a session and one of its rounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """found: by place, the embedding or the sentence why there is none. under_way: the place being computed, if any."""
+
+    found: Mapping[EmbeddingKey, Embedding | str] = field(default_factory=dict)
+    under_way: EmbeddingKey | None = None
+
+    def last(self, run: Run, round: int) -> Embedding | None:
+        """The last one of a session at or before a round."""
+        own = [
+            each
+            for (session, at), each in self.found.items()
+            if session == session_of(run) and at <= round and isinstance(each, Embedding)
+        ]
+        return max(own, key=lambda each: each.round, default=None)
+
+    def refusal(self, run: Run, round: int) -> str | None:
+        """Why there is none of a round, where that has been tried."""
+        found = self.found.get((session_of(run), round))
+        return found if isinstance(found, str) else None
+
+
+def session_of(run: Run) -> str:
+    """The id of a session; "" before it has been read."""
+    return str(run.document.get("id", ""))
+
 
 NO_EMBEDDINGS = Embeddings()
 

@@ -4,7 +4,6 @@ Without this each of red, green and blue is rounded by itself, which makes a dar
 tint an olive.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from rich.color import Color, ColorType
 from rich.segment import Segment
 from rich.style import Style
-from textual.app import App
 from textual.color import Color as TextualColor
 from textual.filter import LineFilter
 
@@ -72,15 +70,3 @@ class XtermFilter(LineFilter):
             else Segment(segment.text, _style(segment.style), segment.control)
             for segment in segments
         ]
-
-
-class XtermApp(App[str]):
-    """An app that has no other colours sent where the terminal has no others."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._xterm = XtermFilter()
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        filters = super().get_line_filters()
-        return [*filters, self._xterm] if self.console.color_system == "256" else filters

@@ -60,7 +60,7 @@ def _terminal() -> Iterator["Check"]:
 
 
 def _room(width: int, height: int) -> "Check":
-    from tui.app.dialogs.small import SMALLEST
+    from tui.app.dialogs.notices import SMALLEST
 
     columns, rows = SMALLEST
     enough = width >= columns and height >= rows

@@ -15,7 +15,7 @@ from tui.common.errors import OutputClosed
 if TYPE_CHECKING:
     from htfl_sim.progress import Event, Observer
     from tui.app.app import HtflApp
-    from tui.app.launch import Launch
+    from tui.app.launch import ThreadRun
     from tui.common.settings import Choices
 
 
@@ -145,7 +145,7 @@ def _say_who_goes_on(sessions: list[str]) -> None:
         )
 
 
-def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) -> None:
+def _see_out(launch: "ThreadRun", keep: bool, ended_by: int | None, rounds: int) -> None:
     """Train on with a line per round, or stop between two clients; raises what the run ended with."""
     import signal
 
@@ -154,7 +154,7 @@ def _see_out(launch: "Launch", keep: bool, ended_by: int | None, rounds: int) ->
     from tui.cli.progress import Lines
 
     name = launch.folder.name
-    if launch.is_under_way:
+    if launch.is_active:
         if keep:
             launch.observe = _UntilHangup(Lines(rounds))
             output.say(f"{name} trains on; Ctrl-C stops it. Look again: htfl-sim tui --session {name}")

@@ -10,12 +10,20 @@ from hypothesis.extra.numpy import arrays
 
 from simulator.figures.palette import contrast, luminance
 from tests.app.charts.pictures import drawn, picture
-from tui.app.charts.bins import binned, edges
 from tui.app.charts.canvas import REVERSE
 from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on
 from tui.app.charts.glyphs import ASCII, BRAILLE, GLYPHS
-from tui.app.charts.heatmap import HeatFigure, cell_at, cell_text, draw_heatmap, levels_of, plan_of
-from tui.app.charts.order import cluster_order
+from tui.app.charts.heatmap import (
+    HeatFigure,
+    binned,
+    cell_at,
+    cell_text,
+    draw_heatmap,
+    edges,
+    levels_of,
+    plan_of,
+)
+from tui.app.widgets.heatmap import cluster_order
 
 NO_COLOUR = ColourScheme(coloured=False)
 LOW, HIGH = int(VIRIDIS[0]), int(VIRIDIS[-1])

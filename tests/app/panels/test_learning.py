@@ -8,10 +8,9 @@ import pytest
 
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
-from tui.app.embeddings import Embeddings, session_of
 from tui.app.messages import EmbeddingWanted
 from tui.app.panels.learning import gone, target_of
-from tui.app.view import View
+from tui.app.view import Embeddings, View, session_of
 
 
 @pytest.fixture

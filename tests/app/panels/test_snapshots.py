@@ -11,9 +11,8 @@ import pytest
 
 from tests import sessions
 from tests.app.panels.stage import FRAME_ROWS, on_stage, pictures, read
-from tui.app.embeddings import Embeddings, session_of
 from tui.app.panels import PANELS
-from tui.app.view import View
+from tui.app.view import Embeddings, View, session_of
 
 FOLDER = Path(__file__).parent.parent / "snapshots" / "panels"
 MIDDLE = (120, 40)

@@ -4,8 +4,8 @@ import pytest
 from textual.widgets.option_list import Option
 
 from tests.app.widgets.stage import on_stage
-from tui.app.widgets import options
-from tui.app.widgets.options import Options
+from tui.app.dialogs import choose
+from tui.app.dialogs.choose import Options
 
 METHODS = [
     Option("FedGH", id="fedgh"),
@@ -42,7 +42,7 @@ def test_letters_lead_to_the_first_line_that_begins_with_them(keys, led_to):
 
 
 def test_after_a_pause_a_letter_begins_anew(monkeypatch):
-    monkeypatch.setattr(options, "PAUSE", 0.0)
+    monkeypatch.setattr(choose, "PAUSE", 0.0)
     listed = Options(*METHODS)
 
     async def act(pilot):

@@ -11,8 +11,8 @@ from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.app.compatibility import MethodChoice
+from tui.app.dialogs.choose import Options
 from tui.app.dialogs.form import Field, Form, assignments
-from tui.app.widgets.options import Options
 
 PARAMETER = "method."
 """What the names of the method's hyper-parameters begin with among the values."""

@@ -8,11 +8,10 @@ from simulator.analysis.samples import Samples
 from simulator.inspection.embedding import Embedding
 from tui.app.charts.scatter import ScatterFigure, key_of
 from tui.app.embedding_process import images_of, looked_at
-from tui.app.embeddings import session_of
 from tui.app.messages import ClientSelected, EmbeddingWanted
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import named_clients
-from tui.app.view import View
+from tui.app.view import View, session_of
 from tui.app.widgets import Heatmap, Scatter
 from tui.app.widgets.surface import room
 

@@ -29,7 +29,6 @@ from tui.app.charts.canvas import Array, Canvas
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.heatmap import HeatFigure, cell_at, draw_heatmap
-from tui.app.charts.order import cluster_order
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.surface import glyphs_of, scheme_of
 
@@ -207,3 +206,23 @@ class Heatmap(CanvasWidget, can_focus=True):
 def _shown(order: Array, place: int | None) -> int | None:
     """Where in the order shown a row or column of the matrix as given stands; None where there is none."""
     return int(np.flatnonzero(order == place)[0]) if place is not None and place < len(order) else None
+
+
+def cluster_order(similarity: Array) -> Array:
+    """The leaves, left to right, of the average-linkage tree on 1 − similarity [n, n], with its branches turned so
+    that neighbours are most alike (Bar-Joseph et al. 2001).
+
+    An asymmetric matrix counts by its mean with its transpose. Pairs without a value count as least alike.
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage  # half a second to import, for one key
+    from scipy.spatial.distance import squareform
+
+    size = len(similarity)
+    if size < 3:
+        return np.arange(size)
+    distance = 1 - (similarity + similarity.T) / 2
+    finite = distance[np.isfinite(distance)]
+    distance = np.where(np.isfinite(distance), distance, max(1.0, finite.max(initial=0.0)))
+    np.fill_diagonal(distance, 0.0)
+    pairs = squareform(np.maximum(distance, 0.0), checks=False)
+    return np.asarray(leaves_list(linkage(pairs, "average", optimal_ordering=True)), int)

@@ -1,11 +1,16 @@
-"""The notice in a terminal that is too small for the app."""
+"""Notices: a text to read, and the notice in a terminal that is too small for the app."""
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Static
+
+from tui.app.dialogs.base import Dialog
 
 SMALLEST = (60, 16)
 """Columns and rows that the app needs."""
@@ -25,3 +30,17 @@ class TooSmall(ModalScreen[None]):
             f"This terminal has {width} columns and {height} rows. The app needs {SMALLEST[0]} and {SMALLEST[1]}: "
             "make it larger, or q to leave."
         )
+
+
+class Text(Dialog[None]):
+    """A title and a text."""
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__(title)
+        self._text = text
+
+    def body(self) -> Iterable[Widget]:
+        yield VerticalScroll(Static(self.spelled(self._text), markup=False))
+
+    def on_mount(self) -> None:
+        self.set_focus(self.query_one(VerticalScroll))

@@ -20,7 +20,7 @@ from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels.session_list import SessionList
 from tui.app.panels.sessions import SessionsPanel
-from tui.app.together import Together
+from tui.app.steering import Steering
 
 Stores = dict[str, Store]
 
@@ -151,7 +151,7 @@ class Desk:
 def steered(desk: Desk, what: str, *states: str, folder: Path = Path()) -> Desk:
     """What comes of a key on sessions a, b, … in these states."""
     chosen = [Summary(name, str(folder / name), state) for name, state in zip("abcdef", states, strict=False)]
-    Together(desk, desk, desk, desk).steer(what, chosen)  # type: ignore[arg-type]
+    Steering(desk, desk, desk, desk).steer_listed(what, chosen)  # type: ignore[arg-type]
     return desk
 
 
@@ -200,6 +200,6 @@ def test_several_that_were_stopped_start_again_and_what_is_finished_is_left() ->
 def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command() -> None:
     for state, posted in (("running", [("pause", "t3")]), ("stopped", [])):
         desk = Desk()
-        Together(desk, desk, desk, desk).steer("pause", [StudySummary("t3", "x/t3", state, 4, ())])  # type: ignore[arg-type]
+        Steering(desk, desk, desk, desk).steer_listed("pause", [StudySummary("t3", "x/t3", state, 4, ())])  # type: ignore[arg-type]
         assert desk.posted == posted
     assert desk.said == ["A study goes on with `htfl-sim sweep`, which says how many run at a time."]

@@ -1,4 +1,4 @@
-"""Steering sessions of the list without opening them: the one under the cursor, or all that are marked."""
+"""Steers the session shown, or those chosen in the list of sessions: the one under the cursor, or all marked ones."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,15 +16,40 @@ from tui.app.remote_control import RemoteControl
 Listed = Summary | StudySummary
 
 
-class Together:
-    """Asks of each of them what a key says, in its own mailbox; a study's is its sweep's."""
+IN_A_LIST = ("pause", "stop", "checkpoint")
+"""Actions for sessions of the list, without opening them."""
+
+
+class Steering:
+    """Sends each key's command to the right sessions. A study's mailbox is that of its sweep."""
 
     def __init__(self, host: Host, background: Background, control: RemoteControl, runs: LocalRuns) -> None:
         self._host, self._background, self._control, self._runs = host, background, control, runs
 
-    def steer(self, what: str, chosen: Sequence[Listed]) -> None:
-        """'pause' (or go on, or start again), 'stop' or 'checkpoint'."""
+    def steer(self, what: str) -> None:
+        """Act on the session shown, or on those chosen in the list of sessions."""
+        chosen = self._host.panel.steered() if what in IN_A_LIST else ()
+        if chosen and [Path(each.path) for each in chosen] != [self._host.view.run.folder]:
+            self.steer_listed(what, chosen)
+            return
+        {
+            "pause": self._pause_shown,
+            "stop": self._control.stop,
+            "checkpoint": self._control.checkpoint,
+            "switch": self._control.switch,
+            "fork": self._runs.fork,
+            "new_run": self._runs.new_run,
+        }[what]()
+
+    def steer_listed(self, what: str, chosen: Sequence[Listed]) -> None:
+        """Act on sessions of the list: 'pause' (or continue, or start again), 'stop', or 'checkpoint'."""
         {"pause": self._pause, "stop": self._stop, "checkpoint": self._checkpoint}[what](chosen)
+
+    def _pause_shown(self) -> None:
+        """Pause or continue the run; start it again if no process runs it."""
+        if self._control.steerable("pause"):
+            run = self._host.view.run
+            self._control.pause() if run.live else self._runs.resume(run)
 
     def _pause(self, chosen: Sequence[Listed]) -> None:
         """Hold those that run; if none does, let those that are held go on; if none is, start the rest again."""
