@@ -126,9 +126,9 @@ class Nodes:
         self.busy: dict[str, float] = defaultdict(float)
         self._since: dict[Any, tuple[str, float]] = {}
 
-    def patched(self, crew: Any) -> Any:
+    def patched(self, pool: Any) -> Any:
         """A context in which they are noted, from a client's way out to its answer."""
-        send, answer = crew.send, crew.answer
+        send, answer = pool.send, pool.answer
 
         def sent(of: Any, member: Any, *work: Any) -> Any:
             ref = send(of, member, *work)
@@ -140,7 +140,7 @@ class Nodes:
             self.busy[node] += time.perf_counter() - since
             return answer(of, ref, member)
 
-        return mock.patch.multiple(crew, send=sent, answer=answered)
+        return mock.patch.multiple(pool, send=sent, answer=answered)
 
 
 def nodes(console: Console) -> None:
@@ -148,7 +148,7 @@ def nodes(console: Console) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
-    from simulator.runners.ray.crew import Crew
+    from simulator.runners.ray.worker_pool import WorkerPool
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     cluster.add_node(num_cpus=1)
@@ -160,11 +160,11 @@ def nodes(console: Console) -> None:
         table.add_column(column, justify="left" if column == "node" else "right")
     try:
         engine.open()
-        crew = cast(Any, engine._runner)._crew
-        actors = {facts.node: psutil.Process(facts.pid) for facts in crew._joined.values()}
+        pool = cast(Any, engine._runner)._pool
+        actors = {facts.node: psutil.Process(facts.pid) for facts in pool._joined.values()}
         state = engine.round(engine.initial_state(), unobserved)
         before = {node: sum(actor.cpu_times()[:2]) for node, actor in actors.items()}
-        with watched.patched(Crew):
+        with watched.patched(WorkerPool):
             for _ in range(ROUNDS):
                 state = engine.round(state, unobserved)
         taken = {node: sum(actor.cpu_times()[:2]) - before[node] for node, actor in actors.items()}

@@ -47,7 +47,7 @@ class Silence:
             self.warnings.append(event.message)
         if isinstance(event, self._moment) and event.round == 2 and not self.halted:
             [node] = self._nodes.worker_nodes
-            members = self._engine._runner._crew._joined.values()
+            members = self._engine._runner._pool._joined.values()
             [actor] = [facts.pid for facts in members if facts.node == node.node_id]
             os.kill(actor, signal.SIGSTOP)
             self.halted.append(actor)

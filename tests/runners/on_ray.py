@@ -24,10 +24,10 @@ def run(engine: Engine, rounds: int = 2, observe: Callable[[Event], None] = unob
 def pids(engine: Engine) -> list[int]:
     """The processes of the actors that are ready for it."""
     engine.open()
-    return sorted(facts.pid for facts in engine._runner._crew._joined.values())
+    return sorted(facts.pid for facts in engine._runner._pool._joined.values())
 
 
 def pool(engine: Engine) -> Any:
     """The actors that it shares with other runs of this process."""
     engine.open()
-    return engine._runner._crew.pool
+    return engine._runner._pool.shared

@@ -35,9 +35,9 @@ def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> No
     def kill(event: Event) -> None:
         match event:
             case ClientStarted(2, client) if not halted:
-                crew = engine._runner._crew
+                pool = engine._runner._pool
                 clients.append(client)
-                halted.append(crew._joined[crew.free()].pid)
+                halted.append(pool._joined[pool.free()].pid)
                 os.kill(halted[0], signal.SIGSTOP)
             case ClientTrained(2, _, 1):
                 os.kill(halted[0], signal.SIGKILL)
@@ -50,7 +50,7 @@ def test_the_client_of_an_actor_that_is_killed_at_work_is_computed_again() -> No
     assert f" died at work on client {clients[0]} (" in warning
     assert warning.endswith(" in round 2; the client is computed again.")
     engine = subject.built(runtime=RAY).engine
-    after, members = pids(engine), len(pool(engine).members)
+    after, members = pids(engine), len(pool(engine).workers)
     engine.close()
     assert members == 2
     assert halted[0] not in after
@@ -77,8 +77,8 @@ def test_a_stack_whose_actor_is_killed_at_work_is_computed_again_as_a_whole() ->
             case ClientStarted(2, client):
                 begun.append(client)
                 if not halted:
-                    crew = engine._runner._crew
-                    halted.append(crew._joined[crew.free()].pid)
+                    pool = engine._runner._pool
+                    halted.append(pool._joined[pool.free()].pid)
                     os.kill(halted[0], signal.SIGSTOP)
             case ClientTrained(2, _, 1):
                 os.kill(halted[0], signal.SIGKILL)
@@ -165,7 +165,7 @@ def test_a_run_that_waits_for_an_actor_can_be_stopped_and_keeps_what_is_done(
         match event:
             case ClientTrained(2, _, 1):
                 monkeypatch.setattr(actors, "fill", lambda: None)
-                for member in list(actors.members):
+                for member in list(actors.workers):
                     ray.kill(member.handle)
             case Warned(message) if "the run waits" in message:
                 waits.append(message)

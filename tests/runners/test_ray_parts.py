@@ -150,7 +150,7 @@ def test_data_that_only_this_process_has_are_refused() -> None:
 def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("crew", "actor", "cluster"):
+    for name in ("worker_pool", "actor", "cluster"):
         monkeypatch.delitem(sys.modules, f"{on_ray.__name__}.{name}", raising=False)
         monkeypatch.delattr(on_ray, name, raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)

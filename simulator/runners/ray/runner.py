@@ -37,7 +37,7 @@ from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
 if TYPE_CHECKING:
-    from simulator.runners.ray.crew import Crew, Died, Member
+    from simulator.runners.ray.worker_pool import Died, Worker, WorkerPool
 
 ATTEMPTS = 3
 """So many actors may die at work on the same clients of a round."""
@@ -71,10 +71,10 @@ class RayRunner(Runner):
         self.workers = self._actors * self._inner.workers
         self._here = ParallelRunner(context, settings)
         """For what stays in this process."""
-        self._crew: Crew | None = None
+        self._pool: WorkerPool | None = None
         self._seconds: dict[int, float] = {}
         """What each client took when it was last trained."""
-        self._at_work: dict[Any, tuple[tuple[int, Sequence[int]], Member]] = {}
+        self._at_work: dict[Any, tuple[tuple[int, Sequence[int]], Worker]] = {}
         """Round and portion that each actor is at work on, by the reference to its answer."""
         self._deaths = Counter[tuple[int, ...]]()
         self._payloads: Payloads | None = None
@@ -85,20 +85,20 @@ class RayRunner(Runner):
         return inner.kind(settings).sums(settings)
 
     def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Place]:
-        if self._crew is None:
-            self._crew = self._gathered(hooks, exact)
-            self.workers = self._crew.ready * self._inner.workers
-        return self._crew.places()
+        if self._pool is None:
+            self._pool = self._gathered(hooks, exact)
+            self.workers = self._pool.ready * self._inner.workers
+        return self._pool.places()
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
         ordered = [client for [client] in self.longest_first([client] for client in clients)]
         return [list(each) for each in self.longest_first(self._inner.bundles(ordered, finished))]
 
     def has_room(self, portion: Sequence[int]) -> bool:
-        crew = self._opened
-        crew.call()
-        self._lonely.look(crew.ready, not self._at_work)
-        return crew.free() is not None
+        pool = self._opened
+        pool.call()
+        self._lonely.look(pool.ready, not self._at_work)
+        return pool.free() is not None
 
     def start(self, work: Work, portion: Sequence[int]) -> None:
         self._send(partial(trained, dispatch=work.dispatch), work.hooks, work.round, work.jobs, portion)
@@ -113,8 +113,8 @@ class RayRunner(Runner):
                 return Finished(self._taken(answer))
 
     def settle(self) -> None:
-        for _, member in self._at_work.values():
-            member.given -= 1  # nobody hears of its answer
+        for _, worker in self._at_work.values():
+            worker.given -= 1  # nobody hears of its answer
         self._at_work.clear()
         self._deaths.clear()
         self._payloads = None
@@ -168,9 +168,9 @@ class RayRunner(Runner):
     def close(self) -> None:
         self._here.close()
         self._inner.close()
-        if self._crew is not None:
-            self._crew.close()
-            self._crew = None
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
     def longest_first(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
         """Groups of clients in the order in which they are begun: by the time they took before, or are likely to take.
@@ -202,10 +202,10 @@ class RayRunner(Runner):
             for update in together
         ]
 
-    def _gathered(self, hooks: Hooks, exact: bool) -> "Crew":
+    def _gathered(self, hooks: Hooks, exact: bool) -> "WorkerPool":
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", UNPRINTED)  # read when Ray is loaded
         try:
-            from simulator.runners.ray import cluster, crew
+            from simulator.runners.ray import cluster, worker_pool
         except ImportError as missing:
             raise ConfigError(
                 f"runner 'ray' needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or use "
@@ -217,11 +217,11 @@ class RayRunner(Runner):
         setup = WorkerSetup.of(self.context, hooks, self._settings)
         on_gpu = federation.device.type == "cuda"
         needs = cluster.Needs(self.threads * self._inner.workers, int(on_gpu))
-        wants, most = crew.Wants(self._settings.address, needs), self._settings.workers
+        wants, most = worker_pool.Wants(self._settings.address, needs), self._settings.workers
         model = 4 * sum(each.numel() for each in federation.architecture(federation.largest).parameters())
         largest = max(map(len, self._inner.bundles(range(len(federation.clients)))))
-        pool = crew.Pool.borrow(wants, most, self._actors, largest * model)
-        gathered = crew.Crew(pool, most, setup, exact, self.say)
+        shared = worker_pool.SharedWorkers.borrow(wants, most, self._actors, largest * model)
+        gathered = worker_pool.WorkerPool(shared, most, setup, exact, self.say)
         try:
             gathered.gather()
         except BaseException:
@@ -230,10 +230,10 @@ class RayRunner(Runner):
         return gathered
 
     @property
-    def _opened(self) -> "Crew":
+    def _opened(self) -> "WorkerPool":
         """The actors of this run."""
-        assert self._crew is not None
-        return self._crew
+        assert self._pool is not None
+        return self._pool
 
     def _send(
         self,
@@ -244,35 +244,35 @@ class RayRunner(Runner):
         portion: Sequence[int],
     ) -> None:
         """Give a portion of clients to an actor that is free."""
-        from simulator.runners.ray.crew import reaching
+        from simulator.runners.ray.worker_pool import reaching
 
-        crew = self._opened
-        self.workers = max(crew.ready, 1) * self._inner.workers
-        self._payloads = self._payloads or Payloads(crew.put)
+        pool = self._opened
+        self.workers = max(pool.ready, 1) * self._inner.workers
+        self._payloads = self._payloads or Payloads(pool.put)
         with reaching(round, inner.in_process(self._settings)):
-            member = crew.free()
-            assert member is not None, "has_room() comes before"
+            worker = pool.free()
+            assert worker is not None, "has_room() comes before"
             of_each = {client: jobs[client] for client in portion}
             states = {client: Message(job.tensors) for client, job in of_each.items()}
             received = [self._payloads.put(job.payload) for job in of_each.values()]
-            ref = crew.send(member, question, round, states, received)
-        self._at_work[ref] = (round, portion), member
+            ref = pool.send(worker, question, round, states, received)
+        self._at_work[ref] = (round, portion), worker
 
     def _received(self, seconds: float) -> tuple[Sequence[int], Any] | None:
         """A portion and its answer; `Lost` in its place where the actor died, and the portion must start again.
 
         None when no answer came within `seconds`. Raises ConfigError once too many actors died on the same portion.
         """
-        from simulator.runners.ray.crew import Died, reaching
+        from simulator.runners.ray.worker_pool import Died, reaching
 
-        crew = self._opened
+        pool = self._opened
         rounds = [sent[0] for sent, _ in self._at_work.values()]
         with reaching(max(rounds, default=0), inner.in_process(self._settings)):
-            for ref in crew.wait(self._at_work, seconds):
-                if crew.heed(ref):
+            for ref in pool.wait(self._at_work, seconds):
+                if pool.heed(ref):
                     continue
-                (round, portion), member = self._at_work.pop(ref)
-                answer = crew.answer(ref, member)
+                (round, portion), worker = self._at_work.pop(ref)
+                answer = pool.answer(ref, worker)
                 if isinstance(answer, Died):
                     self._deaths[tuple(portion)] += 1
                     self._told_of_death(answer, round, portion, self._deaths[tuple(portion)])

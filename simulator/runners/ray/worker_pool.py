@@ -38,7 +38,7 @@ class Wants(NamedTuple):
 
 
 @dataclass(eq=False)
-class Member:
+class Worker:
     """An actor, and how many portions of clients it has been given."""
 
     handle: Any
@@ -52,10 +52,10 @@ class Died(NamedTuple):
     reason: str
 
 
-class Pool:
+class SharedWorkers:
     """The actors of this process, for all its runs that want the same."""
 
-    _there: ClassVar[dict[Wants, "Pool"]] = {}
+    _there: ClassVar[dict[Wants, "SharedWorkers"]] = {}
     _guard: ClassVar = threading.RLock()
     _started_here: ClassVar[bool] = False
 
@@ -64,10 +64,10 @@ class Pool:
         self._users = 0
         self.size = 0
         """How many actors there are to be."""
-        self.members: list[Member] = []
+        self.workers: list[Worker] = []
 
     @classmethod
-    def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "Pool":
+    def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "SharedWorkers":
         """The actors for a run, `most` of them or as many as there is room for; `here` on a Ray that is started for it.
 
         `largest` is how many bytes the states have at most that an actor is given at once. Raises ConfigError.
@@ -82,7 +82,7 @@ class Pool:
                     f"the Ray cluster at '{wants.address}' is too small: no node has {wants.needs} for an actor; use "
                     "a smaller runtime.threads_per_client or runtime.workers_per_actor, or another cluster."
                 )
-            pool = cls._there.setdefault(wants, Pool(wants))
+            pool = cls._there.setdefault(wants, SharedWorkers(wants))
             pool._users += 1
             pool.size = max(pool.size, has_room if most is None else min(most, has_room))
             pool.fill()
@@ -95,8 +95,8 @@ class Pool:
             if self._users:
                 return
             self._there.pop(self._wants, None)
-            for member in self.members:
-                _end(member)
+            for worker in self.workers:
+                _end(worker)
             self._disconnect()
 
     def fill(self) -> None:
@@ -105,14 +105,14 @@ class Pool:
         kind = ray.remote(Actor).options(
             num_cpus=needs.cpus, num_gpus=needs.gpus, max_restarts=0, scheduling_strategy="SPREAD"
         )
-        while len(self.members) < self.size:
-            self.members.append(Member(kind.remote()))
+        while len(self.workers) < self.size:
+            self.workers.append(Worker(kind.remote()))
 
-    def replace(self, member: Member, *, by_another: bool = True) -> None:
+    def replace(self, worker: Worker, *, by_another: bool = True) -> None:
         """Let an actor go, and start another, unless there is to be one fewer."""
-        if member in self.members:
-            self.members.remove(member)
-            _end(member)
+        if worker in self.workers:
+            self.workers.remove(worker)
+            _end(worker)
             self.size -= not by_another
             self.fill()
 
@@ -124,17 +124,17 @@ class Pool:
 
 
 @dataclass(eq=False)
-class Crew:
+class WorkerPool:
     """The actors of a pool as one run uses them: each is made ready for it, or refused if its bits would be others."""
 
-    pool: Pool
+    shared: SharedWorkers
     most: int | None
     """Actors that the run may use at a time; None: all."""
     setup: WorkerSetup
     exact: bool
     say: Callable[[str], None]
-    _joining: dict[Any, Member] = field(default_factory=dict)
-    _joined: dict[Member, Facts] = field(default_factory=dict)
+    _joining: dict[Any, Worker] = field(default_factory=dict)
+    _joined: dict[Worker, Facts] = field(default_factory=dict)
     _failed: int = 0
 
     def __post_init__(self) -> None:
@@ -155,18 +155,18 @@ class Crew:
             self.call()
         if not self._joined:
             raise ConfigError(
-                f"the Ray cluster is too small now: nobody had room for an actor ({self.pool._wants.needs}) within "
+                f"the Ray cluster is too small now: nobody had room for an actor ({self.shared._wants.needs}) within "
                 f"{START_SECONDS:.0f} s; others may use it. Wait, or use another."
             )
 
     def call(self) -> None:
         """Ask actors that are not known yet to get ready, as many as the run may use."""
-        for member in [member for member in self._joined if member not in self.pool.members]:
-            del self._joined[member]  # another run has found it dead
+        for worker in [worker for worker in self._joined if worker not in self.shared.workers]:
+            del self._joined[worker]  # another run has found it dead
         known = {*self._joined, *self._joining.values()}
-        unknown = [member for member in self.pool.members if member not in known]
-        for member in unknown[: None if self.most is None else max(self.most - len(known), 0)]:
-            self._joining[member.handle.join.remote(self._run, self._sent)] = member
+        unknown = [worker for worker in self.shared.workers if worker not in known]
+        for worker in unknown[: None if self.most is None else max(self.most - len(known), 0)]:
+            self._joining[worker.handle.join.remote(self._run, self._sent)] = worker
 
     def wait(self, at_work: Iterable[Any], seconds: float) -> list[Any]:
         """What has come of the work, or of an actor that was to get ready, within so many seconds."""
@@ -182,18 +182,18 @@ class Crew:
 
         Raises ConfigError or DataError where it cannot be used: `at_once`, or when no other is left.
         """
-        if (member := self._joining.pop(ref, None)) is None:
+        if (worker := self._joining.pop(ref, None)) is None:
             return False
         try:
             found = ray.get(ref)
         except DEATHS as death:
             self._failed += 1
-            if self._failed >= FAILED_STARTS * self.pool.size:
+            if self._failed >= FAILED_STARTS * self.shared.size:
                 raise ConfigError(
                     f"Ray's actors die as they start ({cluster.said(death)}); htfl-sim must be installed on every "
                     "node, and a node must have memory for the data."
                 ) from death
-            self.pool.replace(member)
+            self.shared.replace(worker)
             return True
         except exceptions.RayTaskError as fault:
             raise ConfigError(
@@ -203,37 +203,37 @@ class Crew:
         self._failed = 0
         refusal = found.error if isinstance(found, Refused) else self._unlike(found)
         if refusal is None:
-            self._joined[member] = found
+            self._joined[worker] = found
             return True
-        if at_once or self.pool.size == 1:
+        if at_once or self.shared.size == 1:
             raise refusal
         self.say(f"A Ray actor is not used: {refusal}")
-        self.pool.replace(member, by_another=False)
+        self.shared.replace(worker, by_another=False)
         return True
 
-    def free(self) -> Member | None:
+    def free(self) -> Worker | None:
         """An actor that is ready and has nothing to do: the one that has done so longest, for even use of nodes."""
-        idle = [member for member in self._joined if not member.given]
+        idle = [worker for worker in self._joined if not worker.given]
         return idle[0] if idle else None
 
-    def send(self, member: Member, question: Any, round: int, states: Any, payloads: Iterable[Any]) -> Any:
+    def send(self, worker: Worker, question: Any, round: int, states: Any, payloads: Iterable[Any]) -> Any:
         """Give an actor clients, as `Actor.ask` wants them; what comes of it is in the reference returned."""
-        member.given += 1
-        self._joined[member] = self._joined.pop(member)  # behind the others
-        return member.handle.ask.remote(self._run, self._sent, question, round, states, *payloads)
+        worker.given += 1
+        self._joined[worker] = self._joined.pop(worker)  # behind the others
+        return worker.handle.ask.remote(self._run, self._sent, question, round, states, *payloads)
 
     def put(self, message: Any) -> Any:
         """Put something where every actor finds it."""
         return ray.put(message)
 
-    def answer(self, ref: Any, member: Member) -> Answer | Died:
+    def answer(self, ref: Any, worker: Worker) -> Answer | Died:
         """What an actor has made of its clients. Raises what was a user's fault; one that died is replaced."""
-        member.given -= 1
+        worker.given -= 1
         try:
             found: Answer | Refused = ray.get(ref)
         except DEATHS as death:
-            facts = self._joined.pop(member, None)
-            self.pool.replace(member)
+            facts = self._joined.pop(worker, None)
+            self.shared.replace(worker)
             return Died(facts.host if facts else "an unknown node", cluster.said(death))
         if isinstance(found, Refused):
             raise found.error
@@ -265,9 +265,9 @@ class Crew:
         """The run is over."""
         # As a process ends, Ray may have shut down first; any call would then start another Ray.
         if ray.is_initialized():
-            for member in self._joined:
-                member.handle.forget.remote(self._run)
-        self.pool.give_back()
+            for worker in self._joined:
+                worker.handle.forget.remote(self._run)
+        self.shared.give_back()
 
     def _unlike(self, facts: Facts) -> ConfigError | None:
         """The refusal of an actor that would give other bits than this machine, if it is to be refused."""
@@ -297,8 +297,8 @@ def reaching(round: int, otherwise: str) -> Iterator[None]:
         ) from lost
 
 
-def _end(member: Member) -> None:
+def _end(worker: Worker) -> None:
     try:
-        ray.kill(member.handle)
+        ray.kill(worker.handle)
     except Exception:  # Ray itself may be gone
         return
