@@ -107,7 +107,7 @@ def _give_up(session: Owned, command: Command, note: Note, waited: float, silent
         )
     else:
         pulse = f"its heartbeat still moves, at {heartbeat} now ({progress(note)})"
-        remedy = "It will be answered between two clients; wait longer with --timeout."
+        remedy = "It will be answered between two clients; wait longer with `timeout=60`."
     raise SessionError(
         f"nobody answered in {waited:.0f} s: {session.folder} belongs to {holder(note)}; {pulse}. "
         f"The {command.kind} stays in the mailbox. {remedy}"

@@ -220,7 +220,7 @@ def partition(
         raw = with_overrides(presets.load(str(name)).config, assignments)
         return room.of_config(Config.read(raw), data)
     if assignments:
-        raise ConfigError("--set changes a preset's partition; that of a session is what it was made with.")
+        raise ConfigError("Settings change a preset's partition; that of a session is what it was made with.")
     return room.of_session(folder, data)
 
 

@@ -261,7 +261,7 @@ def _merged(
 
     if preset and config is not None:
         raise ConfigError(
-            "--preset and --config both name a whole run; give one of them, and --set for the rest."
+            "`preset` and `config` both name a whole run; give one of them, and settings for the rest."
         )
     study = None if _is_whole(config) else asked
     study = study or Study(preset=None if origin or config is not None else QUICKSTART)

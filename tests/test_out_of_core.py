@@ -251,7 +251,7 @@ def resealed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def test_clients_that_would_begin_otherwise_here_are_refused_unless_that_is_allowed(newest: Path) -> None:
     resealed(newest, lambda raw: raw["initial"].update(sha256="0" * 64))
     with pytest.raises(
-        SessionError, match=r"the models that clients begin with are not those.*--allow-inexact"
+        SessionError, match=r"the models that clients begin with are not those.*allow_inexact=True"
     ):
         Session.resume(newest, newest.parent)
     Session.resume(newest, newest.parent, allow_inexact=True).close()

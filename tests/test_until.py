@@ -99,7 +99,7 @@ def test_a_higher_goal_goes_on_to_what_it_would_have_been_from_the_start(tmp_pat
 def test_a_goal_that_is_reached_already_is_refused(tmp_path: Path, course: Any) -> None:
     folder = tmp_path / "s"
     Session.create(config(until=goal_between(course)), folder, tmp_path).run()
-    with pytest.raises(ConfigError, match=r"has reached until = .*--set until=0"):
+    with pytest.raises(ConfigError, match=r"has reached until = .*`until=0`"):
         dry_run.extend(checkpoints.SessionReader(folder), 50)
     with pytest.raises(ConfigError, match="The fork would end at once"):
         simulator.fork(folder, tmp_path / "fork", tmp_path, first_above(course, goal_between(course)))

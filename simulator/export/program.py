@@ -44,7 +44,7 @@ class Program:
         except RAISED as failed:  # torch has many kinds, and none of its own for this
             raise ConfigError(
                 f"this model cannot be written down as a Python file ({str(failed).splitlines()[0]}); "
-                "its weights can be exported without one: --no-program."
+                "its weights can be exported without one: `program=False`."
             ) from failed
         takes = {
             each.arg.name: each.target
@@ -54,7 +54,7 @@ class Program:
         if outside := {name for name in takes.values() if name not in network.state_dict()}:
             raise ConfigError(
                 f"this model computes with constants outside its state ({min(outside)}), so its weights are not all of "
-                "it; export them without a Python file: --no-program."
+                "it; export them without a Python file: `program=False`."
             )
         code = _FREED.sub("", exported.graph_module.code.strip())
         header, _, body = code.partition("\n")

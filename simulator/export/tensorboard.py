@@ -28,7 +28,7 @@ class TensorBoard:
         if any(folder.glob("events.out.tfevents.*")):
             raise ConfigError(
                 f"{folder} holds TensorBoard events already, which would be shown twice; remove it, or choose "
-                "another folder with --out."
+                "another folder: `out=DIR`."
             )
         self._writer = writer(str(folder))
 

@@ -34,7 +34,7 @@ def write(models: Models, session: str, folder: Path, program: bool = True) -> l
     for model in models.clients:
         for ending in (".safetensors", ".py"):
             if (path := folder / f"client_{model.info.id}{ending}").exists():
-                raise ConfigError(f"{path} is there already; remove it, or choose another folder with --out.")
+                raise ConfigError(f"{path} is there already; remove it, or choose another folder: `out=DIR`.")
     folder.mkdir(parents=True, exist_ok=True)
     programs: dict[str, Program] = {}
     return [_write(model, session, folder, programs if program else None) for model in models.clients]

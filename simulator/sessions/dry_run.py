@@ -51,7 +51,7 @@ def extend(session: SessionReader, rounds: int | None, until: float | None = Non
     before = planned(session)
     if rounds is not None and rounds < (done := _done(session)):
         raise ConfigError(
-            f"{session.folder} has {done} rounds already. For more use --rounds {done + 10}. To go on from round "
+            f"{session.folder} has {done} rounds already. For more use `rounds={done + 10}`. To go on from round "
             f"{rounds}, fork it: {checkpoints.fork_at(session.folder, rounds)}."
         )
     wanted = {"rounds": rounds, "until": until}

@@ -40,7 +40,7 @@ def boundary(arguments: Mapping[str, Any]) -> int:
     """The round at whose end a switch is to take hold; 0: of the one under way. Raises ConfigError for no round."""
     at_round = arguments.get("at_round", 0)
     if type(at_round) is not int or at_round < 0:
-        raise ConfigError("a switch takes hold at the end of a round, counted from 0: use --at-round 10.")
+        raise ConfigError("a switch takes hold at the end of a round, counted from 0: use `at_round=10`.")
     return at_round
 
 
@@ -66,12 +66,12 @@ def asked_for(
     if new.rounds <= done:
         raise ConfigError(
             f"no round is left for it: round {done} is done, or under way, and would be the last. "
-            f"Add rounds: --set rounds={done + 10}."
+            f"Add rounds: `rounds={done + 10}`."
         )
     if reached(new, accuracy):
         raise ConfigError(
             f"no round is left for it: a mean accuracy of {accuracy:.1%} has reached until = {new.until:g}. "
-            "Add --set until=0 to run all rounds."
+            "Add `until=0` to run all rounds."
         )
     return new
 

@@ -67,9 +67,9 @@ def refuse_taken(folder: Path) -> None:
         return
     checkpoints.refuse_remains(folder)
     if not checkpoints.is_session(folder):
-        raise ConfigError(f"{folder} exists already and is not a session. Choose another --session name.")
+        raise ConfigError(f"{folder} exists already and is not a session. Choose another name.")
     raise ConfigError(
-        f"{folder} exists already. Choose another --session name, or resume that session: "
+        f"{folder} exists already. Choose another name, or resume that session: "
         f"`htfl-sim resume {checkpoints.typed(folder)}`."
     )
 
@@ -94,7 +94,7 @@ def check_data(session: SessionReader, config: Config, data: FederatedData) -> N
     if data.fingerprint != session.document["data_fingerprint"]:
         raise SessionError(
             f"{session.folder}: the data set '{config.data.dataset}' or its partition is not the one this session was "
-            "made with; point --data-dir at the original data."
+            "made with; name the folder of the original data: `data_dir=DIR`."
         )
 
 

@@ -124,7 +124,7 @@ class Source:
         if changes and not allow_inexact:
             raise SessionError(
                 f"{self.session.folder}: rounds run again here would not be bit-identical ({'; '.join(changes)}). "
-                f"Add --allow-inexact, or fork at a round whose checkpoint is kept: {self._kept()}."
+                f"Add `allow_inexact=True`, or fork at a round whose checkpoint is kept: {self._kept()}."
             )
 
     def _compare(self, state: State, allow_inexact: bool) -> None:
@@ -134,7 +134,7 @@ class Source:
         if not allow_inexact and _result(then) != _result(now):
             raise SessionError(
                 f"{self.session.folder}: round {state.round}, run again, gave other results than its ledger has. "
-                f"Add --allow-inexact, or fork at a round whose checkpoint is kept: {self._kept()}."
+                f"Add `allow_inexact=True`, or fork at a round whose checkpoint is kept: {self._kept()}."
             )
 
 

@@ -124,7 +124,7 @@ def check_draws(session: SessionReader, initial: Initial, federation: Federation
     if digest(federation, initial["models"]) != initial["sha256"]:
         raise SessionError(
             f"{session.folder}: the models that clients begin with are not those it was made with: another version of "
-            "a library draws others, or the pretrained weights changed. Go back to those, or use --allow-inexact."
+            "a library draws others, or the pretrained weights changed. Go back to those, or use `allow_inexact=True`."
         )
 
 

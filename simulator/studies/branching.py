@@ -19,7 +19,7 @@ def origin_of(text: str) -> tuple[str, int]:
     """The session and the round of 'SESSION@ROUND'. Raises ConfigError."""
     session, at, round = text.rpartition("@")
     if not at or not session or not round.isdecimal():
-        raise ConfigError(f"'{text}' names no round of a session; for example: --from t3/fedlora-s0@50.")
+        raise ConfigError(f"'{text}' names no round of a session; for example: `origin='t3/fedlora-s0@50'`.")
     return session, int(round)
 
 
@@ -38,7 +38,7 @@ def points(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[t
         if after.rounds <= round:
             raise ConfigError(
                 f"round {round} would be the last of what branches off {session}; ask for more, "
-                f"as --rounds {round + 10}."
+                f"as `rounds={round + 10}`."
             )
         branch = {"parent": session, "round": round, "method": method, "set": assignments}
         found.append((after.to_json(), branch))

@@ -85,7 +85,7 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
     if added and not extend:
         names = ", ".join(added[:3]) + (f" and {len(added) - 3} more" if len(added) > 3 else "")
         raise ConfigError(
-            f"Study {study} exists with other axes. Use --extend to add {len(added)} "
+            f"Study {study} exists with other axes. Use `extend=True` to add {len(added)} "
             f"point{'s' * (len(added) > 1)} ({names}). Sessions that exist stay as they are."
         )
 

@@ -157,13 +157,13 @@ class Study:
         off SessionUnreadable or DiskError.
         """
         if not self.over:
-            raise ConfigError("a study needs an axis; for example: --over seed=0..2.")
+            raise ConfigError("a study needs an axis; for example: `over={'seed': [0, 1, 2]}`.")
         if self.origin and (self.preset or self.profile):
             raise ConfigError("a study goes on from a session, or from a preset; name one of them.")
         if self.settings_from and not (self.preset or "preset" in self.over):
             raise ConfigError(
                 f"settings_from = '{self.settings_from}' replaces settings of presets, and this study has no preset. "
-                "Add one, for example --preset '{method}_htm5'."
+                "Add one, for example `preset='{method}_htm5'`."
             )
         places = [dict(zip(self.over, each, strict=True)) for each in product(*self.over.values())]
         names = [name(axes) for axes in places]

@@ -119,7 +119,7 @@ def test_own_data_that_is_no_npz_is_named(cli: Cli, sessions: Path, tmp_path: Pa
 
 def test_the_name_of_a_session_that_exists_is_refused_and_leaves_it_alone(cli: Cli, done: Path) -> None:
     before = {path: path.read_bytes() for path in done.rglob("*") if path.is_file()}
-    assert_refused(cli("run", *TINY, "--session=done"), 2, "done", "exists already", "--session")
+    assert_refused(cli("run", *TINY, "--session=done"), 2, "done", "exists already", "another name")
     assert before == {path: path.read_bytes() for path in done.rglob("*") if path.is_file()}
 
 

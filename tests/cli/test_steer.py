@@ -260,7 +260,7 @@ def test_a_fork_goes_on_at_once_when_asked_to(cli: Cli, done: Path, sessions: Pa
 
 FORKS = {
     "a round that never was": (["--at-round=4", "--session=new"], 2, ["rounds 0 to 3"]),
-    "a name that is taken": (["--at-round=2", "--session=done"], 2, ["exists already", "--session"]),
+    "a name that is taken": (["--at-round=2", "--session=done"], 2, ["exists already", "another name"]),
     "a name with a folder": (["--at-round=2", "--session=a/b"], 2, ["'a/b'"]),
     "no round left": (["--at-round=3", "--session=new"], 2, ["--rounds 13"]),
     "other data": (["--at-round=2", "--session=new", "--set=data.limit=100"], 2, ["'data' cannot change"]),

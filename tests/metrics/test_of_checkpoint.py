@@ -85,5 +85,5 @@ def test_a_layer_that_is_not_there_is_refused(folder: Path) -> None:
 
 
 def test_other_data_are_refused(folder: Path) -> None:
-    with on_images(generated(per_class=41)), pytest.raises(SessionError, match="--data-dir"):
+    with on_images(generated(per_class=41)), pytest.raises(SessionError, match="data_dir=DIR"):
         of_checkpoint(folder, Path())

@@ -47,7 +47,7 @@ def test_asked_for_again_with_or_without_words_it_is_the_same_study(folder: Path
 
 def test_more_values_are_refused_with_how_to_have_them_and_then_had(folder: Path) -> None:
     more = replace(STUDY, over={**STUDY.over, "seed": (0, 1, 2)})
-    with pytest.raises(ConfigError, match=r"Use --extend to add 2 points \(fedgh-s2, fedssa-s2\)"):
+    with pytest.raises(ConfigError, match=r"Use `extend=True` to add 2 points \(fedgh-s2, fedssa-s2\)"):
         plan(folder, more)
     extended = plan(folder, more, extend=True)
     assert names(extended) == ["fedgh-s0", "fedgh-s1", "fedgh-s2", "fedssa-s0", "fedssa-s1", "fedssa-s2"]
@@ -77,7 +77,7 @@ def test_a_study_file_that_was_edited_is_refused_with_what_differs(folder: Path)
     with pytest.raises(ConfigError, match="rounds 2 → 4"):
         plan(folder)
     (folder / "study.toml").write_text(text.replace("seed = [0, 1]", "seed = [0, 1, 2]"))
-    with pytest.raises(ConfigError, match="Use --extend"):
+    with pytest.raises(ConfigError, match="Use `extend=True`"):
         plan(folder)
     assert len(plan(folder, extend=True).points) == 6
 

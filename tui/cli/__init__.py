@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -122,7 +122,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         status = typer.main.get_command(app).main(given, prog_name="htfl-sim", standalone_mode=False)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
-        return _failed(error, debug)
+        return _failed(error, debug, given)
     return status if isinstance(status, int) else 0
 
 
@@ -155,10 +155,19 @@ class _Nowhere(io.TextIOBase):
         raise errors.NoOutput
 
 
-def _failed(error: BaseException, debug: bool) -> int:
-    code = errors.report(error, debug)
+def _failed(error: BaseException, debug: bool, given: Sequence[str]) -> int:
+    code = errors.report(error, debug, _flags(given))
     try:
         sys.stdout.flush()
     except OSError:  # nobody reads it, or there is no room for it: the interpreter must not try again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
+
+
+def _flags(given: Sequence[str]) -> set[str] | None:
+    """The flags of the command that was typed; None where it is none."""
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    command = commands.get(next((word for word in given if not word.startswith("-")), ""))
+    if command is None:
+        return None
+    return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}

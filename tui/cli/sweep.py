@@ -9,6 +9,7 @@ import htfl_sim as hs
 from tui.cli import completion, options, output, running, sweep_slurm
 from tui.cli.options import HOW, WHAT
 from tui.common.errors import POINTS_FAILED
+from tui.common.flags import as_flags
 
 if TYPE_CHECKING:
     from htfl_sim.studies import Launch, Outcome, Plan
@@ -230,7 +231,7 @@ def _closing(name: str, outcome: "Outcome", mention: running.Mention, on: str) -
     """How a sweep ended, in a few lines."""
     done = sum(status.state == "finished" for status in outcome.statuses)
     lines = [f"{done} of {len(outcome.statuses)} points finished"]
-    lines += [f"{name}/{status.name} failed: {status.reason}" for status in outcome.failed]
+    lines += [f"{name}/{status.name} failed: {as_flags(status.reason)}" for status in outcome.failed]
     if outcome.reason:
         by = "the command stop" if outcome.reason == "stop" else outcome.reason
         lines[0] += f"; stopped by {by}, every point with a checkpoint"

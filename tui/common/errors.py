@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Collection
 from typing import Any
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from checkpoints import DiskError, SessionUnreadable, TooLarge
 from presets import PresetError
 from simulator.errors import HtflError, NotEnoughMemory, is_of_memory
+from tui.common.flags import as_flags
 from tui.common.formatting import printable
 
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
@@ -31,18 +33,26 @@ class NoOutput(Exception):
     """The process was started without standard output, as by `>&-`, and has something to write there."""
 
 
-def report(error: BaseException, debug: bool) -> int:
-    """Say what went wrong, on stderr, and give the exit code."""
+def report(error: BaseException, debug: bool, flags: Collection[str] | None = None) -> int:
+    """Say what went wrong, on stderr, and give the exit code. flags: those of the command that was typed."""
     if debug and not isinstance(error, OutputClosed):
         traceback.print_exception(error)
-    message, code = explain(error)
+    message, code = explain(error, flags)
     if message:
         print(f"error: {printable(message)}", file=sys.stderr)
     return code
 
 
-def explain(error: BaseException) -> tuple[str, int]:
-    """The sentence or two for an error, empty where there is nothing to say, and the exit code."""
+def explain(error: BaseException, flags: Collection[str] | None = None) -> tuple[str, int]:
+    """The sentence or two for an error, empty where there is nothing to say, and the exit code.
+
+    An error names arguments as Python takes them, in backticks; here they are flags.
+    """
+    message, code = _explain(error)
+    return as_flags(message, flags), code
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
     match error:
         case OutputClosed() | BrokenPipeError():
             return "", OUTPUT_CLOSED
