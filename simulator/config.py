@@ -43,12 +43,16 @@ def _read_method(section: Any) -> Any:
 class Config(Section):
     """A whole run. Everything that decides its result is in here, with the data's fingerprint beside it."""
 
-    preset: str | None = Field(None, description="the preset it was made from, for the record")
-    profile: str | None = Field(None, description="the profile of that preset; default: the paper's")
-    seed: int = Field(0, ge=0, lt=2**63, description="of every draw of the run")
-    rounds: int = Field(20, ge=1, le=limits.ROUNDS, description="communication rounds T")
+    preset: str | None = Field(None, description="Preset that the configuration was made from.")
+    profile: str | None = Field(None, description="Profile of that preset. Default: the paper's.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the run.")
+    rounds: int = Field(20, ge=1, le=limits.ROUNDS, description="Number of communication rounds T.")
     until: float = Field(
-        0.0, ge=0, le=1, description="mean test accuracy after which no further round is run; 0: all are"
+        0.0,
+        ge=0,
+        le=1,
+        description="End the run after the round in which mean test accuracy (0 to 1) reaches this value. 0: run "
+        "all rounds.",
     )
     method: Annotated[SerializeAsAny[MethodConfig], BeforeValidator(_read_method)]
     data: DataConfig = DataConfig()

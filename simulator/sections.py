@@ -27,45 +27,63 @@ class DataConfig(Section):
 
     dataset: str = Field(
         "digits",
-        description="a name from `htfl-sim datasets`, a folder of class folders or of domains' folders, or an .npz",
+        description="Data set: a name from `htfl-sim datasets`, a folder of class folders or domain folders, or "
+        "an .npz file.",
     )
     partition: Literal["pathological", "dirichlet", "iid", "indices"] = Field(
         "pathological",
-        description="who holds what: few classes each, Dirichlet shares of each class, anything, or as a file says",
+        description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, or "
+        "read from a file (indices).",
     )
     indices: str | None = Field(
         None,
-        description="indices: a JSON file with every client's train, eval and test images (docs/your-own.md)",
+        description="JSON file with every client's train, eval, and test indices, for partition 'indices' "
+        "(docs/your-own.md).",
     )
-    classes_per_client: int = Field(2, ge=1, description="pathological: how many classes each client holds")
+    classes_per_client: int = Field(
+        2, ge=1, description="Number of classes per client, for partition 'pathological'."
+    )
     domains_per_client: int | None = Field(
         None,
         ge=1,
-        description="of how many domains each client's images are, divided domain by domain; default: any",
+        description="Number of domains per client; each domain is divided separately. Default: any number.",
     )
-    alpha: float = Field(0.5, gt=0, description="dirichlet: concentration of the classes' shares")
+    alpha: float = Field(
+        0.5, gt=0, description="Concentration α of the class shares, for partition 'dirichlet'."
+    )
     cap: bool = Field(
-        True, description="dirichlet: who has a fair share takes nothing of the classes that follow (FedDF)"
+        True,
+        description="Stop adding samples once a client holds n/N of the data (FedDF), for partition 'dirichlet'.",
     )
     quantity: Literal["varied", "equal", "pfllib"] = Field(
         "varied",
-        description="pathological, iid: sizes of the shares; pathological: classes and sizes as in PFLlib",
+        description="Sizes of the shares, for partitions 'pathological' and 'iid'. 'pfllib' also deals classes as "
+        "PFLlib does.",
     )
-    min_samples: int = Field(10, ge=1, description="dirichlet, pfllib: the fewest samples a client may hold")
+    min_samples: int = Field(
+        10,
+        ge=1,
+        description="Least number of samples per client, for partition 'dirichlet' and quantity 'pfllib'.",
+    )
     split: str = Field(
-        "8:1:1", description="train:test, train:eval:test, or 'global' for the data set's own test set"
+        "8:1:1",
+        description="Shares of train:test or train:eval:test. 'global' uses the data set's own test set.",
     )
-    limit: int | None = Field(None, ge=1, description="use only this many images, drawn at random")
+    limit: int | None = Field(None, ge=1, description="Use only this many samples, drawn at random.")
     pool: Literal["tuning", "final"] | None = Field(
         None,
-        description="Use one fifth of all images, for tuning, or the other four fifths, for final runs. The two are "
-        "disjoint for every seed. Default: all images.",
+        description="Use one fifth of all samples, for tuning, or the other four fifths, for final runs. The two "
+        "are disjoint for every seed. Default: all samples.",
     )
     size: int | None = Field(
-        None, ge=1, description="side in pixels to which images are scaled, square; default: as they are"
+        None,
+        ge=1,
+        description="Side in pixels of the square to which images are scaled. Default: no scaling.",
     )
-    rgb: bool = Field(False, description="give grey images three equal channels")
-    seed: int | None = Field(None, ge=0, lt=2**63, description="of the partition; default: the run's seed")
+    rgb: bool = Field(False, description="Give gray images three equal channels.")
+    seed: int | None = Field(
+        None, ge=0, lt=2**63, description="Random seed of the partition. Default: the run's seed."
+    )
 
     @model_validator(mode="after")
     def _pfllibs_rule_deals_classes(self) -> "DataConfig":
@@ -107,13 +125,14 @@ class DataConfig(Section):
 class FederationConfig(Section):
     """The clients: how many, how many of them take part in a round, and which models they hold."""
 
-    clients: int = Field(10, ge=1, le=limits.CLIENTS, description="how many clients N there are")
-    participation: float = Field(1.0, gt=0, le=1, description="fraction C of the clients sampled each round")
+    clients: int = Field(10, ge=1, le=limits.CLIENTS, description="Number of clients N.")
+    participation: float = Field(1.0, gt=0, le=1, description="Fraction C of the clients sampled each round.")
     group: str | tuple[str, ...] = Field(
-        "htm5", description="a model group, or a list of models; client i gets i mod X"
+        "htm5", description="Model group, or a list of X models. Client i gets model i mod X."
     )
     pretrained: bool | str = Field(
-        False, description="published initial weights: true for the hub's, or a .safetensors file or folder"
+        False,
+        description="Initial weights: true for the published ones of the hub, or a .safetensors file or folder.",
     )
 
     @property
@@ -137,44 +156,55 @@ class ModelsConfig(Section):
 
     stem: Literal["imagenet", "cifar"] | None = Field(
         None,
-        description="first layers of ResNets and their like: 7×7/2 and pooling, or 3×3; default: 3×3 up to 64 pixels",
+        description="First layers of ResNets and similar models: 7×7/2 with pooling (imagenet), or 3×3 (cifar). "
+        "Default: 3×3 up to 64 pixels.",
     )
 
 
 class TrainingConfig(Section):
     """Local training, unless a method's phase says otherwise. The optimiser starts afresh each round."""
 
-    epochs: int = Field(1, ge=1, description="local epochs E")
-    batch_size: int = Field(64, ge=1, description="images in a training step")
+    epochs: int = Field(1, ge=1, description="Number of local epochs E.")
+    batch_size: int = Field(64, ge=1, description="Number of samples in a training step.")
     optimizer: Literal["sgd", "adam", "adamw"] = Field(
-        "sgd", description="sgd, adam, or adamw, whose weight decay is apart from the gradient"
+        "sgd", description="Optimizer. adamw decays weights separately from the gradient."
     )
-    lr: float = Field(0.01, gt=0, description="learning rate η")
+    lr: float = Field(0.01, gt=0, description="Learning rate η.")
     schedule: Literal["constant", "cosine", "step"] = Field(
         "constant",
-        description="how η changes from round to round; a method's phases with a rate of their own keep it",
+        description="How η changes from round to round. Phases of a method that set their own rate keep it.",
     )
     lr_min: float | None = Field(
-        None, ge=0, description="cosine: the rate towards which it falls until the last round; default: 0"
+        None, ge=0, description="Rate at the last round, for schedule 'cosine'. Default: 0."
     )
-    lr_step: int | None = Field(None, ge=1, description="step: rounds after which the rate is multiplied")
-    lr_decay: float = Field(0.1, gt=0, lt=1, description="step: by how much")
-    momentum: float = Field(0.0, ge=0, lt=1, description="sgd: momentum factor")
+    lr_step: int | None = Field(
+        None, ge=1, description="Number of rounds between two changes of the rate, for schedule 'step'."
+    )
+    lr_decay: float = Field(
+        0.1, gt=0, lt=1, description="Factor on the rate at each change, for schedule 'step'."
+    )
+    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum factor, for optimizer 'sgd'.")
     weight_decay: float = Field(
-        0.0, ge=0, description="this times the weights is added to their gradient; of adamw to the step"
+        0.0,
+        ge=0,
+        description="Weight decay: this times the weights is added to the gradient, or to the step for adamw.",
     )
     augment: tuple[Literal["flip", "crop", "resized_crop", "cutout", "erase"], ...] = Field(
-        (), description="random changes to training images, in the order given"
+        (), description="Random changes to training images, in this order."
     )
     clip: float | None = Field(
-        None, gt=0, description="largest norm of a step's gradient over all it trains; default: no clipping"
+        None,
+        gt=0,
+        description="Largest gradient norm of a step, over all trained parameters. Default: no clipping.",
     )
     precision: Literal["float32", "tf32", "bf16"] = Field(
         "float32",
-        description="of matrix products and convolutions in training; tf32 is CUDA's (docs/training.md)",
+        description="Precision of matrix products and convolutions in training. tf32 needs CUDA "
+        "(docs/training.md).",
     )
     on_divergence: Literal["continue", "stop"] = Field(
-        "continue", description="after a round in which a client diverged: go on with the others, or stop"
+        "continue",
+        description="What to do after a round in which a client diverged: continue with the others, or stop.",
     )
 
     @model_validator(mode="after")
@@ -199,30 +229,32 @@ class EvaluationConfig(Section):
     """Who is evaluated at the end of a round, and with which model."""
 
     clients: Literal["all", "participants"] | Annotated[int, Field(ge=1)] = Field(
-        "all", description="which: all, the round's participants, or so many drawn each round"
+        "all",
+        description="Clients to evaluate: all, the round's participants, or this many drawn each round.",
     )
     model: Literal["local", "aggregated"] | None = Field(
         None,
-        description="the model local training left, or the one the client would receive next; default: the method's",
+        description="Model to evaluate: after local training, or the one that the client would receive next. "
+        "Default: the method's choice.",
     )
     parts: tuple[Literal["test", "eval"], ...] | None = Field(
         None,
-        description="parts of a split whose accuracy, loss and F1 are recorded; default: those that the split has",
+        description="Parts of the split to record accuracy, loss, and F1 for. Default: all that the split has.",
     )
     initial: Literal["all", "skip"] | None = Field(
         None,
-        description="clients that have never taken part: evaluate all of them once, or skip them, as null; default: "
-        f"all, of up to {MANY:,} clients",
+        description="Evaluate clients that have never taken part once, or skip them and record null. Default: "
+        f"all, for up to {MANY:,} clients.",
     )
     figures: Literal["all", "news"] | None = Field(
         None,
-        description="figures by client in the ledger: of all, or of those of whom a round has news; default: all, of "
-        f"up to {MANY:,} clients",
+        description="Clients whose metrics each ledger record holds: all, or only those that changed in the round "
+        f"(news). Default: all, for up to {MANY:,} clients.",
     )
     metrics: tuple[str, ...] = Field(
-        (), description="figures of your own, by the names of their files (--metric, docs/your-own.md)"
+        (), description="Names of your own metric files (--metric, docs/your-own.md)."
     )
-    batch_size: int = Field(1024, ge=1, description="images answered at a time")
+    batch_size: int = Field(1024, ge=1, description="Number of samples in an evaluation step.")
 
     @model_validator(mode="after")
     def _metrics_are_of_some_part(self) -> "EvaluationConfig":
@@ -248,9 +280,10 @@ class WireConfig(Section):
     noise: float = Field(
         0.0,
         ge=0,
-        description="standard deviation of Gaussian noise, relative to the update's own (InCo Fig. 7)",
+        description="Standard deviation of Gaussian noise on an update, relative to the update's own (InCo Fig. "
+        "7).",
     )
-    drop: float = Field(0.0, ge=0, lt=1, description="probability that a participant's uplink is lost")
+    drop: float = Field(0.0, ge=0, lt=1, description="Probability that a participant's uplink is lost.")
 
 
 class RuntimeConfig(Section):
@@ -260,77 +293,89 @@ class RuntimeConfig(Section):
     """
 
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="where it computes; auto: a GPU if there is one"
+        "auto", description="Device to compute on. auto: a GPU if there is one."
     )
     workers: int | None = Field(
-        None, ge=1, description="clients trained at a time; default: the machine's cores"
+        None, ge=1, description="Number of clients trained at a time. Default: the machine's cores."
     )
-    threads_per_client: int = Field(1, ge=1, description="threads of each worker inside torch")
+    threads_per_client: int = Field(1, ge=1, description="Number of torch threads per worker.")
     runner: str = Field(
         "parallel",
-        description="how clients are computed: parallel, sequential, stacked, those of one architecture as one, or ray",
+        description="Runner that computes clients: parallel, sequential, stacked (clients of one architecture "
+        "together), or ray.",
     )
     address: str = Field(
         "local",
-        description="ray: local, it starts on this machine by itself; or a cluster that is there, auto or ray://HOST:PORT",
+        description="Ray cluster: local starts one on this machine. auto or ray://HOST:PORT connects to a running "
+        "one.",
     )
     inner: str = Field(
         "sequential",
-        description="ray: the runner that each actor computes its clients with, sequential, parallel or stacked",
+        description="Runner inside each Ray actor: sequential, parallel, or stacked.",
     )
     workers_per_actor: int = Field(
-        2, ge=1, description="ray with inner parallel: clients that an actor computes at a time"
+        2,
+        ge=1,
+        description="Number of clients that a Ray actor computes at a time, for runtime.inner 'parallel'.",
     )
     gpus_per_point: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="sweep --on ray: the share of a GPU that a point takes; 0.25: four on each",
+        description="Share of a GPU for each point of `sweep --on ray`. 0.25 puts four points on each GPU.",
     )
     stack: int = Field(
-        16, ge=1, description="stacked: clients trained as one, at most; another number changes last digits"
+        16,
+        ge=1,
+        description="Largest number of clients trained together, for runner 'stacked'. Another number changes "
+        "last digits.",
     )
     cache: int = Field(
         512 * 2**20,
         ge=0,
-        description="bytes of clients' states that are kept in memory; the others are read or drawn when needed",
+        description="Bytes of client states to keep in memory. Other states are read or drawn when needed.",
     )
 
 
 class CheckpointConfig(Section):
     """How often the state is written and how much of the past is kept."""
 
-    every: int = Field(1, ge=1, description="rounds between checkpoints")
-    keep_last: int = Field(3, ge=1, description="keep the newest so many checkpoints")
-    keep_every: int | None = Field(None, ge=1, description="also keep every Nth round")
-    keep_best: bool = Field(True, description="also keep the round of the best mean accuracy")
+    every: int = Field(1, ge=1, description="Number of rounds between checkpoints.")
+    keep_last: int = Field(3, ge=1, description="Number of newest checkpoints to keep.")
+    keep_every: int | None = Field(None, ge=1, description="Also keep every Nth round.")
+    keep_best: bool = Field(True, description="Also keep the round with the best mean accuracy.")
 
 
 class CkaConfig(Section):
     """How alike clients' models are, layer by layer: linear CKA between all pairs, on one keyed probe batch."""
 
-    every: int = Field(0, ge=0, description="measure every so many rounds; 0: only when asked")
-    probe: int = Field(256, ge=4, description="images in the probe batch")
-    layers: Literal["all"] | tuple[str, ...] = Field("all", description="which, by name, as 'stage3'")
-    debiased: bool = Field(False, description="the unbiased estimate of HSIC, for small probes")
+    every: int = Field(
+        0, ge=0, description="Number of rounds between CKA measurements. 0: only when you ask."
+    )
+    probe: int = Field(256, ge=4, description="Number of samples in the probe batch.")
+    layers: Literal["all"] | tuple[str, ...] = Field(
+        "all", description="Layers to compare: all, or a list of names such as 'stage3'."
+    )
+    debiased: bool = Field(False, description="Use the unbiased estimate of HSIC, for small probe batches.")
     model: Literal["local", "aggregated"] | None = Field(
-        None, description="whose layers: as evaluation.model has it; default: the models that are evaluated"
+        None,
+        description="Model whose layers are compared, local or aggregated. Default: the one that is evaluated.",
     )
     untrained: bool = Field(
         False,
-        description="count clients that have never taken part, with their initial models; else leave them out",
+        description="Include clients that have never taken part, with their initial models.",
     )
     clients: int = Field(
         SAMPLED,
         ge=2,
-        description="Most clients to compare. Of a larger federation, this many are drawn once for the run.",
+        description="Largest number of clients to compare. Larger federations draw this many once for the run.",
     )
 
 
 class MethodConfig(Section):
     """Base of the methods' own sections; each method adds its paper's symbols."""
 
-    name: str = Field(description="the method, as `htfl-sim methods` lists it")
+    name: str = Field(description="Name of the method, from `htfl-sim methods`.")
 
     def begun(self, rounds: int) -> Self:
         """The section with what is fixed when the method begins, in a run of so many rounds; an extension leaves it."""

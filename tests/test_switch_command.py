@@ -254,9 +254,9 @@ def test_a_switch_that_an_earlier_one_makes_impossible_is_refused(tmp_path: Path
         (1, "round 1 is over: round 2 is done, or under way"),
         (4, "no round is left for it: round 4"),
         (9, "the run ends with round 4, before round 9"),
-        (-1, "takes hold at the end of a round"),
-        ("2", "takes hold at the end of a round"),
-        (True, "takes hold at the end of a round"),
+        (-1, "a switch happens at the end of a round"),
+        ("2", "a switch happens at the end of a round"),
+        (True, "a switch happens at the end of a round"),
     ],
 )
 def test_a_round_that_cannot_be_is_refused(tmp_path: Path, at_round: object, why: str) -> None:

@@ -40,7 +40,7 @@ def boundary(arguments: Mapping[str, Any]) -> int:
     """The round at whose end a switch is to take hold; 0: of the one under way. Raises ConfigError for no round."""
     at_round = arguments.get("at_round", 0)
     if type(at_round) is not int or at_round < 0:
-        raise ConfigError("a switch takes hold at the end of a round, counted from 0: use `at_round=10`.")
+        raise ConfigError("a switch happens at the end of a round, counted from 0: use `at_round=10`.")
     return at_round
 
 

@@ -123,7 +123,7 @@ class Session:
         if changes and not allow_inexact:
             raise SessionError(
                 f"{folder}: resumed here the result would no longer be bit-identical ({'; '.join(changes)}). "
-                "Use `allow_inexact=True` to go on all the same; the session will record it."
+                "Use `allow_inexact=True` to continue anyway; the session will record it."
             )
         with ExitStack() as failing:
             failing.callback(built.engine.close)

@@ -159,7 +159,7 @@ class Study:
         if not self.over:
             raise ConfigError("a study needs an axis; for example: `over={'seed': [0, 1, 2]}`.")
         if self.origin and (self.preset or self.profile):
-            raise ConfigError("a study goes on from a session, or from a preset; name one of them.")
+            raise ConfigError("a study starts from a session or from a preset; name one of them.")
         if self.settings_from and not (self.preset or "preset" in self.over):
             raise ConfigError(
                 f"settings_from = '{self.settings_from}' replaces settings of presets, and this study has no preset. "

@@ -101,8 +101,8 @@ class _Switch:
         with self._guard:
             if self._users and self._on != on:
                 raise ConfigError(
-                    "another run of this process computes on CUDA in another precision, and torch can switch TF32 only "
-                    "for both; run one of them in a process of its own."
+                    "another run of this process computes on CUDA in another precision, and torch switches TF32 for "
+                    "the whole process. Run one of them in a process of its own."
                 )
             if not self._users:
                 self._before, self._on = self._read(), on

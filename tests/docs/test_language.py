@@ -1,14 +1,20 @@
-"""Pages are in plain English: short sentences, American spelling, and no phrases that readers stumbled over."""
+"""Pages, help, keys, and errors are in plain English: short sentences, American spelling, no odd phrases."""
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+import typer
 
+from simulator import methods, reference
 from tests.docs.pages import AT_THE_TOP, PAGES, ROOT
+from tui.cli import app
 
 LONGEST = 28
 """Words in a sentence."""
@@ -39,6 +45,7 @@ BANNED = [
     r"\ball the same\b",
     r"\bwants? (?:no|a|the) \w+ (?:to|for)\b",
 ]
+ROOMS = ("simulator", "checkpoints", "htfl_sim", "tui")
 EVERY_PAGE = [*AT_THE_TOP, *PAGES]
 
 
@@ -64,6 +71,68 @@ def faults(text: str) -> list[str]:
     return found
 
 
+def commands(command: click.Command, name: str = "htfl-sim") -> Iterator[tuple[str, click.Command]]:
+    """Every command below this one, and itself, by its words."""
+    yield name, command
+    for word, each in getattr(command, "commands", {}).items():
+        yield from commands(each, f"{name} {word}")
+
+
+def own_help(command: click.Command) -> str:
+    """What a command's help says before its examples."""
+    return inspect.cleandoc(command.help or "").partition("Examples\n")[0].replace("\b", "").strip()
+
+
+def option_texts() -> list[tuple[str, str]]:
+    """The help of every option and argument, by its command and name."""
+    found = commands(typer.main.get_command(app))
+    return [
+        (f"{name} {each.name}", getattr(each, "help", None) or "")
+        for name, one in found
+        for each in one.params
+    ]
+
+
+def key_texts() -> list[tuple[str, str]]:
+    """The meaning of every configuration key, those of methods included."""
+    own = [setting for name in methods.names() for setting in reference.settings_of(name)]
+    return [(setting.key, setting.description) for setting in [*reference.settings(), *own]]
+
+
+def written(node: ast.expr) -> str | None:
+    """The text of a string; each value that is put into it counts as one word. None for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            (written(part) or "") if isinstance(part, ast.Constant) else "x" for part in node.values
+        )
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = written(node.left), written(node.right)
+        return None if left is right is None else f"{left or 'x'}{right or 'x'}"
+    return None
+
+
+def error_texts(source: str) -> Iterator[tuple[int, str]]:
+    """The texts of the errors that a module raises, with their lines."""
+
+    def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
+        if isinstance(node, ast.expr) and (text := written(node)) is not None:
+            yield node.lineno, text
+        else:
+            for each in ast.iter_child_nodes(node):
+                yield from texts(each)
+
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            yield from texts(node.exc)
+
+
+def stands_alone(text: str) -> bool:
+    """Whether a text begins as a sentence does, and ends as one."""
+    return bool(re.match(r"[A-Z`\d]", text)) and text.endswith(".")
+
+
 def misspelled(*pages: Path) -> str:
     """What codespell finds outside of code in a line, British spellings included."""
     command = [
@@ -86,6 +155,56 @@ def test_a_page_has_short_sentences_and_plain_phrases(page: Path) -> None:
 
 def test_pages_are_spelled_as_in_american_english() -> None:
     assert misspelled(*EVERY_PAGE) == ""
+
+
+def test_the_help_of_a_command_is_plain() -> None:
+    helps = {name: own_help(each) for name, each in commands(typer.main.get_command(app))}
+    assert {name: found for name, text in helps.items() if (found := faults(text))} == {}
+    assert [name for name, text in helps.items() if not stands_alone(text)] == []
+
+
+def test_the_help_of_an_option_is_plain_and_stands_alone() -> None:
+    assert {name: found for name, text in option_texts() if (found := faults(text))} == {}
+    assert [(name, text) for name, text in option_texts() if not stands_alone(text)] == []
+
+
+def test_the_meaning_of_a_key_is_plain() -> None:
+    assert {key: found for key, text in key_texts() if (found := faults(text))} == {}
+
+
+def test_the_meaning_of_a_key_of_every_run_stands_alone() -> None:
+    assert [each.key for each in reference.settings() if not stands_alone(each.description)] == []
+
+
+def test_errors_are_in_plain_sentences() -> None:
+    modules = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    found = {
+        f"{path.relative_to(ROOT)}:{line}": wrong
+        for path in modules
+        for line, text in error_texts(path.read_text(encoding="utf-8"))
+        if (wrong := faults(text))
+    }
+    assert found == {}
+
+
+def test_help_and_keys_are_spelled_as_in_american_english(tmp_path: Path) -> None:
+    page = tmp_path / "texts.md"
+    helps = [own_help(each) for _, each in commands(typer.main.get_command(app))]
+    texts = [*helps, *(text for _, text in [*option_texts(), *key_texts()])]
+    page.write_text("\n".join(texts), encoding="utf-8")
+    assert misspelled(page) == ""
+
+
+def test_a_value_in_an_error_counts_as_one_word() -> None:
+    source = "def f(a):\n    raise ValueError(f'{len(a) + 1} of ' + str(a) + ' are as ever.', 'a')\n"
+    assert list(error_texts(source)) == [(2, "x of x are as ever."), (2, "a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"), [("Number of rounds.", True), ("rounds.", False), ("Number of rounds", False)]
+)
+def test_a_sentence_begins_with_a_capital_and_ends_with_a_period(text: str, alone: bool) -> None:
+    assert stands_alone(text) is alone
 
 
 @pytest.mark.parametrize(

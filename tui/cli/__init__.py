@@ -66,13 +66,13 @@ def root(
       htfl-sim run                         five CNNs learn handwritten digits
       htfl-sim run --preset fedlora_htm5   a row of a paper's table
       htfl-sim tui                         the terminal app
-      htfl-sim resume NAME                 go on after a stop, bit for bit
+      htfl-sim resume NAME                 resume after a stop, bit for bit
       htfl-sim sweep STUDY --over seed=0..2   a session for every point of a study
       htfl-sim switch NAME fedssa          another method from the next round
-      htfl-sim show NAME                   what came out of it
+      htfl-sim show NAME                   its results
       htfl-sim compare t3 --by method      several sessions as one table
       htfl-sim plot accuracy t3 --out a.pdf   a figure of them
-      htfl-sim report t3                   all of it on one page to send
+      htfl-sim report t3                   one page with all results
       htfl-sim doctor                      what this machine offers
     """
 

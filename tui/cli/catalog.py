@@ -13,16 +13,18 @@ if TYPE_CHECKING:
 
 
 def presets(
-    name: Annotated[str | None, options.argument("[NAME]", completion.presets)] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.presets, "Preset to show.")] = None,
     profile: options.Profile = None,
     paper: Annotated[
-        str | None, options.option("Only those that this paper's tables print.", metavar="PAPER")
+        str | None, options.option("List only presets of this paper's tables.", metavar="PAPER")
     ] = None,
     method: Annotated[
-        str | None, options.option("Only those of this method.", metavar="M", complete=completion.methods)
+        str | None,
+        options.option("List only presets of this method.", metavar="M", complete=completion.methods),
     ] = None,
     dataset: Annotated[
-        str | None, options.option("Only those on this data set.", metavar="D", complete=completion.datasets)
+        str | None,
+        options.option("List only presets of this data set.", metavar="D", complete=completion.datasets),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -56,10 +58,11 @@ def presets(
 
 
 def methods(
-    name: Annotated[str | None, options.argument("[NAME]", completion.methods)] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.methods, "Method to show.")] = None,
     plugin: options.Plugins = None,
     check: Annotated[
-        bool, options.flag("Try what every method promises on tiny models: a few seconds.", "--check")
+        bool,
+        options.flag("Check the method against its contract on tiny models, in a few seconds.", "--check"),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -99,10 +102,12 @@ def methods(
 
 
 def models(
-    name: Annotated[str | None, options.argument("[NAME]", completion.models)] = None,
+    name: Annotated[
+        str | None, options.argument("[NAME]", completion.models, "Model or group to show.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the models and the groups that deal them out to clients, sized for CIFAR-10; or show one of either.
+    """List the models and model groups, sized for CIFAR-10, or show one of them.
 
     \b
     Examples
@@ -128,11 +133,11 @@ def models(
 
 
 def datasets(
-    name: Annotated[str | None, options.argument("[NAME]", completion.datasets)] = None,
+    name: Annotated[str | None, options.argument("[NAME]", completion.datasets, "Data set to show.")] = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the data sets and whether they are here, or show one.
+    """List the data sets and whether they are present, or show one.
 
     Your own images work too: a folder of class folders, or an .npz.
 

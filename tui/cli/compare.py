@@ -30,13 +30,13 @@ class Select(StrEnum):
 
 NAMES = "Sessions, studies, STUDY/POINT, globs in quotes, as 't3/*', or tag:NAME."
 Names = Annotated[list[str], options.argument("NAMES...", completion.sessions, NAMES)]
-BY = "What the rows are: method, dataset, a dotted setting, session; may be repeated. Default: what they differ in."
+BY = "What the rows are: method, dataset, a dotted setting, or session. May be repeated. Default: what differs."
 By = Annotated[list[str] | None, options.option(BY, "--by", metavar="AXIS")]
-TARGET = "Also what it took to reach this mean test accuracy, 0 to 1."
+TARGET = "Also print the cost of reaching this mean test accuracy, 0 to 1."
 BASELINE = (
     "Also the difference from this row, seed by seed, with its 95 % interval: a value of the first axis."
 )
-SELECT = "Of each row the settings and the round that are best on the clients' eval parts, and their test accuracy."
+SELECT = "Part on which each row's settings and round are chosen. The table shows their test accuracy."
 
 
 def compare(
@@ -45,15 +45,13 @@ def compare(
     target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
     baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
     select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
-    format: Annotated[
-        Format, options.option("How it is written; default: table.", "--format")
-    ] = Format.TABLE,
+    format: Annotated[Format, options.option("Output format. Default: table.", "--format")] = Format.TABLE,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare sessions: accuracies over seeds, what a target took, differences from a baseline, what papers printed.
+    """Compare sessions: accuracy over seeds, cost of a target, differences from a baseline, and published values.
 
-    "best on test" is chosen on the very data it is measured on; for a fair choice take --select eval.
+    "best on test" is chosen on the data that measures it. For a fair choice, use --select eval.
 
     \b
     Examples

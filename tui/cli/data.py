@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from htfl_sim.catalog import DatasetCard, Told
 
 app = typer.Typer(
-    help="""Bring data sets here, and check that they are whole.
+    help="""Download data sets and check that they are intact.
 
     \b
     Examples
@@ -26,12 +26,12 @@ app = typer.Typer(
     """,
     rich_markup_mode="rich",
 )
-Name = Annotated[str, options.argument("NAME", completion.datasets)]
+Name = Annotated[str, options.argument("NAME", completion.datasets, "Name of the data set.")]
 
 
 @app.command()
 def fetch(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson = False) -> None:
-    """Download a data set that is missing or damaged, with its checksums checked.
+    """Download a data set that is missing or damaged, and check its checksums.
 
     \b
     Examples
@@ -45,7 +45,7 @@ def fetch(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
 
 @app.command()
 def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson = False) -> None:
-    """Read a data set's files and say whether each is intact; exit 3 names the first that is not.
+    """Read a data set's files and print whether each is intact; exit 3 names the first that is not.
 
     \b
     Examples

@@ -9,14 +9,14 @@ from tui.cli import options, output
 def show(
     session: options.SessionArgument,
     round: Annotated[
-        int | None, options.option("The clients after this round.", "--round", metavar="R")
+        int | None, options.option("Round after which to show the clients.", "--round", metavar="R")
     ] = None,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a session: settings, switches, accuracy over the rounds, every client, traffic, events, checkpoints.
 
-    Also while it runs, and from a folder that cannot be written.
+    Works while it runs, and from a folder that cannot be written.
 
     \b
     Examples

@@ -18,7 +18,7 @@ def doctor(
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what this machine offers and what is missing: versions, cores, memory, CUDA, data, disk, terminal.
+    """Show what this machine offers and what is missing: versions, cores, memory, CUDA, data, disk, terminal.
 
     \b
     Examples

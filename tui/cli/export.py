@@ -41,42 +41,51 @@ def export(
     session: options.SessionArgument,
     what: Annotated[
         What | None,
-        options.option("Which table, for csv; default: rounds.", "--what", metavar="TABLE", panel=NUMBERS),
+        options.option("Table to write as CSV. Default: rounds.", "--what", metavar="TABLE", panel=NUMBERS),
     ] = None,
     to: Annotated[
         To | None,
         options.option(
-            "csv (the default), tensorboard, wandb or mlflow.", "--to", metavar="WHERE", panel=NUMBERS
+            "Format: csv (the default), tensorboard, wandb, or mlflow.",
+            "--to",
+            metavar="WHERE",
+            panel=NUMBERS,
         ),
     ] = None,
     follow: Annotated[
-        bool, options.flag("Go on as long as the session is run.", "--follow", panel=NUMBERS)
+        bool, options.flag("Keep writing as long as the session runs.", "--follow", panel=NUMBERS)
     ] = False,
     project: Annotated[
         str | None,
         options.option(
-            f"W&B's project or MLflow's experiment; default: {PROJECT}.", metavar="NAME", panel=NUMBERS
+            f"Project of W&B or experiment of MLflow. Default: {PROJECT}.", metavar="NAME", panel=NUMBERS
         ),
     ] = None,
     weights: Annotated[
         list[str] | None,
-        options.option("A model, as client/3, or all; may be repeated.", metavar="CLIENT", panel=WEIGHTS),
+        options.option(
+            "Model to write, as client/3, or all. May be repeated.", metavar="CLIENT", panel=WEIGHTS
+        ),
     ] = None,
     at_round: Annotated[
         int | None,
-        options.option("After this round; default: the last.", least=0, metavar="R", panel=WEIGHTS),
+        options.option(
+            "Round whose models to write. Default: the last.", least=0, metavar="R", panel=WEIGHTS
+        ),
     ] = None,
     program: Annotated[
         bool,
         options.flag(
-            "Also a Python file that loads them with torch alone.", "--program/--no-program", panel=WEIGHTS
+            "Also write a Python file that loads the models with torch alone.",
+            "--program/--no-program",
+            panel=WEIGHTS,
         ),
     ] = True,
     allow_inexact: options.AllowInexact = False,
     *,
     own: options.Own,
     out: Annotated[
-        Path | None, options.option("The file or folder to write.", "--out", "-o", metavar="PATH")
+        Path | None, options.option("File or folder to write.", "--out", "-o", metavar="PATH")
     ] = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,

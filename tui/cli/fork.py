@@ -19,7 +19,7 @@ def fork(
     at_round: Annotated[
         int,
         options.option(
-            "The last round both have in common; 0: the beginning.",
+            "Last round that both sessions share. 0: the beginning.",
             "--at-round",
             least=0,
             metavar="R",
@@ -29,20 +29,25 @@ def fork(
     name: Annotated[str, options.option("The new session's name.", "--session", metavar="NEW", panel=WHAT)],
     method: Annotated[
         str | None,
-        options.option("Another method from there on.", metavar="M", complete=completion.methods, panel=WHAT),
+        options.option(
+            "Method of the new session from that round on.",
+            metavar="M",
+            complete=completion.methods,
+            panel=WHAT,
+        ),
     ] = None,
     seed: Annotated[
         int | None,
         options.option(
-            "Another seed for what follows; the partition of the data stays.", metavar="S", panel=SCALE
+            "Random seed of the new rounds. The partition of the data stays.", metavar="S", panel=SCALE
         ),
     ] = None,
     rounds: Annotated[
         int | None,
-        options.option("Another number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE),
+        options.option("Number of rounds, counted from round 1.", least=1, metavar="N", panel=SCALE),
     ] = None,
     assignments: options.Assignments = None,
-    run: Annotated[bool, options.flag("Go on with it at once, as `resume` would.", "--run")] = False,
+    run: Annotated[bool, options.flag("Run the new session at once, as `resume` would.", "--run")] = False,
     *,
     own: options.Own,
     places: options.Places,

@@ -16,29 +16,39 @@ EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 def sessions(
     method: Annotated[
         str | None,
-        options.option("Only those by this method, now or before.", metavar="M", complete=completion.methods),
+        options.option(
+            "List only sessions that use or used this method.", metavar="M", complete=completion.methods
+        ),
     ] = None,
     dataset: Annotated[
-        str | None, options.option("Only those on this data.", metavar="D", complete=completion.datasets)
+        str | None,
+        options.option("List only sessions with this data set.", metavar="D", complete=completion.datasets),
     ] = None,
     state: Annotated[
-        str | None, options.option("Only those: running, stopped, finished, damaged …", metavar="STATE")
+        str | None,
+        options.option(
+            "List only sessions in this state: running, stopped, finished, damaged, and so on.",
+            metavar="STATE",
+        ),
     ] = None,
     tag: Annotated[
         list[str] | None,
-        options.option("Only those marked with this; may be repeated: with all of them.", metavar="TAG"),
+        options.option(
+            "List only sessions with this tag. Repeat it for several tags; a session must have all of them.",
+            metavar="TAG",
+        ),
     ] = None,
     sessions_dir: options.SessionsDir = None,
-    size: Annotated[bool, options.flag("Also what each takes on disk.", "--size")] = False,
+    size: Annotated[bool, options.flag("Also print the size on disk.", "--size")] = False,
     all_: Annotated[
-        bool, options.flag("Also the hidden folders of commands that run or were killed.", "--all", "-a")
+        bool, options.flag("Also list hidden folders of commands that run or were killed.", "--all", "-a")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the sessions: how far each got, by which methods, and how well it does; forks under their parents.
+    """List sessions with their rounds, methods, and accuracy. Forks appear under their parents.
 
-    One that cannot be read is listed as damaged; `verify` says why. With
-    --all, so are the hidden folders that `rm --leftovers` would remove.
+    A session that cannot be read is listed as damaged; `verify` says why.
+    --all also lists the hidden folders that `rm --leftovers` would remove.
 
     \b
     Examples

@@ -63,32 +63,34 @@ SessionArgument = Annotated[
 SteerableArgument = Annotated[
     str, argument("SESSION", completion.steerable, "A session's name, or a study's, or its path.")
 ]
-SESSIONS_DIR = "Folder of the sessions; else $HTFL_SESSIONS, else ./sessions."
+SESSIONS_DIR = "Folder of the sessions. Default: $HTFL_SESSIONS, or ./sessions."
 SessionsDir = Annotated[Path | None, option(SESSIONS_DIR, "--sessions-dir", metavar="DIR", panel=WHERE)]
-DATA_DIR = "Folder of the data sets; else $HTFL_DATA, else the platform's cache folder."
+DATA_DIR = "Folder of the data sets. Default: $HTFL_DATA, or the platform's cache folder."
 DataDir = Annotated[str | None, option(DATA_DIR, "--data-dir", metavar="DIR", panel=WHERE)]
 
 AsJson = Annotated[bool, flag("Print JSON on stdout.", "--json")]
 RECORDS = "Print each round's record on stdout, one JSON line."
 Records = Annotated[bool, flag(RECORDS, "--json", panel=HOW)]
-PROGRESS = "Draw progress bars, or write one line per round; default: bars in a terminal."
+PROGRESS = "Draw progress bars, or write one line per round. Default: bars in a terminal."
 Progress = Annotated[bool | None, option(PROGRESS, "--progress/--no-progress", panel=HOW)]
 
-WORKERS = "Clients trained at a time; never changes a result. Default: the machine's cores."
+WORKERS = "Number of clients trained at a time. Never changes a result. Default: the machine's cores."
 Workers = Annotated[int | None, option(WORKERS, "--workers", least=1, metavar="N", panel=HOW)]
-RUNNER = "How clients are computed: parallel, sequential, stacked, or ray, on a cluster (docs/ray.md)."
+RUNNER = "Runner that computes clients: parallel, sequential, stacked, or ray for a cluster (docs/ray.md)."
 RunnerOption = Annotated[str | None, option(RUNNER, "--runner", metavar="R", panel=HOW)]
-DeviceOption = Annotated[Device | None, option("Where to compute.", "--device", panel=HOW)]
-MACHINE_SETTINGS = "A setting of the machine's, runtime.… or training.precision; may be repeated."
+DeviceOption = Annotated[Device | None, option("Device to compute on.", "--device", panel=HOW)]
+MACHINE_SETTINGS = "Set a key of the machine, runtime.… or training.precision. May be repeated."
 MachineSettings = Annotated[
     list[str] | None,
     option(MACHINE_SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=HOW),
 ]
-INEXACT = "Go on although another torch, device or thread setting changes the bits; the session records it."
+INEXACT = (
+    "Continue even if another torch, device, or thread setting changes the bits. The session records it."
+)
 AllowInexact = Annotated[bool, flag(INEXACT, "--allow-inexact", panel=HOW)]
-PLUGINS = "A Python file with methods of your own (docs/writing-a-method.md); may be repeated."
+PLUGINS = "Python file with methods of your own (docs/writing-a-method.md). May be repeated."
 Plugins = Annotated[list[Path] | None, option(PLUGINS, "--plugin", metavar="FILE")]
-ASSIGNMENTS = "A setting, dotted, with a TOML value; may be repeated."
+ASSIGNMENTS = "Configuration key, dotted, with a TOML value. May be repeated."
 Assignments = Annotated[
     list[str] | None,
     option(ASSIGNMENTS, "--set", metavar="KEY=VALUE", complete=completion.assignments),
@@ -98,44 +100,44 @@ PRESET = (
     "A named experiment; see `htfl-sim presets`. In a sweep {method} is replaced by the value on that axis."
 )
 Preset = Annotated[str | None, option(PRESET, metavar="P", complete=completion.presets, panel=WHAT)]
-PROFILE = (
-    "The preset as the paper's text has it (paper, the default), or as the authors' scripts do (authors)."
-)
+PROFILE = "Profile of the preset: the paper's text (paper, the default) or the authors' scripts (authors)."
 Profile = Annotated[str | None, option(PROFILE, metavar="PROFILE", panel=WHAT)]
-CONFIG = "A configuration in TOML, in place of a preset."
+CONFIG = "Configuration file in TOML. Replaces a preset."
 ConfigFile = Annotated[Path | None, option(CONFIG, metavar="FILE", panel=WHAT)]
 DATASET = "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file."
 Dataset = Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets, panel=WHAT)]
-PARTITION = "Who holds which image: a JSON file with every client's indices (docs/your-own.md)."
+PARTITION = "JSON file with every client's sample indices (docs/your-own.md)."
 Partition = Annotated[Path | None, option(PARTITION, "--partition", metavar="FILE", panel=WHAT)]
 METHOD = "A method; see `htfl-sim methods`."
 Method = Annotated[str | None, option(METHOD, metavar="M", complete=completion.methods, panel=WHAT)]
-Rounds = Annotated[int | None, option("rounds", metavar="N", panel=SCALE)]
-Clients = Annotated[int | None, option("federation.clients", metavar="N", panel=SCALE)]
-Seed = Annotated[int | None, option("seed", metavar="S", panel=SCALE)]
-UNTIL = "until: end after the round in which mean test accuracy (0…1) reaches this; 0: run all rounds."
+Rounds = Annotated[int | None, option("Number of rounds.", metavar="N", panel=SCALE)]
+Clients = Annotated[int | None, option("Number of clients.", metavar="N", panel=SCALE)]
+Seed = Annotated[int | None, option("Random seed of the run.", metavar="S", panel=SCALE)]
+UNTIL = "End the run after the round in which mean test accuracy (0…1) reaches this. 0: run all rounds."
 Until = Annotated[float | None, option(UNTIL, metavar="A", least=0, panel=SCALE)]
-SETTINGS = "Any configuration key, dotted, with a TOML value; may be repeated and has the last word."
+SETTINGS = "Configuration key, dotted, with a TOML value. May be repeated; overrides all other options."
 Settings = Annotated[
     list[str] | None,
     option(SETTINGS, "--set", metavar="KEY=VALUE", complete=completion.assignments, panel=SCALE),
 ]
 
 
-MODELS = "A model, in place of the preset's: a name from `htfl-sim models`, or FILE.py:NAME; repeat it for a group."
+MODELS = (
+    "Model that replaces the preset's: a name from `htfl-sim models`, or FILE.py:NAME. Repeat it for a group."
+)
 Models = Annotated[
     list[str] | None, option(MODELS, "--model", metavar="M", complete=completion.models, panel=WHAT)
 ]
-METRICS = "A Python file with a metric of your own, per client (docs/your-own.md); may be repeated."
+METRICS = "Python file with a metric of your own (docs/your-own.md). May be repeated."
 Metrics = Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=HOW)]
-TAGS = "A word to find the session by (`htfl-sim sessions --tag`); may be repeated."
+TAGS = "Tag for the session; `htfl-sim sessions --tag` finds it. May be repeated."
 Tags = Annotated[list[str] | None, option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
-MODEL_FILES = "The Python file of a model that the session was made with; may be repeated."
+MODEL_FILES = "Python file of a model that the session uses. May be repeated."
 ModelFiles = Annotated[list[Path] | None, option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
 
 
 Steal = Annotated[
-    bool, flag("Take over from another machine that is known to be dead.", "--steal", panel=HOW)
+    bool, flag("Take over from another machine that you know to be dead.", "--steal", panel=HOW)
 ]
 
 
@@ -216,12 +218,12 @@ class Machine:
 class Waiting:
     """How long a command to another process is waited for."""
 
-    wait: Annotated[bool, flag("Wait until it has taken hold, or only ask for it.", "--wait/--no-wait")] = (
+    wait: Annotated[bool, flag("Wait for the session's answer, or return at once.", "--wait/--no-wait")] = (
         True
     )
     timeout: Annotated[
         float | None,
-        option("Seconds to wait; default: as long as it lives.", "--timeout", least=0, metavar="S"),
+        option("Seconds to wait. Default: as long as the session runs.", "--timeout", least=0, metavar="S"),
     ] = None
 
 

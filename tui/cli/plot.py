@@ -42,19 +42,17 @@ class Width(StrEnum):
     PAGE = "page"
 
 
-KIND = (
-    "accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity or heatmap."
-)
-OUT = "The file: .pdf, .svg or .png."
-X = "accuracy, loss, metrics: over rounds (default), bytes, flops or seconds."
-ROUND = "box, tsne, cka: after this round; default: the last, of tsne the newest checkpoint."
-LAYER = "cka, cka-curves: this layer; may be repeated. Default: all that were measured."
-METRIC = "metrics: this one of the methods' own numbers; may be repeated. Default: all."
-TARGET = "tradeoff: the cost of reaching this accuracy, 0 to 1, in place of the best."
-AXIS = "sensitivity: the setting along the axis; heatmap: twice, down and across."
-SELECT = "sensitivity, heatmap: as in compare."
-IMAGES = "tsne: test images of each client."
-WIDTH = "3.5 inches (column) or 7.16 (page); default: what suits the kind."
+KIND = "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap."
+OUT = "File to write: .pdf, .svg, or .png."
+X = "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds."
+ROUND = "Round that box, tsne, and cka show. Default: the last; for tsne, the newest checkpoint."
+LAYER = "Layer that cka and cka-curves show. May be repeated. Default: all measured layers."
+METRIC = "Metric of a method that metrics shows. May be repeated. Default: all."
+TARGET = "Accuracy, 0 to 1, whose cost tradeoff shows. Default: the best accuracy."
+AXIS = "Setting along the axis of sensitivity. Give two for heatmap, down and across."
+SELECT = "Part on which sensitivity and heatmap choose the best round, as in compare."
+IMAGES = "Number of test images per client in tsne."
+WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind."
 
 
 def plot(
@@ -76,7 +74,7 @@ def plot(
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
 ) -> None:
-    """Draw a figure for a paper: PDF, SVG or PNG, text as text, colours that read in greys and to colour-blind eyes.
+    """Draw a figure for a paper: PDF, SVG, or PNG, with real text and colors that stay distinct in gray.
 
     partition, tsne and cka are of one session; partition and tsne load its data. docs/figures.md shows every kind.
 

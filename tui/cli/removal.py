@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 
 
 def rm(
-    sessions: Annotated[list[str] | None, options.argument("SESSION...", completion.sessions)] = None,
+    sessions: Annotated[
+        list[str] | None, options.argument("SESSION...", completion.sessions, "Sessions to remove.")
+    ] = None,
     leftovers: Annotated[
         bool, options.flag("Remove the hidden folders that killed commands left.", "--leftovers")
     ] = False,
-    yes: Annotated[bool, options.flag("Remove without a question.", "--yes", "-y")] = False,
-    steal: Annotated[bool, options.flag("The machine that held the session is dead.", "--steal")] = False,
+    yes: Annotated[bool, options.flag("Remove without asking.", "--yes", "-y")] = False,
+    steal: Annotated[
+        bool,
+        options.flag(
+            "Prune even if another machine holds the session, which you know to be dead.", "--steal"
+        ),
+    ] = False,
     sessions_dir: options.SessionsDir = None,
 ) -> None:
     """Remove sessions, with all their rounds and checkpoints, after a question. A running session stays.

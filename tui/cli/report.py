@@ -7,7 +7,7 @@ import htfl_sim as hs
 from tui.cli import options, output
 from tui.cli.compare import BASELINE, SELECT, TARGET, By, Names, Select, warn
 
-OUT = "The file to write. Default: what the first name calls it, with .html, in this folder."
+OUT = "File to write. Default: the first name with .html, in this folder."
 
 
 def report(
@@ -20,9 +20,9 @@ def report(
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
 ) -> None:
-    """Write one HTML page: the table, figures, what was asked, events, environment, the commands for the same bits.
+    """Write one HTML page: table, figures, settings, events, environment, and commands that reproduce the bits.
 
-    It opens without a network, in light and dark, on a phone and on paper.
+    It needs no network and suits light, dark, phones, and paper.
 
     \b
     Examples

@@ -15,7 +15,7 @@ def resume(
     rounds: Annotated[
         int | None,
         options.option(
-            "The number of rounds from now on; extends a finished session.", least=1, metavar="N", panel=SCALE
+            "New number of rounds. Extends a finished session.", least=1, metavar="N", panel=SCALE
         ),
     ] = None,
     until: options.Until = None,
@@ -29,12 +29,12 @@ def resume(
     progress: options.Progress = None,
     as_json: options.Records = False,
 ) -> None:
-    """Go on with a paused session, or with a stopped one from its last checkpoint.
+    """Resume a paused session, or a stopped one from its last checkpoint.
 
     The data must not have changed. The number of workers is free; another
     device gives close but not bit-identical results: see --allow-inexact.
-    Switches that wait take hold before the next round. A study's name lets
-    a paused sweep go on.
+    Waiting switches happen before the next round. A study's name resumes
+    its paused sweep.
 
     \b
     Examples

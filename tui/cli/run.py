@@ -14,13 +14,13 @@ def run(
     setup: options.Setup,
     session: Annotated[
         str | None,
-        options.option("The new session's name; made up when not given.", metavar="NAME", panel=WHERE),
+        options.option("Name of the new session. Default: a generated name.", metavar="NAME", panel=WHERE),
     ] = None,
     tag: options.Tags = None,
     *,
     places: options.Places,
     dry_run: Annotated[
-        bool, options.flag("Only check and say what would run.", "--dry-run", panel=HOW)
+        bool, options.flag("Only check the settings and print what would run.", "--dry-run", panel=HOW)
     ] = False,
     machine: options.Machine,
     runner: options.RunnerOption = None,
@@ -29,9 +29,9 @@ def run(
 ) -> None:
     """Run a federation from its first round to its last, with a checkpoint after every round.
 
-    Ctrl-C lets the clients at work finish, writes a checkpoint and leaves;
-    `resume` goes on from there, with the very results of a run never
-    stopped. Steer it from another terminal: pause, switch, fork, stop.
+    Ctrl-C lets the clients at work finish, writes a checkpoint, and exits.
+    `resume` continues from there, and the results are those of a run that
+    never stopped. Steer it from another terminal: pause, switch, fork, stop.
 
     \b
     Examples

@@ -14,15 +14,15 @@ UNSET = "not set"
 
 
 def config(
-    key: Annotated[str | None, options.argument("[KEY]", completion.keys)] = None,
+    key: Annotated[str | None, options.argument("[KEY]", completion.keys, "Key to show.")] = None,
     method: Annotated[
         str | None,
-        options.option("This method's own keys too.", metavar="M", complete=completion.methods),
+        options.option("Also list this method's own keys.", metavar="M", complete=completion.methods),
     ] = None,
     plugin: options.Plugins = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List every key of a configuration: what it takes, its default, what it means; or one of them.
+    """List every configuration key with its values, default, and meaning, or show one key.
 
     A run's own values: `htfl-sim show NAME`, or `htfl-sim presets NAME`.
 
@@ -51,14 +51,14 @@ def config(
 
 def partition(
     name: Annotated[
-        str, options.argument("NAME", completion.sessions, "A session's name or path; else a preset's.")
+        str, options.argument("NAME", completion.sessions, "Name or path of a session, or name of a preset.")
     ],
     settings: options.Settings = None,
     sessions_dir: options.SessionsDir = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show who holds what: the training samples of every class and client, and the sizes of the parts.
+    """Show the partition: training samples per class and client, and the sizes of the parts.
 
     \b
     Examples

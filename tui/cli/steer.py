@@ -25,7 +25,7 @@ def pause(
 ) -> None:
     """Hold a running session: the clients at work finish, no other begins.
 
-    It keeps its memory and its place in the round; `resume` lets it go on.
+    It keeps its memory and its place in the round. `resume` continues it.
     A study's name pauses every session of it that runs.
 
     \b
@@ -68,10 +68,10 @@ def stop(
 def checkpoint(
     session: options.SessionArgument,
     cka: Annotated[
-        bool, options.flag("Also measure how alike the clients' models are, layer by layer.", "--cka")
+        bool, options.flag("Also measure the CKA of the clients' models, layer by layer.", "--cka")
     ] = False,
     round: Annotated[
-        int | None, options.option("With --cka: of this kept round, after the fact.", "--round", metavar="R")
+        int | None, options.option("Kept round to measure, with --cka.", "--round", metavar="R")
     ] = None,
     *,
     waiting: options.Waiting,
@@ -79,10 +79,10 @@ def checkpoint(
     places: options.Places,
     as_json: options.AsJson = False,
 ) -> None:
-    """Have a running session write a checkpoint now, with the finished clients of its round.
+    """Write a checkpoint of a running session now, with the finished clients of its round.
 
     With --cka it is written at the end of the round, whose record gets the
-    CKA. Of a session that nobody runs, --cka measures the newest kept round.
+    CKA. If the session does not run, --cka measures the newest kept round.
 
     \b
     Examples
@@ -130,7 +130,7 @@ def switch(
     at_round: Annotated[
         int | None,
         options.option(
-            "Not after the present round but after this one, as `fork` counts.",
+            "Switch after this round. Default: after the present round.",
             "--at-round",
             least=0,
             metavar="R",
@@ -142,12 +142,12 @@ def switch(
     places: options.Places,
     as_json: options.AsJson = False,
 ) -> None:
-    """Go on with another method, or other settings, from the next round.
+    """Continue with another method, or other settings, from the next round.
 
-    Client models stay. A live session takes it up at the end of its round;
-    of a stopped one it is checked here and takes hold at the next resume.
-    What the models cannot run is refused and changes nothing. With
-    --at-round it waits in the mailbox, and round R + 1 is the first under it.
+    Client models stay. A live session switches at the end of its round.
+    A stopped one is checked now and switches at the next resume. A method
+    that the models cannot run is rejected and changes nothing. With
+    --at-round R the switch waits, and round R + 1 is the first under it.
 
     \b
     Examples

@@ -40,12 +40,18 @@ def sweep(
         str | None, options.option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
     ] = None,
     origin: Annotated[
-        str | None, options.option("Branch every point off there.", "--from", metavar="SESSION@R", panel=WHAT)
+        str | None,
+        options.option(
+            "Session and round from which every point branches off.",
+            "--from",
+            metavar="SESSION@R",
+            panel=WHAT,
+        ),
     ] = None,
     over: Annotated[
         list[str] | None,
         options.option(
-            "An axis: key=a,b,c or key=0..2; may be repeated.",
+            "Axis of the study: key=a,b,c or key=0..2. May be repeated.",
             metavar="KEY=VALUES",
             complete=completion.axes,
             panel=WHAT,
@@ -53,15 +59,16 @@ def sweep(
     ] = None,
     setup: options.Setup,
     extend: Annotated[
-        bool, options.flag("Add points to a study; those it has stay.", "--extend", panel=WHAT)
+        bool,
+        options.flag("Add points to an existing study. Its present points stay.", "--extend", panel=WHAT),
     ] = False,
     dry_run: Annotated[
-        bool, options.flag("Only say which points there are and what they will cost.", "--dry-run")
+        bool, options.flag("Only print the points and what they will cost.", "--dry-run")
     ] = False,
     on: Annotated[
         str,
         options.option(
-            "Where points run: here, on ray (docs/ray.md), or on slurm, for which it writes what to submit.",
+            "Where points run: here, ray (docs/ray.md), or slurm, for which it writes a script to submit.",
             metavar="PLACE",
             complete=completion.places,
             panel=HOW,
@@ -70,7 +77,7 @@ def sweep(
     jobs: Annotated[
         int | None,
         options.option(
-            "Points run at once, each with its share of the cores; on a cluster at most.",
+            "Number of points to run at once, each with its share of the cores. On a cluster: the most at once.",
             least=1,
             metavar="J",
             panel=HOW,
@@ -79,7 +86,7 @@ def sweep(
     point: Annotated[
         int | None,
         options.option(
-            "Run the point of this number, from 0, and no other, as a task of a Slurm array does.",
+            "Run only the point with this number, counted from 0. A task of a Slurm array uses it.",
             least=0,
             metavar="N",
             panel=HOW,
@@ -93,8 +100,8 @@ def sweep(
 ) -> None:
     """Run a study: a session for every point of its axes, in STUDY/POINT.
 
-    Asked for again, it goes on: finished points are skipped, interrupted
-    ones resumed. Ctrl-C stops every point at its next client. A point that
+    Run it again to continue: finished points are skipped, interrupted
+    points resume. Ctrl-C stops every point at its next client. A point that
     fails does not stop the others.
 
     \b

@@ -13,15 +13,15 @@ def tag(
     session: options.SessionArgument,
     add: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TAG]...", help="What to mark the session with.", show_default=False),
+        typer.Argument(metavar="[TAG]...", help="Tags to add.", show_default=False),
     ] = None,
     remove: Annotated[
-        list[str] | None, options.option("A tag to take away; may be repeated.", metavar="TAG")
+        list[str] | None, options.option("Tag to remove. May be repeated.", metavar="TAG")
     ] = None,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Mark a session with words to find it by, or show them. They change nothing of its rounds.
+    """Mark a session with words to find it by, or show them. Tags never change its rounds.
 
     Also while it runs: then its process writes them, between two clients.
     `sessions --tag` lists what is marked, and tag:NAME stands for it in

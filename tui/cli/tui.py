@@ -33,7 +33,7 @@ def tui(
     session: Annotated[
         str | None,
         options.option(
-            "A session to show, live or ended; or, with a preset or settings, the new one's name.",
+            "Session to show, live or ended. With a preset or settings: name of the new session.",
             metavar="NAME",
             panel=WHERE,
         ),
@@ -43,14 +43,16 @@ def tui(
     device: options.DeviceOption = None,
     workers: options.Workers = None,
     glyphs: Annotated[
-        Glyphs, options.flag("Block or ascii where the font lacks braille.", panel=HOW)
+        Glyphs, options.flag("Glyphs of plots. Use block or ascii if the font lacks braille.", panel=HOW)
     ] = Glyphs.BRAILLE,
-    tour: Annotated[bool, options.flag("The tour on the first start.", "--tour/--no-tour", panel=HOW)] = True,
+    tour: Annotated[
+        bool, options.flag("Show the tour on the first start.", "--tour/--no-tour", panel=HOW)
+    ] = True,
 ) -> None:
-    """Open the terminal app: watch a run, steer it, go back in its time, branch it off, compare.
+    """Open the terminal app: watch a run, steer it, see earlier rounds, fork it, and compare.
 
-    With nothing said it opens on the sessions there are. A run begun in the
-    app trains in this process; q asks whether it goes on without the app.
+    Without arguments it opens the list of sessions. A run started in the
+    app trains in this process; q asks whether it continues without the app.
     In the app, ? lists every key.
 
     \b

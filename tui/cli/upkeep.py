@@ -17,7 +17,7 @@ def verify(
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read every byte of a session and say what is not as it was written; exit 4 if anything is damaged.
+    """Read every byte of a session and list what is damaged; exit 4 if anything is.
 
     \b
     Examples
@@ -44,16 +44,24 @@ def verify(
 def prune(
     session: options.SessionArgument,
     keep_last: Annotated[
-        int | None, options.option("Keep the last K; default: as configured.", least=1, metavar="K")
+        int | None,
+        options.option("Number of newest checkpoints to keep. Default: as configured.", least=1, metavar="K"),
     ] = None,
     keep_every: Annotated[
-        int | None, options.option("Also keep every Nth round; default: as configured.", least=1, metavar="N")
+        int | None, options.option("Also keep every Nth round. Default: as configured.", least=1, metavar="N")
     ] = None,
     keep_best: Annotated[
-        bool | None, options.flag("Also keep the best; default: as configured.", "--keep-best/--no-keep-best")
+        bool | None,
+        options.flag("Also keep the best round. Default: as configured.", "--keep-best/--no-keep-best"),
     ] = None,
-    dry_run: Annotated[bool, options.flag("Only say what would go.", "--dry-run")] = False,
-    steal: Annotated[bool, options.flag("The machine that held the session is dead.", "--steal")] = False,
+    dry_run: Annotated[bool, options.flag("Only print what would be removed.", "--dry-run")] = False,
+    steal: Annotated[
+        bool,
+        options.flag(
+            "Prune although another machine holds the session. Use it only if that machine is dead.",
+            "--steal",
+        ),
+    ] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
