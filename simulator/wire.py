@@ -41,35 +41,54 @@ class Wire:
             self._sent_down[client] = dict(payload)
         return self._carry("down", client, payload)
 
-    def loses(self, client: int) -> bool:
-        """Whether the client's uplink of this round never arrives; what does not arrive is not counted."""
+    def received(self, client: int) -> Mapping[str, Tensor]:
+        """What a client received on this wire, for an uplink that arrives on a later one. Kept only for noise."""
+        return self._sent_down.get(client, {})
+
+    def loses(self, client: int, dispatch: int | None = None) -> bool:
+        """Whether the client's uplink never arrives. What does not arrive is not counted.
+
+        `dispatch` keys the draw. None: the round's number.
+        """
         if not self._settings.drop:
             return False
-        draw = rng.numpy_stream(self._seed, "wire/drop", self._round, client).random()
+        draw = rng.numpy_stream(self._seed, "wire/drop", self._key(dispatch), client).random()
         return bool(draw < self._settings.drop)
 
-    def up(self, client: int, payload: Mapping[str, Tensor]) -> Tensors:
-        """Carry a payload from a client to the server; the server gets its own copy, with noise if so configured."""
+    def up(
+        self,
+        client: int,
+        payload: Mapping[str, Tensor],
+        dispatch: int | None = None,
+        received: Mapping[str, Tensor] | None = None,
+    ) -> Tensors:
+        """Carry a payload from a client to the server; the server gets its own copy, with noise if so configured.
+
+        `dispatch` keys the noise. None: the round's number. `received` is what an earlier wire carried to the client
+        before this uplink. None: this wire carried it.
+        """
         arrived = self._carry("up", client, payload)
         if self._settings.noise:
+            before = self._sent_down.pop(client, {}) if received is None else received
             for name, tensor in arrived.items():
                 if tensor.is_floating_point() and not name.endswith(STATISTICS):
-                    self._disturb(client, name, tensor)
-            self._sent_down.pop(client, None)
+                    stream = rng.torch_stream(self._seed, f"wire/noise/{name}", self._key(dispatch), client)
+                    self._disturb(tensor, before.get(name), stream)
         return arrived
 
-    def _disturb(self, client: int, name: str, tensor: Tensor) -> None:
+    def _key(self, dispatch: int | None) -> int:
+        return self._round if dispatch is None else dispatch
+
+    def _disturb(self, tensor: Tensor, before: Tensor | None, stream: torch.Generator) -> None:
         """Add Gaussian noise of `noise` times the standard deviation of the tensor's update.
 
         The update is the difference from what was sent down, where that had a tensor of this name and shape (a
         model, a head, an adapter); otherwise the tensor is an update itself (a gradient, a difference) or stands alone
         (features), and its own spread counts.
         """
-        before = self._sent_down.get(client, {}).get(name)
         update = tensor if before is None or before.shape != tensor.shape else tensor - before
         if not tensor.numel():
             return
-        stream = rng.torch_stream(self._seed, f"wire/noise/{name}", self._round, client)
         noise = torch.randn(tensor.shape, generator=stream).to(
             tensor
         )  # drawn on the CPU: the same on any device

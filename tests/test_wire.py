@@ -181,6 +181,30 @@ def test_uplinks_are_lost_with_the_probability_given() -> None:
     assert lost != [client for client in range(1000) if lossy(0.3, seed=8).loses(client)]
 
 
+def test_an_uplink_is_disturbed_by_its_dispatch_number_not_by_the_round_it_arrives_in() -> None:
+    """An uplink dispatched in round 1 arrives on round 3's wire: the noise and the loss are those of round 1."""
+    before, sent = 5 + normal(5, purpose="before"), 5 + normal(5)
+    first, third = noisy(1.0, round=1), noisy(1.0, round=3)
+    first.down(0, {"model/weight": before})
+    received = dict(first.received(0))
+    third.down(0, {"model/weight": 2 * before})  # the client's next job
+    late = third.up(0, {"model/weight": sent}, dispatch=1, received=received)
+    assert federations.bits(late) == federations.bits(first.up(0, {"model/weight": sent}))
+    in_time = third.up(0, {"model/weight": sent})
+    assert federations.bits(late) != federations.bits(in_time)
+    assert [lossy(0.3, round=3).loses(client, dispatch=1) for client in range(100)] == [
+        lossy(0.3, round=1).loses(client) for client in range(100)
+    ]
+
+
+def test_an_uplink_that_arrives_late_leaves_what_the_client_received_since() -> None:
+    """The later downlink still scales the noise of its own uplink: an unchanged weight gets none."""
+    wire, weight = noisy(1.0), normal(5)
+    wire.down(0, {"model/weight": weight})
+    wire.up(0, {"model/weight": 3 * weight}, dispatch=0, received={})
+    assert torch.equal(wire.up(0, {"model/weight": weight})["model/weight"], weight)
+
+
 @pytest.mark.parametrize("wire", [{"noise": -0.1}, {"drop": 1.0}, {"drop": -0.1}, {"loss": 0.1}])
 def test_impossible_settings_are_refused(wire: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=r"wire\."):
