@@ -9,7 +9,7 @@ import simulator
 
 
 def test_every_public_name_is_what_it_says_even_after_its_module_was_imported() -> None:
-    for module in ("builder", "sessions", "config", "errors"):
+    for module in ("engine", "sessions", "config", "results"):
         importlib.import_module(f"simulator.{module}")
     assert all(callable(getattr(simulator, name)) for name in simulator.__all__)
 
