@@ -15,7 +15,7 @@ from benchmarks.bench import METHODS, Bench, at_least, compared
 from benchmarks.settings import GROUPS
 from benchmarks.start import starts
 from simulator import methods
-from simulator.errors import HtflError
+from simulator.base.errors import HtflError
 
 PARTS = ("matrix", "plain", "step")
 BATCHES = (10, 64, 256)

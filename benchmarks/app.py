@@ -33,9 +33,9 @@ from rich.table import Table
 from textual.app import App, ComposeResult
 
 from checkpoints import Store
-from simulator.analysis.feed import Feed
-from simulator.analysis.ledger import LedgerBuilder
-from simulator.analysis.run import Run
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.ledger import LedgerBuilder
+from simulator.results.analysis.run import Run
 from tests import sessions
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions

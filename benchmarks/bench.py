@@ -17,8 +17,8 @@ from rich.console import Console
 from benchmarks import figures, matrix, pieces, plain
 from benchmarks.settings import config
 from benchmarks.sheet import Sheet
-from simulator.errors import ConfigError
-from simulator.nested import Raw
+from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw
 from simulator.training.precision import Precision
 
 METHODS = ("standalone", "fedlora", "fedgh", "fedssa")

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 import simulator
-from simulator.builder import Built, build
-from simulator.client_states import State
 from simulator.config import Config
+from simulator.engine.builder import Built, build
+from simulator.engine.client_states import State
+from simulator.engine.progress import unobserved
 from simulator.metrics.similarity import PROBE, common_layers, measure, probe
-from simulator.progress import unobserved
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import Retention, Store
-from simulator.nested import Raw
+from simulator.base.nested import Raw
 
 METHODS = ("standalone", "fedgh", "fedssa", "fedlora")
 SENT = 122_680

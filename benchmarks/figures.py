@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from simulator.environment import environment
-from simulator.errors import ConfigError
+from simulator.base.environment import environment
+from simulator.base.errors import ConfigError
 
 Figures = Mapping[str, float]
 

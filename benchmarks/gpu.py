@@ -21,12 +21,12 @@ from benchmarks.bench import METHODS, Bench, Place, at_least, compared
 from benchmarks.page import placed
 from benchmarks.settings import GROUPS, config
 from benchmarks.sheet import Sheet
-from simulator.builder import build
+from simulator.base.devices import select_device
+from simulator.base.errors import ConfigError, HtflError
+from simulator.base.nested import Raw
 from simulator.config import Config
-from simulator.devices import select_device
-from simulator.errors import ConfigError, HtflError
-from simulator.nested import Raw
-from simulator.progress import unobserved
+from simulator.engine.builder import build
+from simulator.engine.progress import unobserved
 from simulator.training.precision import Precision
 
 Seen = TypeVar("Seen")

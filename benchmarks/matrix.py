@@ -14,10 +14,10 @@ import torch
 
 import presets
 import simulator
+from simulator.base.errors import ConfigError
+from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.nested import merged
-from simulator.progress import Event, RoundFinished
+from simulator.engine.progress import Event, RoundFinished
 
 WORKERS = 2
 SIDE = 1024

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 import simulator
-from simulator.builder import build
+from simulator.base.errors import ConfigError
+from simulator.base.record import Record
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.progress import EvaluationStarted, Event
-from simulator.record import Record
+from simulator.engine.builder import build
+from simulator.engine.progress import EvaluationStarted, Event
 
 BASELINE = "standalone"
 MIB = 2**20

@@ -21,9 +21,9 @@ from benchmarks import matrix
 from benchmarks.bench import at_least
 from benchmarks.settings import GROUPS, config
 from benchmarks.sheet import Sheet
-from simulator.builder import build
-from simulator.errors import HtflError
-from simulator.progress import unobserved
+from simulator.base.errors import HtflError
+from simulator.engine.builder import build
+from simulator.engine.progress import unobserved
 
 REST = "all else, each under 1 %"
 KINDS = {

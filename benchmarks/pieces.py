@@ -18,10 +18,10 @@ import torch
 
 import simulator
 from benchmarks.settings import GROUPS, config
-from simulator.builder import build
 from simulator.config import Config
+from simulator.engine.builder import build
+from simulator.engine.progress import unobserved
 from simulator.methods.hooks import Hooks
-from simulator.progress import unobserved
 from simulator.runners import local
 from simulator.training.client import LocalClient
 from simulator.training.optimizer import Optimizer

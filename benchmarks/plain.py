@@ -20,10 +20,10 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import simulator
-from simulator.builder import build
+from simulator.base.tensors import part
 from simulator.config import Config
-from simulator.progress import EvaluationStarted, Event
-from simulator.tensors import part
+from simulator.engine.builder import build
+from simulator.engine.progress import EvaluationStarted, Event
 
 
 class PlainLoop:

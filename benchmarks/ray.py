@@ -21,15 +21,15 @@ from rich.console import Console
 from rich.table import Table
 
 import simulator
-from simulator.builder import Built, build
-from simulator.client_states import State
+from simulator.base.record import Timing
+from simulator.base.tensors import Tensors, total_bytes
 from simulator.config import Config
+from simulator.engine.builder import Built, build
+from simulator.engine.client_states import State
+from simulator.engine.progress import unobserved
 from simulator.methods.hooks import Hooks
-from simulator.progress import unobserved
-from simulator.record import Timing
 from simulator.runners import Job, Jobs, Runner
 from simulator.runners.ray.messages import Message
-from simulator.tensors import Tensors, total_bytes
 
 PARTS = ("cost", "nodes")
 ROUNDS = 5

@@ -17,11 +17,11 @@ from pathlib import Path
 import htfl_sim as hs
 from benchmarks.page import placed
 from checkpoints import POINTS, DiskError, SessionUnreadable
-from simulator.analysis.comparison import table
-from simulator.analysis.glance import glances
-from simulator.analysis.run import Run
-from simulator.errors import HtflError, PointsFailed
-from simulator.nested import Raw
+from simulator.base.errors import HtflError, PointsFailed
+from simulator.base.nested import Raw
+from simulator.results.analysis.comparison import table
+from simulator.results.analysis.glance import glances
+from simulator.results.analysis.run import Run
 from simulator.studies.folder import read_points
 from simulator.studies.selection import select
 

@@ -25,10 +25,10 @@ from rich.table import Table
 
 import checkpoints
 import simulator
-from simulator.client_states import Beginning
+from simulator.base.tensors import Tensors
 from simulator.config import Config
-from simulator.progress import Event, RoundFinished, RoundStarted
-from simulator.tensors import Tensors
+from simulator.engine.client_states import Beginning
+from simulator.engine.progress import Event, RoundFinished, RoundStarted
 
 PARTICIPANTS = 10
 GROUPS = ("cnn5", "htm5")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.nested import merged
 
 GROUPS = {"htm5": (10, 1_024), "inco_resnet": (5, 256), "htfe8": (8, 64)}
 """Clients, and training images of each; at least one batch is taken. The deeper groups compute for seconds an image."""

@@ -25,11 +25,11 @@ import presets
 import simulator
 from benchmarks.matrix import trained
 from checkpoints import Retention, Store
-from simulator import rng
-from simulator.builder import build
+from simulator.base import rng
+from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.data import datasets
-from simulator.nested import merged
+from simulator.engine.builder import build
 
 COMMAND = Path(sys.executable).with_name("htfl-sim")
 CLIENTS, WORKERS = 10, 2

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 import simulator
-from simulator.builder import build
+from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.nested import merged
-from simulator.progress import EvaluationStarted, Event
+from simulator.engine.builder import build
+from simulator.engine.progress import EvaluationStarted, Event
 
 WAYS = {
     "float32, side by side": {},

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from simulator import methods
+from simulator.base.sections import MethodConfig, Section
 from simulator.config import Config
-from simulator.sections import MethodConfig, Section
 
 Row = tuple[str, str, str, str]
 """A dotted key, its type, its default and what it means."""

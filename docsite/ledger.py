@@ -11,7 +11,7 @@ from typing import Annotated, Any, NotRequired, Union, get_args, get_origin
 from typing_extensions import get_type_hints, is_typeddict
 
 from checkpoints.schema import Share
-from simulator.record import Record, When
+from simulator.base.record import Record, When
 
 PAGE = Path(__file__).parents[1] / "docs" / "ledger.md"
 HEAD = "| key | type | setting | meaning |\n|---|---|---|---|\n"

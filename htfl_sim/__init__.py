@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
     from htfl_sim.studying import Study, sweep
+    from simulator.base.errors import ConfigError, DataError, HtflError, SessionError
     from simulator.config import Config
-    from simulator.errors import ConfigError, DataError, HtflError, SessionError
     from simulator.methods.base import Method
     from simulator.methods.registry import register
 
 _HOMES = {
     "Config": "simulator.config",
-    "ConfigError": "simulator.errors",
-    "DataError": "simulator.errors",
-    "HtflError": "simulator.errors",
+    "ConfigError": "simulator.base.errors",
+    "DataError": "simulator.base.errors",
+    "HtflError": "simulator.base.errors",
     "Method": "simulator.methods.base",
     "Results": "htfl_sim.results",
     "Run": "htfl_sim.running",
-    "SessionError": "simulator.errors",
+    "SessionError": "simulator.base.errors",
     "Study": "htfl_sim.studying",
     "compare": "htfl_sim.comparing",
     "config": "htfl_sim.configuring",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import presets as _presets
 from presets import Preset
-from simulator.nested import as_toml, toml_value
+from simulator.base.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
+    from simulator.config.reference import Setting as Setting
     from simulator.data.datasets import Dataset as _Dataset
     from simulator.methods.base import Method as _Method
-    from simulator.reference import Setting as Setting
 
 __all__ = [
     "DatasetCard",
@@ -241,14 +241,14 @@ def dataset_names() -> list[str]:
 
 def method_names(plugins: Sequence[Place] = ()) -> list[str]:
     """The names of the methods, also of those in these files, found in the source. Nothing is run."""
-    from simulator.analysis import static_names
+    from simulator.results.analysis import static_names
 
     return list(static_names.methods(map(Path, plugins)))
 
 
 def model_names() -> list[str]:
     """The names of the groups and models, found in the source."""
-    from simulator.analysis import static_names
+    from simulator.results.analysis import static_names
 
     return [*static_names.groups(), *static_names.models()]
 
@@ -262,7 +262,7 @@ def config_keys() -> list[str]:
 
 def method_keys(method: str | None = None) -> list[str]:
     """The keys of a method, or of all, without 'method.', found in the source."""
-    from simulator.analysis import static_keys
+    from simulator.results.analysis import static_keys
 
     return list(static_keys.method_keys(method))
 
@@ -293,7 +293,7 @@ def settings(key: str | None = None, method: str | None = None) -> "list[Setting
 
     key: this one alone; of methods that share a key, one entry for each meaning. Raises ConfigError.
     """
-    from simulator import reference
+    from simulator.config import reference
 
     if key is not None:
         return reference.setting(key)
@@ -312,7 +312,7 @@ def preset_json(found: Preset) -> dict[str, Any]:
 
 def refuse_broken(name: str, tried: Sequence[Promise]) -> None:
     """Raise MethodError where a method breaks a promise."""
-    from simulator.errors import MethodError
+    from simulator.base.errors import MethodError
 
     if count := sum(not each.kept for each in tried):
         raise MethodError(f"method '{name}' breaks {count} of {len(tried)} promises.")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from checkpoints import DiskError, SessionUnreadable
 from htfl_sim import folders
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from simulator.analysis.run import Run
-    from simulator.analysis.table import Select
-    from simulator.analysis.table import Table as Table
+    from simulator.results.analysis.run import Run
+    from simulator.results.analysis.table import Select
+    from simulator.results.analysis.table import Table as Table
 
 __all__ = ["KINDS", "Report", "compare", "plot", "report"]
 
@@ -82,8 +82,8 @@ def compare(
     select 'eval': of each row the settings and round that are best on the eval parts. `say` is told of sessions that
     are left out; by default they are warnings. Raises ConfigError, and SessionUnreadable where none can be read.
     """
-    from simulator.analysis.comparison import table
-    from simulator.analysis.glance import glance
+    from simulator.results.analysis.comparison import table
+    from simulator.results.analysis.glance import glance
 
     runs, _ = chosen(names, glance, sessions_dir, say)
     return table(runs, by, target, baseline, select)
@@ -104,8 +104,8 @@ def plot(
     KINDS has each kind's options; every kind takes width='column' or 'page'. partition, tsne and cka are of one
     session. `say` is told what to know of the figure; by default these are warnings. Raises ConfigError and DataError.
     """
-    from simulator.analysis.glance import glance
-    from simulator.figures import style
+    from simulator.results.analysis.glance import glance
+    from simulator.results.figures import style
 
     checked(kind, options)
     if out is not None and Path(out).suffix.lower() not in style.FORMATS:
@@ -144,11 +144,11 @@ def report(
     out: by default what the first name calls it, with .html, in this folder. Raises like `compare`, and ConfigError
     where the file cannot be written.
     """
-    from simulator.analysis.comparison import table
-    from simulator.analysis.feed import read
-    from simulator.report.choice import pictures
-    from simulator.report.contents import gather
-    from simulator.report.page import page
+    from simulator.results.analysis.comparison import table
+    from simulator.results.analysis.feed import read
+    from simulator.results.report.choice import pictures
+    from simulator.results.report.contents import gather
+    from simulator.results.report.page import page
     from simulator.studies.folder import study_text
 
     names, home = _listed(names), folders.sessions_dir(sessions_dir)
@@ -181,7 +181,7 @@ def chosen(
 
     Raises SessionUnreadable where none can be read or none has a round.
     """
-    from simulator.analysis.glance import glances
+    from simulator.results.analysis.glance import glances
     from simulator.studies.selection import select
 
     names = _listed(names)
@@ -214,7 +214,7 @@ def drawn(
 ) -> "tuple[Figure, list[str]]":
     """The figure of a kind, and in sentences what to know of it."""
     if kind not in OF_ONE:
-        from simulator.figures.kinds import OF_SESSIONS, notes
+        from simulator.results.figures.kinds import OF_SESSIONS, notes
 
         return OF_SESSIONS[kind](runs, **options), notes(runs, options)
     if len(runs) != 1:
@@ -228,17 +228,17 @@ def drawn(
 def _of_one(kind: str, run: "Run", options: dict[str, Any], data_dir: Place | None) -> "Figure":
     options = dict(options)
     if kind == "partition":
-        from simulator.figures.partition import partition
-        from simulator.inspection.partition import of_session
+        from simulator.results.figures.partition import partition
+        from simulator.results.inspection.partition import of_session
 
         found = of_session(run.folder, _data(data_dir))
         return partition(found.train, found.classes, **options)
     if kind == "cka":
-        from simulator.figures import similarity
+        from simulator.results.figures import similarity
 
         return similarity.matrices(run, **options)
-    from simulator.figures.embedding import embedding
-    from simulator.inspection import representations
+    from simulator.results.figures.embedding import embedding
+    from simulator.results.inspection import representations
 
     images = options.pop("images", representations.IMAGES)
     known = representations.of_checkpoint(

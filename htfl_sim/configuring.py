@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import presets
+from simulator.base.nested import read_toml
 from simulator.config import Config
+from simulator.config.own import Files, Names, loaded
 from simulator.data.datasets import absolute
 from simulator.methods import plugins
-from simulator.nested import read_toml
-from simulator.own import Files, Names, loaded
 
 __all__ = ["Config", "Files", "config", "load_files", "plugin", "preset"]
 

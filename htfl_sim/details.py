@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import Command, SessionUnreadable, UnfinishedRound
-from simulator.analysis.clients import ClientResult, results
-from simulator.analysis.events import said as event_text
-from simulator.analysis.feed import read
-from simulator.analysis.lineage import forks_of
-from simulator.analysis.milestones import Switch, switches
-from simulator.analysis.run import Run
-from simulator.analysis.summary import Summary
-from simulator.analysis.well_formed import well_formed
-from simulator.documents import Event
-from simulator.nested import toml_value
-from simulator.record import Record
+from simulator.base.documents import Event
+from simulator.base.nested import toml_value
+from simulator.base.record import Record
+from simulator.results.analysis.clients import ClientResult, results
+from simulator.results.analysis.events import said as event_text
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.lineage import forks_of
+from simulator.results.analysis.milestones import Switch, switches
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import SETTINGS
 from simulator.sessions.legacy import younger
 from simulator.sessions.reader import SessionReader

@@ -2,7 +2,7 @@
 
 from checkpoints import Damaged, DiskError, Locked, SessionUnreadable, TooLarge
 from presets import PresetError
-from simulator.errors import (
+from simulator.base.errors import (
     ConfigError,
     DataError,
     HtflError,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import SessionUnreadable
-from simulator.errors import ConfigError, nearest
+from simulator.base.errors import ConfigError, nearest
 
 
 def sessions_dir(option: Path | str | None) -> Path:

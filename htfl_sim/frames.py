@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from simulator.analysis.tidy import Tidy
+from simulator.results.analysis.tidy import Tidy
 
 if TYPE_CHECKING:
     from pandas import DataFrame

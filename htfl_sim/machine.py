@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from htfl_sim import folders
-from simulator.units import size
+from simulator.base.units import size
 
 __all__ = ["Check", "doctor"]
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import checkpoints
 from checkpoints import Answer, Command, Damaged
-from simulator.errors import SessionError
+from simulator.base.errors import SessionError
 
 POLL_SECONDS = 0.05
 """How often to look for the answer."""

@@ -1,6 +1,7 @@
 """What a run tells while it runs: one event after the other, for whoever shows its progress."""
 
-from simulator.progress import (
+from simulator.base.record import Record
+from simulator.engine.progress import (
     ClientDiverged,
     ClientTrained,
     EvaluationStarted,
@@ -12,7 +13,6 @@ from simulator.progress import (
     Switched,
     Warned,
 )
-from simulator.record import Record
 
 __all__ = [
     "ClientDiverged",

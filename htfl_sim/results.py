@@ -9,19 +9,19 @@ import checkpoints
 from htfl_sim import comparing, sessions
 from htfl_sim.folders import place_of
 from htfl_sim.frames import frame
-from simulator.analysis import tidy
-from simulator.analysis.feed import Feed
-from simulator.analysis.run import Run as Moment
+from simulator.results.analysis import tidy
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.run import Run as Moment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
     from torch import Tensor
 
-    from simulator.export.sinks import Target
-    from simulator.export.weights import Exported
-    from simulator.inspection.models import Models
     from simulator.models import Network
+    from simulator.results.export.sinks import Target
+    from simulator.results.export.weights import Exported
+    from simulator.results.inspection.models import Models
 
 Place = str | Path
 
@@ -116,7 +116,7 @@ class Results:
 
     def partition(self) -> "DataFrame":
         """A row for every client and class with its samples in each part; reads the data set."""
-        from simulator.inspection import partition
+        from simulator.results.inspection import partition
 
         found = partition.of_session(self.path, self._data_folder())
         return frame(tidy.Tidy.of(partition.COLUMNS, list(found.rows())))
@@ -148,7 +148,7 @@ class Results:
 
     def data(self, client: int, part: Literal["train", "eval", "test"] = "test") -> "tuple[Tensor, Tensor]":
         """A client's samples as its model takes them, and their labels [n]."""
-        from simulator.inspection import models
+        from simulator.results.inspection import models
 
         return models.samples(self.path, self._data_folder(), client, part)
 
@@ -181,12 +181,12 @@ class Results:
 
     def commands(self) -> list[str]:
         """The command lines that give this session's very results again."""
-        from simulator.analysis.reproduction import command_lines
+        from simulator.results.analysis.reproduction import command_lines
 
         return command_lines(self.path)
 
     def _models(self, client: int, round: int | None) -> "Models":
-        from simulator.inspection import models
+        from simulator.results.inspection import models
 
         return models.of_clients(self.path, self._data_folder(), [client], round)
 

@@ -16,15 +16,15 @@ from htfl_sim.folders import checked_tag, place_of
 from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
 from htfl_sim.steering import assigned
-from simulator.builder import build
+from simulator.base.devices import select_device
+from simulator.base.errors import ConfigError
+from simulator.base.nested import flattened, toml_value
+from simulator.base.record import Record
 from simulator.config import Config
+from simulator.config.idle import cautions
 from simulator.data.datasets import data_folder
-from simulator.devices import select_device
-from simulator.errors import ConfigError
-from simulator.idle import cautions
-from simulator.nested import flattened, toml_value
-from simulator.progress import Observer, unobserved
-from simulator.record import Record
+from simulator.engine.builder import build
+from simulator.engine.progress import Observer, unobserved
 from simulator.sessions import dry_run
 from simulator.sessions.forking import Fork
 from simulator.sessions.forking import fork as make_fork

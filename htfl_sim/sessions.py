@@ -15,19 +15,19 @@ from checkpoints import Finding, Leftover, Locked, Pruned, SessionUnreadable, Un
 from htfl_sim import folders
 from htfl_sim.mailbox import holder, owner
 from htfl_sim.steering import tag
-from simulator.analysis.lineage import Branch, tree
-from simulator.analysis.summary import Summary
-from simulator.analysis.well_formed import well_formed
-from simulator.errors import ConfigError
-from simulator.record import Record
+from simulator.base.errors import ConfigError
+from simulator.base.record import Record
+from simulator.results.analysis.lineage import Branch, tree
+from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.reader import SessionReader
 
 if TYPE_CHECKING:
     from htfl_sim.details import Details
-    from simulator.export.following import Sink
-    from simulator.export.sinks import Target
-    from simulator.export.weights import Exported as Exported
-    from simulator.inspection.partition import Partition as Partition
+    from simulator.results.export.following import Sink
+    from simulator.results.export.sinks import Target
+    from simulator.results.export.weights import Exported as Exported
+    from simulator.results.inspection.partition import Partition as Partition
 
 __all__ = [
     "Branch",
@@ -207,9 +207,9 @@ def partition(
     assignments: 'key=value', for a preset alone. Raises ConfigError, SessionUnreadable and DataError.
     """
     import presets
+    from simulator.base.nested import with_overrides
     from simulator.config import Config
-    from simulator.inspection import partition as room
-    from simulator.nested import with_overrides
+    from simulator.results.inspection import partition as room
 
     data = _data(data_dir)
     try:
@@ -235,8 +235,8 @@ def similarity(
 
     Nothing is written. Raises ConfigError, SessionUnreadable and DataError.
     """
-    from simulator.inspection import cka
-    from simulator.sections import CkaConfig
+    from simulator.base.sections import CkaConfig
+    from simulator.results.inspection import cka
     from simulator.sessions.history import settings_in_force
 
     reader = SessionReader(folder_of(session, sessions_dir))
@@ -269,8 +269,8 @@ def export(
     follow: go on as long as the session runs. Raises ConfigError where the library is not installed, or the place is
     taken.
     """
-    from simulator.export.following import send
-    from simulator.export.sinks import sink
+    from simulator.results.export.following import send
+    from simulator.results.export.sinks import sink
 
     folder, place = folder_of(session, sessions_dir), None if out is None else Path(out)
     chosen = sink(to, folder.name, place, what, project) if isinstance(to, str) else to
@@ -279,7 +279,7 @@ def export(
 
 def csv_stream(stream: TextIO, what: str = "rounds") -> "Sink":
     """An open file that `export` writes CSV to, line by line."""
-    from simulator.export.csv_file import CsvStream
+    from simulator.results.export.csv_file import CsvStream
 
     return CsvStream(stream, what)
 
@@ -288,9 +288,9 @@ def export_partition(
     session: Place, *, sessions_dir: Place | None = None, data_dir: Place | None = None
 ) -> str:
     """The partition of a session as CSV text: a line for every client and class."""
-    from simulator.analysis.tidy import Tidy
-    from simulator.export.csv_file import text
-    from simulator.inspection import partition as room
+    from simulator.results.analysis.tidy import Tidy
+    from simulator.results.export.csv_file import text
+    from simulator.results.inspection import partition as room
 
     found = room.of_session(folder_of(session, sessions_dir), _data(data_dir))
     return text(Tidy.of(room.COLUMNS, list(found.rows())))
@@ -323,8 +323,8 @@ def export_weights(
     out: by default SESSION-round-R. program: also a Python file for each, which loads it with torch alone. Where no
     checkpoint of the round is kept, rounds are run again and must give what the ledger says. Raises HtflError.
     """
-    from simulator.export.weights import write
-    from simulator.inspection.models import of_clients
+    from simulator.results.export.weights import write
+    from simulator.results.inspection.models import of_clients
 
     folder = folder_of(session, sessions_dir)
     models = of_clients(

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simulator.progress import Event
-    from simulator.record import Record
+    from simulator.base.record import Record
+    from simulator.engine.progress import Event
     from simulator.studies.status import Status
 
 
@@ -40,7 +40,7 @@ def bar_html(done: float, whole: float, text: str) -> str:
 @contextmanager
 def rounds(progress: "bool | Callable[[Record], object]") -> "Iterator[Callable[[Event], None]]":
     """What a run is to tell: nothing, a line or a bar for its rounds, or a caller's own function."""
-    from simulator.progress import ClientTrained, RoundFinished, RoundStarted
+    from simulator.engine.progress import ClientTrained, RoundFinished, RoundStarted
 
     bar = Bar() if progress is True and in_notebook() else None
     last = 0

@@ -15,9 +15,9 @@ import checkpoints
 from checkpoints import Answer, Command, Damaged
 from htfl_sim import folders
 from htfl_sim.mailbox import POLL_SECONDS, Note, Owned, await_answer, holder, owner, progress, refuse_idle
-from simulator.documents import Event
-from simulator.errors import ConfigError
-from simulator.nested import toml_value
+from simulator.base.documents import Event
+from simulator.base.errors import ConfigError
+from simulator.base.nested import toml_value
 from simulator.sessions.reader import SessionReader
 
 __all__ = ["Reply", "Watch", "checkpoint", "pause", "progress", "resume", "stop", "switch", "tag"]

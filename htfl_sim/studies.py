@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import checkpoints
 from checkpoints import SessionUnreadable
 from htfl_sim import folders
-from simulator.errors import ConfigError, nearest
-from simulator.nested import Raw, merged, put, read_toml, with_overrides
-from simulator.own import GROUP, Files, Names
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.nested import Raw, merged, put, read_toml, with_overrides
+from simulator.config.own import GROUP, Files, Names
 from simulator.studies import shipped
 from simulator.studies.folder import read_points, read_study
 from simulator.studies.places import HERE, SLURM, checked
@@ -176,7 +176,7 @@ def write_slurm(planned: "Plan", launched: "Launch", jobs: int | None = None) ->
 
     Raises ConfigError for points that Slurm cannot run, and DiskError.
     """
-    from simulator.devices import select_device
+    from simulator.base.devices import select_device
     from simulator.studies import slurm
 
     slurm.check(planned.folder, planned.points)

@@ -10,11 +10,11 @@ from htfl_sim import comparing, shown, studies
 from htfl_sim.folders import place_of
 from htfl_sim.interrupts import heeded
 from htfl_sim.results import Place, Results
-from simulator.analysis.comparison import table
-from simulator.analysis.feed import read
-from simulator.analysis.run import Run as Moment
-from simulator.analysis.table import Select, Table
-from simulator.errors import ConfigError, PointsFailed
+from simulator.base.errors import ConfigError, PointsFailed
+from simulator.results.analysis.comparison import table
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.run import Run as Moment
+from simulator.results.analysis.table import Select, Table
 from simulator.studies.folder import read_points
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from htfl_sim.studies import Over
     from simulator.config import Config
-    from simulator.export.sinks import Target
+    from simulator.results.export.sinks import Target
     from simulator.studies.status import Status
 
 Progress = bool | Callable[[Sequence["Status"]], None]

@@ -12,23 +12,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simulator.builder import build
+    from simulator.base.errors import ConfigError, DataError, HtflError, SessionError
     from simulator.config import Config
     from simulator.data.datasets import data_folder
-    from simulator.errors import ConfigError, DataError, HtflError, SessionError
+    from simulator.engine.builder import build
     from simulator.sessions.forking import Fork, fork
     from simulator.sessions.session import RunOutcome, Session
 
 _HOMES = {
     "Config": "simulator.config",
-    "ConfigError": "simulator.errors",
-    "DataError": "simulator.errors",
+    "ConfigError": "simulator.base.errors",
+    "DataError": "simulator.base.errors",
     "Fork": "simulator.sessions.forking",
-    "HtflError": "simulator.errors",
+    "HtflError": "simulator.base.errors",
     "RunOutcome": "simulator.sessions.session",
     "Session": "simulator.sessions.session",
-    "SessionError": "simulator.errors",
-    "build": "simulator.builder",
+    "SessionError": "simulator.base.errors",
+    "build": "simulator.engine.builder",
     "data_folder": "simulator.data.datasets",
     "fork": "simulator.sessions.forking",
 }

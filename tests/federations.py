@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulator import methods, rng
-from simulator.builder import Built, build, rebuild
-from simulator.client_states import State
+from simulator import methods
+from simulator.base import rng
+from simulator.base.nested import merged
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.contract.bits import bits as bits
 from simulator.contract.bits import committed as committed
@@ -24,17 +26,16 @@ from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
 from simulator.data.inputs import ImageInputs
 from simulator.data.specs import ImageSpec, InputSpec
-from simulator.engine import Engine
-from simulator.federation import ClientInfo, Federation
+from simulator.engine.builder import Built, build, rebuild
+from simulator.engine.client_states import State
+from simulator.engine.progress import Observer, unobserved
+from simulator.engine.round import Engine
 from simulator.methods import Aggregated, Method, Uplink
 from simulator.methods.hooks import Hooks
 from simulator.models import GROUPS, ImageShape
-from simulator.nested import merged
-from simulator.progress import Observer, unobserved
+from simulator.models.federation import ClientInfo, Federation
 from simulator.runners import Job, LocalUpdate, Work, central
 from simulator.runners.local import update
-from simulator.sections import TrainingConfig
-from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache

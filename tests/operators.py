@@ -7,7 +7,7 @@ from typing import Any
 import checkpoints
 from checkpoints import Command
 from simulator.config import Config
-from simulator.progress import ClientTrained, Event, RoundFinished, StateChanged
+from simulator.engine.progress import ClientTrained, Event, RoundFinished, StateChanged
 from simulator.sessions.session import Session
 from tests import federations
 

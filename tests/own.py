@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulator import own_files
+from simulator.base import own_files
 from simulator.metrics import own as metrics
 from simulator.models import own as models
 from simulator.models import registry

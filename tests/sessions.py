@@ -15,7 +15,7 @@ import torch
 from checkpoints import Retention, Store
 from checkpoints.seal import canonical
 from simulator.config import Config
-from simulator.inspection.embedding import Embedding
+from simulator.results.inspection.embedding import Embedding
 
 BEGAN = datetime(2026, 1, 2, 10, 15, tzinfo=UTC)
 LAYERS = ("conv1", "conv2", "fc1", "fc2")

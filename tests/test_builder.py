@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from tests import federations
 
 

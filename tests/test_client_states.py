@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from simulator import rng
-from simulator.builder import Built
-from simulator.client_states import ClientStates, StateCache
-from simulator.progress import ClientTrained, Event, unobserved
+from simulator.base import rng
+from simulator.base.tensors import Tensors, named, of_module, total_bytes
+from simulator.engine.builder import Built
+from simulator.engine.client_states import ClientStates, StateCache
+from simulator.engine.progress import ClientTrained, Event, unobserved
 from simulator.runners import Job, Jobs
-from simulator.tensors import Tensors, named, of_module, total_bytes
 from tests import federations
 
 KILOBYTE = 256

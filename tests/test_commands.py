@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import checkpoints
-from simulator.progress import (
+from simulator.engine.progress import (
     ClientTrained,
     Event,
     StateChanged,

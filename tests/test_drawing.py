@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simulator import rng
-from simulator.rng import drawing_from, drawing_nothing
+from simulator.base import rng
+from simulator.base.rng import drawing_from, drawing_nothing
 
 
 def stream(number: int = 0) -> torch.Generator:

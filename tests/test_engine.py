@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from simulator.builder import Built
-from simulator.client_states import State
-from simulator.errors import ConfigError
-from simulator.progress import (
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import part
+from simulator.engine.builder import Built
+from simulator.engine.client_states import State
+from simulator.engine.progress import (
     ClientDiverged,
     ClientStarted,
     ClientTrained,
@@ -19,7 +20,6 @@ from simulator.progress import (
     RoundStarted,
     unobserved,
 )
-from simulator.tensors import part
 from tests import federations
 
 RECORD = {

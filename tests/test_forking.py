@@ -10,9 +10,9 @@ import pytest
 import checkpoints
 import simulator
 from simulator import methods
+from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
-from simulator.errors import ConfigError, MethodError, SessionError
-from simulator.progress import Event, RoundStarted
+from simulator.engine.progress import Event, RoundStarted
 from simulator.sessions import replay
 from simulator.sessions.session import Session
 from tests import federations

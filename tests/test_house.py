@@ -11,16 +11,9 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = [
     "checkpoints", "presets",
-    "simulator.errors", "simulator.units", "simulator.sections", "simulator.nested", "simulator.names",
-    "simulator.own_files", "simulator.rng", "simulator.record", "simulator.documents",
-    "simulator.tensors", "simulator.environment", "simulator.devices", "simulator.off_device",
-    "simulator.data", "simulator.models", "simulator.federation", "simulator.training", "simulator.methods",
-    "simulator.config", "simulator.reference", "simulator.idle",
-    "simulator.wire", "simulator.runners", "simulator.metrics", "simulator.progress",
-    "simulator.own",
-    "simulator.client_states", "simulator.engine", "simulator.builder", "simulator.sessions", "simulator.contract",
-    "simulator.inspection", "simulator.analysis", "simulator.figures", "simulator.report", "simulator.studies",
-    "simulator.export",
+    "simulator.base", "simulator.data", "simulator.models", "simulator.training", "simulator.methods",
+    "simulator.runners", "simulator.metrics", "simulator.config", "simulator.engine", "simulator.sessions",
+    "simulator.results", "simulator.contract", "simulator.studies",
     "htfl_sim",
     "tui.common", "tui.app", "tui.cli",
     "htfl_sim.command",
@@ -111,7 +104,8 @@ UNTYPED = ("dict[str, Any]", "Mapping[str, Any]", "Json", "Raw")
 DOCUMENTS = ("record", "records", "event", "events", "document", "history", "manifest")
 BOUNDARY = (
     "checkpoints",  # it keeps JSON for others, and knows nothing of rounds
-    "simulator.record.check_record", "simulator.documents.check_document", "simulator.documents.check_event",
+    "simulator.base.record.check_record",
+    "simulator.base.documents.check_document", "simulator.base.documents.check_event",
     "simulator.sessions.reader.SessionReader", "simulator.sessions.reader._fault_of",
     "simulator.sessions.metadata.of_new",
 )  # fmt: skip

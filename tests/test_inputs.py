@@ -11,21 +11,22 @@ import pytest
 import torch
 
 import htfl_sim as hs
-from simulator import methods, own_files, rng
-from simulator.builder import build
+from simulator import methods
+from simulator.base import own_files, rng
+from simulator.base.documents import check_document
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.contract.bits import committed
 from simulator.data import datasets
 from simulator.data.inputs import TokenInputs
 from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
-from simulator.documents import check_document
-from simulator.errors import ConfigError, DataError
-from simulator.inspection import cka, partition, representations
+from simulator.engine.builder import build
 from simulator.methods import plugins
 from simulator.models import GROUPS as GROUPS_OF_MODELS
 from simulator.models import own as own_models
 from simulator.models import registry
-from simulator.nested import merged
+from simulator.results.inspection import cka, partition, representations
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import Session
 from tests import federations

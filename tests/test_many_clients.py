@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 import checkpoints
 from checkpoints import SessionReader
 from checkpoints.seal import canonical
-from simulator.analysis import feed, tidy
-from simulator.analysis.client_values import ClientValues
-from simulator.analysis.clients import results
-from simulator.analysis.curves import Curves
+from simulator.base.record import check_record
+from simulator.base.sections import MANY
 from simulator.config import Config
-from simulator.export.following import scalars
-from simulator.inspection import models
 from simulator.metrics import by_client
-from simulator.record import check_record
-from simulator.sections import MANY
+from simulator.results.analysis import feed, tidy
+from simulator.results.analysis.client_values import ClientValues
+from simulator.results.analysis.clients import results
+from simulator.results.analysis.curves import Curves
+from simulator.results.export.following import scalars
+from simulator.results.inspection import models
 from simulator.sessions.session import Session
 from tests import federations
 

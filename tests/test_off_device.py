@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator import off_device
-from simulator.off_device import Piece, WayOff, on_host, portions
-from simulator.progress import ClientTrained
+from simulator.base import off_device
+from simulator.base.off_device import Piece, WayOff, on_host, portions
+from simulator.engine.progress import ClientTrained
 from simulator.sessions import committing, unfinished_round
 from simulator.sessions.session import Session
 from simulator.training.operations import Operations

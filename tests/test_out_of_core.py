@@ -12,9 +12,9 @@ import checkpoints
 import simulator
 from checkpoints import SessionReader
 from checkpoints.seal import seal
+from simulator.base.errors import SessionError
 from simulator.config import Config
-from simulator.errors import SessionError
-from simulator.inspection import cka, models
+from simulator.results.inspection import cka, models
 from simulator.sessions import metadata, states
 from simulator.sessions.session import Session
 from tests import federations
@@ -204,7 +204,7 @@ def test_a_fork_with_another_method_gives_clients_that_never_took_part_what_it_b
 
 
 WEIGHED = """
-from simulator.sections import MethodConfig
+from simulator.base.sections import MethodConfig
 
 class Config(MethodConfig):
     weight: float = 1.0

@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 
 import checkpoints
-from simulator import builder
-from simulator.errors import ConfigError, SessionError
-from simulator.inspection import cka
+from simulator.base.errors import ConfigError, SessionError
+from simulator.engine import builder
+from simulator.results.inspection import cka
 from simulator.sessions.forking import fork
 from simulator.sessions.metadata import current
 from simulator.sessions.overrides import other_bits, overrides

@@ -13,9 +13,10 @@ import torch
 
 import checkpoints
 import simulator
-from simulator import methods, own_files, tensors
+from simulator import methods
+from simulator.base import own_files, tensors
+from simulator.base.errors import ConfigError, SessionError
 from simulator.config import Config
-from simulator.errors import ConfigError, SessionError
 from simulator.methods import Method, Uplink, needs, plugins, registry
 from simulator.methods.base import cross_entropy
 from simulator.models import registry as models
@@ -487,7 +488,7 @@ def test_of_a_plugin_that_fails_no_model_stays(tmp_path: Path) -> None:
 
 
 NESTED = """
-from simulator.sections import MethodConfig
+from simulator.base.sections import MethodConfig
 
 
 @register("nested")

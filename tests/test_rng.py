@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import rng
+from simulator.base import rng
 
 coordinates = st.tuples(
     st.integers(0, 2**63 - 1), st.text("ab/1-", max_size=6), st.integers(0, 9999), st.integers(-1, 9999)

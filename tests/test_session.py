@@ -10,11 +10,11 @@ import pytest
 import checkpoints
 from checkpoints import SessionUnreadable, limits
 from simulator import methods
+from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
-from simulator.errors import ConfigError, MethodError, SessionError
-from simulator.inspection import partition
+from simulator.engine.progress import Event, RoundFinished
 from simulator.metrics import similarity
-from simulator.progress import Event, RoundFinished
+from simulator.results.inspection import partition
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations

@@ -9,7 +9,7 @@ import pytest
 import checkpoints
 import simulator
 from simulator.config import Config
-from simulator.progress import (
+from simulator.engine.progress import (
     ClientTrained,
     Event,
     RoundStarted,

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from simulator import methods
-from simulator.builder import Built, rebuild
-from simulator.client_states import State
+from simulator.base.errors import ConfigError
+from simulator.base.nested import merged
+from simulator.base.tensors import part
 from simulator.config import Config
-from simulator.errors import ConfigError
+from simulator.engine.builder import Built, rebuild
+from simulator.engine.client_states import State
+from simulator.engine.progress import unobserved
 from simulator.models import GROUPS
-from simulator.nested import merged
-from simulator.progress import unobserved
 from simulator.sessions.history import asked_for, differences, history_entry, settings_in_force
-from simulator.tensors import part
 from tests import federations
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import checkpoints
 import simulator
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.errors import ConfigError
 from simulator.sessions import dry_run, goal
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations

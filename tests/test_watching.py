@@ -10,7 +10,7 @@ import torch
 
 import checkpoints
 from checkpoints import Store
-from simulator.progress import ClientStarted, ClientTrained, RoundStarted, StateChanged
+from simulator.engine.progress import ClientStarted, ClientTrained, RoundStarted, StateChanged
 from simulator.sessions import meter, watching
 from simulator.sessions.meter import Meter
 from simulator.sessions.session import Session

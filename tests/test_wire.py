@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator import rng
-from simulator.client_states import State
-from simulator.errors import ConfigError
-from simulator.sections import WireConfig
-from simulator.wire import Wire
+from simulator.base import rng
+from simulator.base.errors import ConfigError
+from simulator.base.sections import WireConfig
+from simulator.engine.client_states import State
+from simulator.engine.wire import Wire
 from tests import federations
 
 

@@ -7,9 +7,9 @@ import torch
 from pydantic import Field
 from torch.nn import functional as F
 
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import named, of_module, part
 from simulator.methods import Aggregated, Card, Method, needs, register
-from simulator.sections import MethodConfig
-from simulator.tensors import named, of_module, part
 from simulator.training.phase import Phase
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simulator.client_states import State
-from simulator.record import Record
+from simulator.base.record import Record
+from simulator.engine.client_states import State
 from simulator.sessions.reader import SessionReader
 
 Bits = dict[str, tuple[str, tuple[int, ...], bytes]]

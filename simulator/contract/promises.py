@@ -13,20 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulator import methods, rng
-from simulator.client_states import State
+from simulator import methods
+from simulator.base import rng
+from simulator.base.errors import RAISED, HtflError, MethodError
+from simulator.base.rng import drawing_from
+from simulator.base.tensors import Tensors, total_bytes
 from simulator.contract.bits import bits, state_bits, untimed
 from simulator.contract.subject import CLIENTS, ROUNDS, Subject
 from simulator.data.datasets import data_folder
-from simulator.errors import RAISED, HtflError, MethodError
+from simulator.engine.client_states import State
+from simulator.engine.progress import unobserved
 from simulator.methods.hooks import Hooks
-from simulator.progress import unobserved
-from simulator.rng import drawing_from
 from simulator.runners import Job, local
 from simulator.sessions import states
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import Session
-from simulator.tensors import Tensors, total_bytes
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Draws, Phase, parts_of

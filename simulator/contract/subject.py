@@ -5,14 +5,14 @@ from functools import cached_property
 from typing import Any
 
 from simulator import methods, runners
-from simulator.builder import Built, build
-from simulator.client_states import State
+from simulator.base.errors import ConfigError
+from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.data.datasets import data_folder
-from simulator.errors import ConfigError
+from simulator.engine.builder import Built, build
+from simulator.engine.client_states import State
+from simulator.engine.progress import unobserved
 from simulator.methods.hooks import Hooks
-from simulator.nested import merged
-from simulator.progress import unobserved
 from simulator.runners import Job, local
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import Published, bring, has_md5, verify
 from simulator.data.images import Images, ImageSet, joined
 from simulator.data.samples import Labels
 from simulator.data.specs import ImageSpec
-from simulator.errors import DataError
 
 
 class Cifar(Dataset):

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from platformdirs import user_cache_dir
 
+from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.data import own
 from simulator.data.samples import SampleSet
 from simulator.data.specs import InputSpec
-from simulator.errors import ConfigError, DataError, nearest
 
 Progress = Callable[[int, int], None]
 """Told the bytes done and the bytes in all while something is downloaded."""

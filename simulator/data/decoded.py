@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, silent
 from simulator.data.download import Published, bring
 from simulator.data.images import Images, ImageSet, measured
 from simulator.data.pictures import opened
 from simulator.data.samples import Labels
-from simulator.errors import DataError
 
 VERSION = 1
 """Of what is kept: another number, and the archives are decoded again."""

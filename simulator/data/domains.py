@@ -72,7 +72,7 @@ CHANGES: dict[str, Change] = {
 
 def in_domains(images: ImageSet, name: str) -> ImageSet:
     """Grey, square images dealt out to the domains, equally by class and part, and altered."""
-    from simulator import rng  # torch, slow to import
+    from simulator.base import rng
 
     kind = 2 * images.labels + (np.arange(len(images)) >= images.test_from)
     dealt = np.lexsort((rng.numpy_stream(SEED, f"data/domains/{name}").random(len(images)), kind))

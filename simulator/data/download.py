@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from simulator.base.errors import DataError
 from simulator.data.datasets import Progress
-from simulator.errors import DataError
 
 TIMEOUT = 10.0
 """Seconds without a connection or a byte after which the network counts as unreachable."""

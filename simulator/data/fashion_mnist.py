@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import download, has_md5
 from simulator.data.images import Images, ImageSet, joined
 from simulator.data.samples import Labels
 from simulator.data.specs import ImageSpec
-from simulator.errors import DataError
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 FILES = (

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from simulator import rng
+from simulator.base import rng
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.sections import DataConfig, split_shares
 from simulator.data import indices, partition
 from simulator.data.inputs import Inputs, inputs_of
 from simulator.data.samples import Indices, Labels, SampleSet
 from simulator.data.shares import apportion
 from simulator.data.specs import InputSpec
 from simulator.data.split import TooFew, stratified
-from simulator.errors import ConfigError, DataError
-from simulator.sections import DataConfig, split_shares
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from simulator.base.errors import DataError
 from simulator.data.samples import Indices
-from simulator.errors import DataError
 
 PARTS = ("train", "eval", "test")
 

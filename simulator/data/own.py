@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from simulator.base.errors import DataError
 from simulator.data.images import Images, ImageSet, joined
 from simulator.data.pictures import PIXELS, check_memory, opened
 from simulator.data.samples import ArraySet, Labels, SampleSet, Values
 from simulator.data.specs import ImageSpec, InputSpec, SignalSpec, TableSpec, TokenSpec
-from simulator.errors import DataError
 
 GREY_MODES = ("1", "L", "LA")
 DEEP_MODES = ("I", "F")

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.base.errors import ConfigError, DataError
 from simulator.data.samples import Indices, Labels
 from simulator.data.shares import apportion
-from simulator.errors import ConfigError, DataError
 
 NOBODY = -1
 

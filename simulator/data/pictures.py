@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 from PIL import Image
 
-from simulator.errors import DataError
+from simulator.base.errors import DataError
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """What is decoded, whatever the file's name says: some of Pillow's other formats start programs."""

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.base.errors import DataError
 from simulator.data.specs import InputSpec, TokenSpec
-from simulator.errors import DataError
 
 Labels = NDArray[np.int64]
 Indices = NDArray[np.int64]

@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 
+from simulator.base.errors import DataError
 from simulator.data.samples import Indices, Labels
 from simulator.data.shares import apportion
-from simulator.errors import DataError
 
 
 class TooFew(DataError):

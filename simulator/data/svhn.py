@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import Published, bring, verify
 from simulator.data.images import Images, ImageSet, joined
 from simulator.data.samples import Labels
 from simulator.data.specs import ImageSpec
-from simulator.errors import DataError
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
 # The MD5s are those that torchvision publishes.

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.errors import ConfigError
-from simulator.federation import ClientInfo, Federation
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, named, of_module, part
+from simulator.base.errors import ConfigError
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 from simulator.training.server import CentralServer

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simulator.tensors import TRAVELS, Tensors
+from simulator.base.tensors import TRAVELS, Tensors
 from simulator.training.phase import Nets, Phase
 
 _DEEPEST = 20

@@ -17,11 +17,11 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors
 from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
 

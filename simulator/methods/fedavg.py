@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from simulator.federation import ClientInfo
+from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_sum
 from simulator.methods.registry import register
-from simulator.tensors import Tensors, floating, named, of_module, part
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 
 

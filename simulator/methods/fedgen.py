@@ -16,12 +16,12 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean, weighted_sum
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, floating, named, of_module, part
+from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase

@@ -15,13 +15,13 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.federation import ClientInfo
+from simulator.base.rng import drawing_from
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean
 from simulator.methods.registry import register
 from simulator.models import Network
-from simulator.rng import drawing_from
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, floating, named, of_module, part
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from simulator.federation import ClientInfo
+from simulator.base.rng import drawing_from
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, nonzero_rows
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models import Network
-from simulator.rng import drawing_from
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, nonzero_rows
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import derivative_along
 from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase

@@ -11,11 +11,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, floating, of_module
 from simulator.methods.base import Aggregated, Card, Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, floating, of_module
 from simulator.training.client import LocalClient
 
 

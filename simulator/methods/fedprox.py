@@ -9,11 +9,11 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import named, part
 from simulator.methods.base import Card, cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import named, part
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 

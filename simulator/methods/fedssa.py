@@ -15,12 +15,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, named, of_module, part
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 
 

@@ -18,12 +18,12 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, named, packed, part, unpacked
 from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.heterofl import of_layers, weights
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, named, packed, part, unpacked
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 

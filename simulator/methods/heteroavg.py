@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, named
 from simulator.methods import needs
 from simulator.methods.base import Card, Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, named
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 
 

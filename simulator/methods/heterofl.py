@@ -18,14 +18,14 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, named, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models import Network
+from simulator.models.federation import ClientInfo
 from simulator.models.slices import Place, places
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, named, part
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from simulator import rng
-from simulator.errors import RAISED, HtflError, MethodError, is_of_memory
-from simulator.federation import ClientInfo, Federation
+from simulator.base import rng
+from simulator.base.errors import RAISED, HtflError, MethodError, is_of_memory
+from simulator.base.own_files import is_users
+from simulator.base.rng import drawing_from
+from simulator.base.tensors import Tensors, named
 from simulator.methods import checks
 from simulator.methods.base import Aggregated, Method, Uplink
-from simulator.own_files import is_users
-from simulator.rng import drawing_from
-from simulator.tensors import Tensors, named
+from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.loop import StepFailed
 from simulator.training.phase import Phase

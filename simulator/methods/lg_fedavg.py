@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from torch import Tensor
 
-from simulator.federation import ClientInfo
+from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
 from simulator.methods.registry import register
-from simulator.tensors import Tensors, named, of_module, part
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 
 

@@ -13,13 +13,13 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, of_module
 from simulator.methods.base import Card
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, of_module
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from simulator import models
+from simulator.base.tensors import Tensors
 from simulator.data.inputs import blank
 from simulator.data.specs import SPECS, Kind
-from simulator.federation import ClientInfo, Federation
 from simulator.models import Network, slices
-from simulator.tensors import Tensors
+from simulator.models.federation import ClientInfo, Federation
 from simulator.training.forward_mode import derivative_along
 
 LayerOf = Callable[[Network], str]

@@ -6,8 +6,8 @@ The file registers them with `simulator.methods.register` and `simulator.models.
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from simulator import documents, own_files
-from simulator.errors import SessionError
+from simulator.base import documents, own_files
+from simulator.base.errors import SessionError
 from simulator.methods.registry import Plugin, model_origin, origin, plugins, run_plugin
 
 

@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
+from simulator.base.errors import RAISED, ConfigError, nearest
+from simulator.base.own_files import failed, mark
 from simulator.data import datasets
-from simulator.errors import RAISED, ConfigError, nearest
 from simulator.methods.base import Method
 from simulator.models import registry as models
-from simulator.own_files import failed, mark
 
 GROUP = "htfl_sim.methods"
 

@@ -12,12 +12,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Card, Uplink, cross_entropy, weighted_sum
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors, floating, named, of_module, part
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.phase import Phase
 

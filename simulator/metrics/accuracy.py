@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator.base.record import Accuracy
 from simulator.metrics import by_client
-from simulator.record import Accuracy
 
 Counts = tuple[int, int]
 """Correct answers, test samples."""

@@ -8,7 +8,7 @@ record may name clients instead: {"3": 0.5, "17": 0.75}. Who is not named stays 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from simulator.record import Record
+from simulator.base.record import Record
 
 Values = Sequence[Any] | Mapping[Any, Any]
 """Figures by client in either form; as read from JSON the clients of an object are texts."""

@@ -9,12 +9,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator.base.errors import ConfigError
+from simulator.base.record import Measured, Part
+from simulator.base.sections import EvaluationConfig
 from simulator.data.federated import FederatedData
-from simulator.errors import ConfigError
 from simulator.metrics import by_client
-from simulator.record import Measured, Part
 from simulator.runners.evaluation import Answers
-from simulator.sections import EvaluationConfig
 
 PARTS = ("test", "eval")
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simulator import own_files
-from simulator.errors import RAISED, ConfigError
-from simulator.own_files import OwnFile, Sent
-from simulator.rng import drawing_from, torch_stream
+from simulator.base import own_files
+from simulator.base.errors import RAISED, ConfigError
+from simulator.base.own_files import OwnFile, Sent
+from simulator.base.rng import drawing_from, torch_stream
 from simulator.runners.evaluation import Measure
 
 RESERVED = ("accuracy", "loss", "f1", "metrics")

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from checkpoints import limits
-from simulator import rng
+from simulator.base import rng
+from simulator.base.errors import ConfigError, DataError, nearest
+from simulator.base.record import Cka
+from simulator.base.sections import SAMPLED
 from simulator.data.federated import FederatedData
-from simulator.errors import ConfigError, DataError, nearest
-from simulator.federation import Federation
 from simulator.metrics.cka import FEWEST_IMAGES, all_pairs, centred_gram
-from simulator.record import Cka
-from simulator.sections import SAMPLED
+from simulator.models.federation import Federation
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 

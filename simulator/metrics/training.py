@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from simulator.base.record import Flops, Loss
 from simulator.metrics import by_client
-from simulator.record import Flops, Loss
 from simulator.runners.base import LocalUpdate
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from simulator.base.errors import ConfigError, nearest
 from simulator.data.specs import InputSpec
-from simulator.errors import ConfigError, nearest
 from simulator.models import registry
 
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.errors import ConfigError, nearest
+from simulator.base.errors import ConfigError, nearest
 from simulator.models.network import Network
 from simulator.models.registry import ImageShape, RegisteredModel, register_library
 from simulator.models.vit import plain_attention

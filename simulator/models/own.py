@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from simulator import own_files
+from simulator.base import own_files
+from simulator.base.errors import RAISED, ConfigError, nearest
+from simulator.base.own_files import OwnFile
+from simulator.base.rng import drawing_from, torch_stream
 from simulator.data.inputs import random
 from simulator.data.specs import ARGUMENTS, SPECS, InputSpec, Kind
-from simulator.errors import RAISED, ConfigError, nearest
 from simulator.models.libraries import Published
 from simulator.models.network import Network
 from simulator.models.registry import RegisteredModel, libraries, register_library
-from simulator.own_files import OwnFile
-from simulator.rng import drawing_from, torch_stream
 
 _FILES: dict[str, str] = {}
 """The file behind each prefix."""

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from simulator.errors import ConfigError, DataError
+from simulator.base.errors import ConfigError, DataError
 from simulator.models.network import Network
 
 TIMM = {

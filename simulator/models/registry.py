@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import torch
 
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.rng import drawing_from, drawing_nothing
+from simulator.base.sections import ModelsConfig
 from simulator.data.inputs import blank
 from simulator.data.specs import SPECS, ImageSpec, InputSpec, Kind, SignalSpec, TableSpec, TokenSpec
-from simulator.errors import ConfigError, nearest
 from simulator.models import pretrained
 from simulator.models.network import Network
-from simulator.rng import drawing_from, drawing_nothing
-from simulator.sections import ModelsConfig
 
 RATES = {f"w{part}": Fraction(1, part) for part in (2, 4, 8, 16)}
 """HeteroFL's smaller widths, by what follows a model's name: half of resnet18 is resnet18_w2."""

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from torch import Tensor
 
-from simulator.errors import ConfigError, nearest
-from simulator.federation import ClientInfo
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.sections import RuntimeConfig
+from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
-from simulator.sections import RuntimeConfig
-from simulator.tensors import Tensors
+from simulator.models.federation import ClientInfo
 from simulator.training.context import TrainingContext
 
 Result = TypeVar("Result")

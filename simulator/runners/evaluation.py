@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._pytree import tree_iter
 
-from simulator.errors import is_of_memory
-from simulator.federation import ClientInfo
+from simulator.base.errors import is_of_memory
 from simulator.methods.hooks import Hooks
+from simulator.models.federation import ClientInfo
 from simulator.runners import memory
 from simulator.runners.base import Job, Runner
 from simulator.runners.stacked_answers import Stacked

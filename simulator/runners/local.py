@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from simulator.federation import ClientInfo
 from simulator.methods.hooks import Hooks
+from simulator.models.federation import ClientInfo
 from simulator.runners.base import Job, LocalUpdate, Work
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from simulator.errors import NotEnoughMemory, is_of_memory
+from simulator.base.errors import NotEnoughMemory, is_of_memory
 from simulator.runners.base import Runner
 
 LONGEST = 200

@@ -11,9 +11,9 @@ from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadP
 
 import torch
 
+from simulator.base.sections import RuntimeConfig
 from simulator.runners import local, memory
 from simulator.runners.base import Finished, LocalUpdate, Result, Runner, Work, register
-from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
 

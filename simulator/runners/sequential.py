@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
+from simulator.base.sections import RuntimeConfig
 from simulator.runners import local, memory
 from simulator.runners.base import Finished, LocalUpdate, Result, Runner, Work, register
-from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import torch
 
-from simulator.errors import ConfigError, is_of_memory
+from simulator.base.errors import ConfigError, is_of_memory
+from simulator.base.sections import RuntimeConfig
 from simulator.runners import local, memory
 from simulator.runners.base import Finished, LocalUpdate, Work, portioned, register
 from simulator.runners.local import Prepared
 from simulator.runners.parallel import ParallelRunner
-from simulator.sections import RuntimeConfig
 from simulator.training.client import batch_sizes
 from simulator.training.context import TrainingContext
 from simulator.training.stacking import CannotStack, Reached, steps, why

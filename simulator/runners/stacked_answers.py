@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from simulator.base.tensors import Tensors
 from simulator.methods.hooks import Hooks
-from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 from simulator.training.stacking import CannotStack, refuse_unlike_networks, values
 

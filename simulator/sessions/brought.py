@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulator import own_files
+from simulator.base import own_files
+from simulator.base.documents import OwnFile
+from simulator.base.errors import SessionError
 from simulator.config import Config
-from simulator.documents import OwnFile
-from simulator.errors import SessionError
 from simulator.methods import plugins
 from simulator.metrics import own as metrics
 from simulator.models import members

@@ -10,9 +10,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from checkpoints import Manifest, ObjectRef, Store
-from simulator.client_states import Beginning, Loader, State
-from simulator.documents import Entry, Initial
-from simulator.off_device import on_host
+from simulator.base.documents import Entry, Initial
+from simulator.base.off_device import on_host
+from simulator.engine.client_states import Beginning, Loader, State
 from simulator.sessions.states import Stored, digest, name_of
 
 NOTHING: Mapping[str, ObjectRef] = MappingProxyType({})

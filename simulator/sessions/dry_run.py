@@ -7,9 +7,9 @@ from typing import Any
 
 import checkpoints
 from checkpoints import Command
-from simulator.builder import build, rebuild
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.errors import ConfigError
+from simulator.engine.builder import build, rebuild
 from simulator.sessions.goal import mean_accuracy
 from simulator.sessions.history import asked_for, boundary, differences
 from simulator.sessions.metadata import check_data, check_recordable, current

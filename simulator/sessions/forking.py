@@ -6,12 +6,12 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import Damaged, ObjectRef, Store
-from simulator.builder import Built, rebuild
-from simulator.client_states import State
+from simulator.base.documents import Change, Initial, Parent
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.documents import Change, Initial, Parent
-from simulator.errors import ConfigError
-from simulator.progress import Observer, unobserved
+from simulator.engine.builder import Built, rebuild
+from simulator.engine.client_states import State
+from simulator.engine.progress import Observer, unobserved
 from simulator.sessions import committing, metadata
 from simulator.sessions.goal import reached
 from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, next_change

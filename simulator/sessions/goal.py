@@ -1,7 +1,7 @@
 """When a run is finished: after its last round, or before where clients have become as good as was asked for."""
 
+from simulator.base.record import Record
 from simulator.config import Config
-from simulator.record import Record
 
 
 def finished(config: Config, round: int, record: Record | None) -> bool:

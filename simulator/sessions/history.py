@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from simulator.base.documents import Change, Changeable, Configured, Entry, Event
+from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw, flattened, merged, with_method, with_overrides
 from simulator.config import Config
-from simulator.documents import Change, Changeable, Configured, Entry, Event
-from simulator.errors import ConfigError
-from simulator.nested import Raw, flattened, merged, with_method, with_overrides
 from simulator.sessions.goal import reached
 from simulator.sessions.legacy import completed
 

@@ -6,8 +6,8 @@ A session records its configuration whole. A key that is missing there is younge
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.nested import Raw, flattened, merged
-from simulator.sections import SAMPLED
+from simulator.base.nested import Raw, flattened, merged
+from simulator.base.sections import SAMPLED
 
 SECTIONS: dict[str, Raw] = {
     "cka": {"model": "local", "untrained": True},

@@ -7,15 +7,15 @@ from typing import Any
 
 import checkpoints
 from checkpoints import Damaged, Retention, canonical, limits
-from simulator.builder import Built
+from simulator.base.documents import Entry, Parent, check_history
+from simulator.base.environment import environment
+from simulator.base.errors import ConfigError, SessionError
+from simulator.base.nested import Raw, merged
 from simulator.config import Config
 from simulator.data.federated import FederatedData
-from simulator.documents import Entry, Parent, check_history
-from simulator.environment import environment
-from simulator.errors import ConfigError, SessionError
+from simulator.engine.builder import Built
 from simulator.methods import plugins
 from simulator.models import members
-from simulator.nested import Raw, merged
 from simulator.sessions import brought
 from simulator.sessions.history import history_entry, settings_in_force
 from simulator.sessions.reader import Manifest, SessionReader

@@ -6,7 +6,7 @@ from typing import Any
 import psutil
 import torch
 
-from simulator.record import Taken
+from simulator.base.record import Taken
 
 LOOK_SECONDS = 0.5
 """Least time between two looks at how busy the processors are."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import checkpoints
 from simulator import runners
+from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw, flattened, with_overrides
+from simulator.base.sections import RuntimeConfig
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.nested import Raw, flattened, with_overrides
-from simulator.sections import RuntimeConfig
 from simulator.sessions.history import SETTINGS, settings_in_force
 from simulator.sessions.reader import SessionReader
 

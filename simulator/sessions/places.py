@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from checkpoints import Store
-from simulator.engine import Engine
+from simulator.engine.round import Engine
 from simulator.runners import Place
 
 

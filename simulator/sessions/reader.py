@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 import checkpoints
 from checkpoints import Damaged, UnfinishedRound
-from simulator.documents import (
+from simulator.base.documents import (
     Document,
     Entry,
     Event,
@@ -17,7 +17,7 @@ from simulator.documents import (
     check_initial,
     check_unfinished,
 )
-from simulator.record import Record, check_record
+from simulator.base.record import Record, check_record
 
 T = TypeVar("T")
 

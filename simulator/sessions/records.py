@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import TooLarge, canonical, limits, name_of
-from simulator.client_states import State
-from simulator.errors import ConfigError
-from simulator.record import Record
+from simulator.base.errors import ConfigError
+from simulator.base.record import Record
+from simulator.engine.client_states import State
 
 
 def too_large(fault: TooLarge, record: Record, session: Path | None) -> ConfigError:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from simulator.builder import Built, build, rebuild
-from simulator.client_states import State
+from simulator.base.documents import Entry
+from simulator.base.environment import environment, inexact
+from simulator.base.errors import ConfigError, SessionError
+from simulator.base.nested import Raw
+from simulator.base.record import Record
 from simulator.config import Config
-from simulator.documents import Entry
-from simulator.environment import environment, inexact
-from simulator.errors import ConfigError, SessionError
-from simulator.nested import Raw
-from simulator.progress import Observer
-from simulator.record import Record
+from simulator.engine.builder import Built, build, rebuild
+from simulator.engine.client_states import State
+from simulator.engine.progress import Observer
 from simulator.sessions import metadata, states
 from simulator.sessions.history import begun_after, entries_to, settings_in_force
 from simulator.sessions.reader import SessionReader

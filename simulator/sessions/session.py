@@ -10,15 +10,15 @@ from typing import Literal, Self
 
 import checkpoints
 from checkpoints import Command, Store, TooLarge
-from simulator.builder import Built, build, rebuild
-from simulator.client_states import State
+from simulator.base.documents import Change, Entry
+from simulator.base.environment import environment, inexact
+from simulator.base.errors import ConfigError, DataError, MachinesLost, SessionError
+from simulator.base.record import Record
 from simulator.config import Config
-from simulator.documents import Change, Entry
-from simulator.environment import environment, inexact
-from simulator.errors import ConfigError, DataError, MachinesLost, SessionError
+from simulator.engine.builder import Built, build, rebuild
+from simulator.engine.client_states import State
+from simulator.engine.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.methods import plugins
-from simulator.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
-from simulator.record import Record
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
 from simulator.sessions import brought, goal, metadata, places, states, unfinished_round
 from simulator.sessions.committing import Commits

@@ -12,16 +12,16 @@ from torch import Tensor
 
 import checkpoints
 from checkpoints import Damaged, ObjectRef, TensorSpec
-from simulator.builder import Built
-from simulator.client_states import Beginning, ClientStates, Loader, State, initial_model
-from simulator.documents import Initial
-from simulator.errors import SessionError
-from simulator.federation import Federation
+from simulator.base.documents import Initial
+from simulator.base.errors import SessionError
+from simulator.base.record import Record
+from simulator.base.tensors import Tensors
+from simulator.engine.builder import Built
+from simulator.engine.client_states import Beginning, ClientStates, Loader, State, initial_model
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
-from simulator.record import Record
+from simulator.models.federation import Federation
 from simulator.sessions.reader import Manifest, SessionReader
-from simulator.tensors import Tensors
 
 
 def name_of(client: int) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from checkpoints import Command, Store
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.errors import ConfigError
 from simulator.sessions.history import boundary
 
 

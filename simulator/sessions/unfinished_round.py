@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from checkpoints import SessionUnreadable, Store, TensorSpec, UnfinishedRound
-from simulator.builder import Built
-from simulator.client_states import State
-from simulator.documents import Entry, Finished, check_unfinished
+from simulator.base.documents import Entry, Finished, check_unfinished
+from simulator.base.off_device import on_host
+from simulator.engine.builder import Built
+from simulator.engine.client_states import State
 from simulator.methods.hooks import Hooks
-from simulator.off_device import on_host
 from simulator.runners.base import Job, LocalUpdate
 from simulator.runners.local import prepare
 from simulator.sessions.states import specs

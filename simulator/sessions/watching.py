@@ -4,8 +4,8 @@ import time
 from typing import Any
 
 from checkpoints import Store
-from simulator.federation import Federation
-from simulator.progress import (
+from simulator.base.record import Taken
+from simulator.engine.progress import (
     ClientDiverged,
     ClientStarted,
     ClientTrained,
@@ -17,7 +17,7 @@ from simulator.progress import (
     Warned,
     unobserved,
 )
-from simulator.record import Taken
+from simulator.models.federation import Federation
 from simulator.sessions.meter import Meter
 
 ABSENT, WAITING, TRAINING, DONE = "-wtd"

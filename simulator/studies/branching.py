@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw, toml_value
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.nested import Raw, toml_value
 from simulator.sessions import metadata
 from simulator.sessions.forking import MAY_CHANGE
 from simulator.sessions.history import begun_after, changed_settings, settings_in_force

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import checkpoints
-from simulator.builder import Built, build, rebuild
+from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw, merged
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.nested import Raw, merged
+from simulator.engine.builder import Built, build, rebuild
 from simulator.sessions import metadata
 from simulator.sessions.reader import SessionReader
 from simulator.studies.branching import settings_after

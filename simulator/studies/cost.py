@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
-from simulator.builder import Built
+from simulator.base.errors import MethodError
+from simulator.base.nested import merged
+from simulator.base.record import Record
 from simulator.config import Config
-from simulator.engine import Engine
-from simulator.errors import MethodError
-from simulator.nested import merged
-from simulator.progress import unobserved
-from simulator.record import Record
+from simulator.engine.builder import Built
+from simulator.engine.progress import unobserved
+from simulator.engine.round import Engine
 from simulator.runners import LocalUpdate, Work, local
 from simulator.runners.sequential import SequentialRunner
 from simulator.sessions.reader import SessionReader

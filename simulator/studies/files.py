@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from simulator.base.documents import OwnFile
+from simulator.base.errors import ConfigError, SessionError
+from simulator.base.nested import Raw
 from simulator.config import Config
-from simulator.documents import OwnFile
-from simulator.errors import ConfigError, SessionError
-from simulator.nested import Raw
 from simulator.sessions import brought
 from simulator.studies.study import Point, Study
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import checkpoints
 from checkpoints import POINTS, Damaged, GroupReader
-from simulator.documents import check_point
-from simulator.errors import ConfigError
+from simulator.base.documents import check_point
+from simulator.base.errors import ConfigError
 from simulator.studies.study import Point, Study
 
 STUDY = "study.toml"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from simulator.errors import ConfigError, nearest
+from simulator.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from simulator.studies.carrier import Place

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import Group, SessionUnreadable
-from simulator.analysis.axes import SEED, said
-from simulator.analysis.caveats import rows_differ
-from simulator.nested import Raw
+from simulator.base.nested import Raw
+from simulator.results.analysis.axes import SEED, said
+from simulator.results.analysis.caveats import rows_differ
 from simulator.studies.folder import as_asked, documents, read_points, read_study, refuse_changed
 from simulator.studies.study import Point, Study
 

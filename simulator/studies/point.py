@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import checkpoints
 from checkpoints import DiskError, Locked, SessionUnreadable
 from presets import PresetError
+from simulator.base.errors import ConfigError, HtflError
+from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.errors import ConfigError, HtflError
-from simulator.nested import merged
-from simulator.own import Files
+from simulator.config.own import Files
 from simulator.sessions.signals import Signals, die_by
 from simulator.studies.carrier import Launch
 from simulator.studies.folder import read_points

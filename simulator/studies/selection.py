@@ -6,7 +6,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable
-from simulator.errors import nearest
+from simulator.base.errors import nearest
 from simulator.studies.folder import read_points
 
 TAGGED = "tag:"

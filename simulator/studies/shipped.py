@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import presets
-from simulator.errors import ConfigError, nearest
+from simulator.base.errors import ConfigError, nearest
 
 
 def names() -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from checkpoints import Group
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from simulator.studies.carrier import Launch
 from simulator.studies.study import Point
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
-from simulator.record import Record
+from simulator.base.record import Record
 from simulator.sessions.reader import SessionReader
 from simulator.studies.study import Point
 

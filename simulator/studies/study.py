@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import presets
+from simulator.base.documents import OwnFile
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
 from simulator.config import Config
-from simulator.documents import OwnFile
-from simulator.errors import ConfigError, nearest
-from simulator.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
-from simulator.own import Files, Names
+from simulator.config.own import Files, Names
 from simulator.studies.values import values
 
 METHOD = "method"

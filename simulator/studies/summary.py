@@ -9,10 +9,10 @@ from statistics import fmean
 
 import checkpoints
 from checkpoints import DiskError, GroupReader, SessionUnreadable
-from simulator.analysis.run import Run
-from simulator.analysis.summary import Summary
-from simulator.errors import ConfigError
-from simulator.nested import flattened
+from simulator.base.errors import ConfigError
+from simulator.base.nested import flattened
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import read_points
 
 

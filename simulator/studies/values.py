@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from simulator.errors import ConfigError
-from simulator.nested import parsed
+from simulator.base.errors import ConfigError
+from simulator.base.nested import parsed
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _MOST = 10_000

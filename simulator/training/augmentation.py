@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from simulator.base.errors import ConfigError
 from simulator.data.specs import InputSpec, Kind
-from simulator.errors import ConfigError
 
 PADDING = 4
 CUTOUT = 0.5

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.data.inputs import arranged
-from simulator.federation import ClientInfo
 from simulator.models import Network
-from simulator.tensors import Tensors, named, of_module, part
+from simulator.models.federation import ClientInfo
 from simulator.training.augmentation import augmented
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from simulator.data.federated import FederatedData
-from simulator.federation import Federation
+from simulator.models.federation import Federation
 from simulator.training.flops import FlopCache
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from simulator.tensors import Tensors
+from simulator.base.tensors import Tensors
 
 _ONE_AT_A_TIME = threading.Lock()
 """torch counts nested forward-mode levels for the whole process, so two threads' products would take each other's."""

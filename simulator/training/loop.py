@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from simulator.errors import RAISED, HtflError, is_of_memory
-from simulator.rng import drawing_from
-from simulator.tensors import named, part
+from simulator.base.errors import RAISED, HtflError, is_of_memory
+from simulator.base.rng import drawing_from
+from simulator.base.tensors import named, part
 from simulator.training import optimizer
 from simulator.training.phase import Batch, LossParts, Nets, Phase, parts_of
 from simulator.training.trainer import Trainer

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.rng import TAKES_GENERATOR, drawing_from
+from simulator.base.rng import TAKES_GENERATOR, drawing_from
 
 
 class layers_of_each(drawing_from):

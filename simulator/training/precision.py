@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from simulator.models import Network
 
 Precision = Literal["float32", "tf32", "bf16"]

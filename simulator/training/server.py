@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor, nn
 
-from simulator import rng
-from simulator.tensors import Tensors, named, of_module, part
+from simulator.base import rng
+from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase
 from simulator.training.trainer import Trainer

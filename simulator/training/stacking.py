@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from simulator.rng import drawing_from
-from simulator.tensors import Tensors
+from simulator.base.rng import drawing_from
+from simulator.base.tensors import Tensors
 from simulator.training import optimizer
 from simulator.training.augmentation import augmented
 from simulator.training.client import LocalClient

@@ -5,8 +5,8 @@ from collections.abc import Hashable, Iterator
 
 import torch
 
-from simulator import rng
-from simulator.tensors import Tensors
+from simulator.base import rng
+from simulator.base.tensors import Tensors
 from simulator.training import precision
 from simulator.training.context import TrainingContext
 from simulator.training.phase import Batch, Nets, Phase

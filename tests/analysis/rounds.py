@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simulator.analysis.ledger import Ledger
+from simulator.results.analysis.ledger import Ledger
 from tests import sessions
 
 

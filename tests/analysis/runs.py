@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simulator.analysis.ledger import Ledger
-from simulator.analysis.run import Run
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.run import Run
 from tests import sessions
 
 UP, DOWN, FLOPS, SECONDS = 100, 50, 7, 2

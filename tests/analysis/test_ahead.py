@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.analysis import ahead, feed
-from simulator.analysis.run import Run
+from simulator.results.analysis import ahead, feed
+from simulator.results.analysis.run import Run
 from tests import sessions
 
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.analysis import client_values
-from simulator.analysis.client_values import Array, ClientValues, ClientValuesBuilder
-from simulator.analysis.clients import change, falls, fell_most, lowest
-from simulator.analysis.ledger import Ledger
-from simulator.analysis.measures import measured
-from simulator.analysis.quantiles import quantiles
-from simulator.analysis.run import Run
+from simulator.base.record import check_record
 from simulator.metrics.by_client import Values
-from simulator.record import check_record
+from simulator.results.analysis import client_values
+from simulator.results.analysis.client_values import Array, ClientValues, ClientValuesBuilder
+from simulator.results.analysis.clients import change, falls, fell_most, lowest
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.measures import measured
+from simulator.results.analysis.quantiles import quantiles
+from simulator.results.analysis.run import Run
 from tests import sessions
 
 CLIENTS = 5

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.analysis.clients import (
+from simulator.base.sections import MANY
+from simulator.results.analysis.clients import (
     ClientResult,
     Incidents,
     best,
@@ -17,9 +18,8 @@ from simulator.analysis.clients import (
     lowest,
     results,
 )
-from simulator.analysis.curves import Curves
-from simulator.analysis.ledger import Ledger
-from simulator.sections import MANY
+from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.ledger import Ledger
 from tests import sessions
 from tests.analysis import runs
 from tests.analysis.rounds import ledger

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.analysis.comparison import common_target, differences, standing
-from simulator.analysis.costs import Reached
-from simulator.analysis.run import Run
+from simulator.results.analysis.comparison import common_target, differences, standing
+from simulator.results.analysis.costs import Reached
+from simulator.results.analysis.run import Run
 from tests.analysis.rounds import ledger
 
 

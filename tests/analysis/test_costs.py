@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.analysis.costs import Reached, costs, elsewhere, first_at, nearest, reached
-from simulator.analysis.run import NOTHING
+from simulator.results.analysis.costs import Reached, costs, elsewhere, first_at, nearest, reached
+from simulator.results.analysis.run import NOTHING
 from tests.analysis.rounds import ledger
 
 

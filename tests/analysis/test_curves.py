@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulator.analysis.curves import CurvesBuilder
-from simulator.analysis.ledger import LedgerBuilder
+from simulator.results.analysis.curves import CurvesBuilder
+from simulator.results.analysis.ledger import LedgerBuilder
 from tests import sessions
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import canonical
-from simulator.analysis.feed import Feed
+from simulator.results.analysis.feed import Feed
 from tests import sessions
 
 

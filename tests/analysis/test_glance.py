@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints import Damaged, SessionReader, canonical
-from simulator.analysis import totals
-from simulator.analysis.feed import read
-from simulator.analysis.glance import glance, glances
-from simulator.analysis.ledger import Lines
-from simulator.analysis.totals import Totals
-from simulator.progress import unobserved
+from simulator.engine.progress import unobserved
+from simulator.results.analysis import totals
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.glance import glance, glances
+from simulator.results.analysis.ledger import Lines
+from simulator.results.analysis.totals import Totals
 from tests import federations, sessions
 from tests.analysis.runs import record
 
@@ -123,7 +123,7 @@ def test_totals_are_read_at_a_glance_also_where_python_leaves_out_assertions(
         raise Damaged("the ledger is damaged.")
 
     folder = sessions.make(tmp_path / "s", clients=2, rounds=4)
-    module = ModuleType("simulator.analysis.glance_without_assertions")
+    module = ModuleType("simulator.results.analysis.glance_without_assertions")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     source = Path(str(inspect.getsourcefile(glance))).read_text(encoding="utf-8")
     exec(compile(source, "glance.py", "exec", optimize=1), module.__dict__)

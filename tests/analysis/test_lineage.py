@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import checkpoints
-from simulator.analysis.lineage import Branch, forks_of, tree
-from simulator.analysis.summary import Summary
+from simulator.results.analysis.lineage import Branch, forks_of, tree
+from simulator.results.analysis.summary import Summary
 from tests import sessions
 
 

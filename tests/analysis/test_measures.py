@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from simulator.analysis.measures import accuracy_of, after_fork, averaged, measured
+from simulator.results.analysis.measures import accuracy_of, after_fork, averaged, measured
 from tests.analysis.runs import chosen, of, record, run
 
 NAN = float("nan")

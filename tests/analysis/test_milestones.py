@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from simulator.analysis.milestones import Milestone, Switch, milestones, switches
-from simulator.analysis.run import Run
+from simulator.results.analysis.milestones import Milestone, Switch, milestones, switches
+from simulator.results.analysis.run import Run
 
 
 def run_of(events: list[dict[str, object]], kept: tuple[int, ...] = (), keep_last: int = 3) -> Run:

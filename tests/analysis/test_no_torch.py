@@ -4,11 +4,14 @@ import pkgutil
 import subprocess
 import sys
 
-import simulator.analysis
+import simulator.results.analysis
 
 
 def test_no_file_of_the_room_imports_torch_or_a_terminal() -> None:
-    files = [f"simulator.analysis.{each.name}" for each in pkgutil.iter_modules(simulator.analysis.__path__)]
+    files = [
+        f"simulator.results.analysis.{each.name}"
+        for each in pkgutil.iter_modules(simulator.results.analysis.__path__)
+    ]
     assert len(files) > 10
     script = f"""
 import importlib, sys

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import checkpoints
-from simulator.analysis.reproduction import command_lines
 from simulator.methods import registry
+from simulator.results.analysis.reproduction import command_lines
 from tests.own import METRIC, MODEL, another_process, written
 from tui.cli import main
 
@@ -53,7 +53,7 @@ def test_the_command_lines_of_a_switched_fork_give_its_very_ledger(tmp_path: Pat
 PLUGIN = """
 from simulator.methods import register
 from simulator.methods.standalone import Standalone
-from simulator.sections import MethodConfig
+from simulator.base.sections import MethodConfig
 
 @register("mine")
 class Mine(Standalone):

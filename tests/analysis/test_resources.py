@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.analysis.ledger import Ledger
-from simulator.analysis.resources import at_work, busy, machine, metrics, parts
-from simulator.analysis.run import Run
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.resources import at_work, busy, machine, metrics, parts
+from simulator.results.analysis.run import Run
 from tests import sessions
 
 TIMING = {

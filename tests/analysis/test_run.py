@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from checkpoints import Damaged, SessionUnreadable
-from simulator.analysis.feed import read
-from simulator.analysis.ledger import Ledger
-from simulator.analysis.run import Run
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.run import Run
 from tests import sessions
 
 

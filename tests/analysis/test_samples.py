@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from checkpoints import Damaged
-from simulator.analysis import feed
-from simulator.analysis.run import Run
-from simulator.analysis.samples import Samples
+from simulator.results.analysis import feed
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.samples import Samples
 from tests import sessions
 
 NOTED = {"classes": ["cat", "dog", "owl"], "train": [[3, 0, 9], [0, 1, 1]], "test": [19, 20]}

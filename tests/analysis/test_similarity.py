@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.analysis.feed import read
-from simulator.analysis.similarity import Measured, last_measured, least_alike
-from simulator.analysis.tidy import cka_rows
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.similarity import Measured, last_measured, least_alike
+from simulator.results.analysis.tidy import cka_rows
 from tests import sessions
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator import methods, models
-from simulator.analysis import static_names
+from simulator.results.analysis import static_names
 
 
 def test_names_read_from_the_source_are_the_registered_ones() -> None:

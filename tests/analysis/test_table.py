@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.analysis.comparison import table
-from simulator.analysis.printed import defaults
-from simulator.analysis.run import Run
-from simulator.analysis.spread import Difference, Spread, paired
-from simulator.analysis.table import Row
-from simulator.errors import ConfigError
-from simulator.nested import merged
+from simulator.base.errors import ConfigError
+from simulator.base.nested import merged
+from simulator.results.analysis.comparison import table
+from simulator.results.analysis.printed import defaults
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.spread import Difference, Spread, paired
+from simulator.results.analysis.table import Row
 from tests.analysis.runs import chosen, of, record, run
 
 approx = pytest.approx

@@ -11,8 +11,8 @@ from textual.widgets import Input, Static
 
 import checkpoints
 from checkpoints import Store
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.errors import ConfigError
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app.app import HtflApp

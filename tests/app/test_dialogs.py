@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from simulator.analysis.run import Run
+from simulator.results.analysis.run import Run
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 import checkpoints
-from simulator.own import Files
+from simulator.config.own import Files
 from tests import sessions
 from tests.app.driving import blanks, drive
 from tui.app import launch

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.inspection.embedding import Embedding
+from simulator.results.inspection.embedding import Embedding
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.inspection.embedding import Embedding
+from simulator.results.inspection.embedding import Embedding
 from tests.metrics.test_representations import session
 from tui.app.embedding_process import EmbeddingProcess, embedding
 

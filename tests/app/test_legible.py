@@ -6,7 +6,7 @@ import pytest
 from rich.color import ColorSystem
 from textual.pilot import Pilot
 
-from simulator.figures.palette import contrast
+from simulator.results.figures.palette import contrast
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp

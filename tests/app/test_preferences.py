@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from simulator.analysis.run import Run
+from simulator.results.analysis.run import Run
 from simulator.studies.summary import Seeds
 from tests import sessions
 from tests.app.driving import drive, until

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.analysis.run import Run
+from simulator.results.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import read
 from tui.app.keys import PANEL_TITLES, footer

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import SessionUnreadable
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from tests import sessions
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch_options import LaunchOptions

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from simulator.analysis.feed import read
-from simulator.analysis.ledger import Ledger
+from simulator.results.analysis.feed import read
+from simulator.results.analysis.ledger import Ledger
 from tests import sessions
 from tui.app.view import View
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.color import ColorSystem, ColorType
 
-from simulator.figures.palette import OKABE_ITO, channels, contrast
+from simulator.results.figures.palette import OKABE_ITO, channels, contrast
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp

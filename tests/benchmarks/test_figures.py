@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import figures
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 
 STEP, SHARE, TIMES = "step/htm5/10/fedgh/step", "matrix/htm5/64/fedgh/share", "plain/htm5/10/times_plain"
 NAMES = st.text(min_size=1)

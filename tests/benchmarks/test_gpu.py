@@ -12,7 +12,7 @@ from rich.console import Console
 
 from benchmarks import ceilings, figures, gpu, trace
 from benchmarks.sheet import Sheet
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from tests import federations
 
 CPU = torch.device("cpu")

@@ -3,7 +3,7 @@
 import torch
 
 from benchmarks.plain import PlainLoop
-from simulator.tensors import part
+from simulator.base.tensors import part
 from tests import federations
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from checkpoints import SessionReader
 from checkpoints.seal import seal, unseal
+from simulator.base.errors import DataError
 from simulator.data import datasets
 from simulator.data.datasets import Dataset, Progress
-from simulator.errors import DataError
 from tests.cli.conftest import TINY, Cli, Result
 
 

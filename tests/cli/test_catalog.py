@@ -12,8 +12,8 @@ from rich.console import Console
 
 import presets
 from simulator import methods
+from simulator.base.nested import as_toml
 from simulator.config import Config
-from simulator.nested import as_toml
 from tests.cli.conftest import Cli
 from tui.cli import output
 from tui.cli.doctor import _terminal

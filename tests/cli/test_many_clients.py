@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import long
 from checkpoints import SessionReader, limits
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.errors import ConfigError
 from simulator.sessions.metadata import check_size
 from tests.cli.conftest import Cli, Result
 from tests.sessions import make_large

@@ -12,8 +12,8 @@ import torch
 
 import htfl_sim as hs
 from checkpoints import SessionReader
-from simulator.analysis.glance import glance
-from simulator.figures.losses import names_of
+from simulator.results.analysis.glance import glance
+from simulator.results.figures.losses import names_of
 from tests.cli.conftest import TINY, Cli
 from tests.own import METRIC, MODEL, another_process, written
 

@@ -10,7 +10,7 @@ import pytest
 
 from simulator.data import datasets
 from simulator.data.datasets import Dataset, Progress
-from simulator.progress import (
+from simulator.engine.progress import (
     ClientTrained,
     EvaluationStarted,
     Event,

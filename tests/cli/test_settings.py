@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import htfl_sim as hs
-from simulator import methods, reference
-from simulator.analysis.static_keys import method_keys
-from simulator.config import keys
-from simulator.idle import cautions, idle
+from simulator import methods
+from simulator.config import keys, reference
+from simulator.config.idle import cautions, idle
+from simulator.results.analysis.static_keys import method_keys
 from tests.cli.conftest import TINY, Cli
 from tests.cli.test_bad_input import assert_refused
 from tui.cli.running import diverged

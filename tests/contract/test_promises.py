@@ -152,7 +152,7 @@ def test_a_method_that_fails_breaks_its_promises_with_the_reason(load: Load) -> 
 
 
 def test_a_method_whose_needs_no_tiny_model_meets_is_refused(load: Load) -> None:
-    from simulator.errors import ConfigError
+    from simulator.base.errors import ConfigError
 
     with pytest.raises(ConfigError, match="cannot be tried: none of the tiny models meets its needs"):
         load("def unmet_need(self): return 'needs a network of gold'")

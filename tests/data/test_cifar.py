@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from torchvision import datasets as published
 
+from simulator.base.errors import DataError
 from simulator.data import datasets
-from simulator.errors import DataError
 from tests.data.server import serving
 
 PER_BATCH = 4

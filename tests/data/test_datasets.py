@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simulator.base.errors import ConfigError
 from simulator.data import datasets, digits
 from simulator.data.images import measured
-from simulator.errors import ConfigError
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simulator.base.errors import DataError
 from simulator.data import cinic10, datasets
 from simulator.data.download import Published
-from simulator.errors import DataError
 from tests.data.archives import encoded, lay, md5, tar
 from tests.data.server import serving
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from simulator.base.errors import DataError
 from simulator.data import download as downloading
 from simulator.data.datasets import silent
 from simulator.data.download import download
-from simulator.errors import DataError
 from tests.data.server import Served, serving
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from torchvision import datasets as published
 
+from simulator.base.errors import DataError
 from simulator.data import datasets, fashion_mnist
-from simulator.errors import DataError
 from tests.data.server import serving
 
 Bytes = NDArray[np.uint8]

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.sections import DataConfig
 from simulator.data.federated import FederatedData, divided, fingerprint, limited, pooled
 from simulator.data.images import ImageSet, joined
-from simulator.errors import ConfigError, DataError
-from simulator.sections import DataConfig
 
 CPU = torch.device("cpu")
 

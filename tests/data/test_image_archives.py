@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from torchvision import datasets as published
 
+from simulator.base.errors import DataError
 from simulator.data import datasets, flowers102, svhn, tiny_imagenet
 from simulator.data.download import Published
-from simulator.errors import DataError
 from tests.data.archives import encoded, lay, matlab, md5, tar, zipped
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.sections import DataConfig
 from simulator.data.federated import FederatedData
 from simulator.data.images import joined
-from simulator.errors import ConfigError, DataError
-from simulator.sections import DataConfig
 from tests import federations
 
 CPU = torch.device("cpu")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from simulator.base.errors import DataError
 from simulator.data import datasets
 from simulator.data.images import ImageSet
-from simulator.errors import DataError
 
 NO_DATA_DIR = Path("unused")
 

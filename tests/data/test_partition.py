@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simulator.base.errors import ConfigError, DataError
 from simulator.data import partition
-from simulator.errors import ConfigError, DataError
 from tests.data.strategies import labelled, seeds
 
 Labels = NDArray[np.int64]

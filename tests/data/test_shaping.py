@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from simulator.base.errors import ConfigError
+from simulator.base.sections import DataConfig
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.data.images import ImageSet
-from simulator.errors import ConfigError
-from simulator.sections import DataConfig
 
 
 def image_set(pixels: np.ndarray) -> ImageSet:

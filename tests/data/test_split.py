@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simulator.base.errors import DataError
+from simulator.base.sections import split_shares
 from simulator.data.split import stratified
-from simulator.errors import DataError
-from simulator.sections import split_shares
 from tests.data.strategies import labelled, seeds
 
 splits = st.sampled_from(["8:1:1", "75:25", "1:1:1", "1:9"])

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from simulator import methods
+from simulator.base.nested import flattened
 from simulator.config import Config
-from simulator.nested import flattened
 from tests.docs.pages import AT_THE_TOP, PAGES, ROOT
 from tui.cli import app
 

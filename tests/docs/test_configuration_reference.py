@@ -7,9 +7,9 @@ from pydantic import Field
 
 from docsite import configuration
 from simulator import methods
+from simulator.base.nested import flattened
+from simulator.base.sections import Section
 from simulator.config import Config
-from simulator.nested import flattened
-from simulator.sections import Section
 
 
 @pytest.fixture(scope="module")

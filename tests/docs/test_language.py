@@ -12,7 +12,8 @@ import click
 import pytest
 import typer
 
-from simulator import methods, reference
+from simulator import methods
+from simulator.config import reference
 from tests.docs.pages import AT_THE_TOP, PAGES, ROOT
 from tui.cli import app
 

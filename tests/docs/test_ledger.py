@@ -11,9 +11,9 @@ import pytest
 
 from checkpoints import limits
 from docsite.ledger import renewed
-from simulator import own_files
+from simulator.base import own_files
+from simulator.base.nested import flattened
 from simulator.metrics import own
-from simulator.nested import flattened
 from simulator.sessions.forking import fork
 from simulator.sessions.session import Session
 from tests import federations

@@ -10,7 +10,7 @@ import pytest
 import htfl_sim as hs
 from benchmarks import results
 from benchmarks.page import placed
-from simulator.nested import Raw
+from simulator.base.nested import Raw
 
 TINY: Raw = {"rounds": 1, "data": {"dataset": "digits", "split": "4:2:4"}, "federation": {"clients": 2}}
 

@@ -14,13 +14,13 @@ import pytest
 
 import htfl_sim as hs
 from checkpoints import SessionReader
-from simulator.analysis.run import Run
-from simulator.analysis.tidy import CLIENT_COLUMNS, Tidy
-from simulator.errors import ConfigError
-from simulator.export.csv_file import text
-from simulator.export.following import send
-from simulator.export.optional import library
-from simulator.export.sinks import sink
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.tidy import CLIENT_COLUMNS, Tidy
+from simulator.results.export.csv_file import text
+from simulator.results.export.following import send
+from simulator.results.export.optional import library
+from simulator.results.export.sinks import sink
 from tests.cli.conftest import Cli, cli, sessions  # noqa: F401 - fixtures
 from tests.face.conftest import tiny
 

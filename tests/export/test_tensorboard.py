@@ -6,8 +6,8 @@ import pytest
 
 import htfl_sim as hs
 from checkpoints import SessionReader
-from simulator.export.following import scalars
-from simulator.record import check_record
+from simulator.base.record import check_record
+from simulator.results.export.following import scalars
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.plugin_event_accumulator")
 

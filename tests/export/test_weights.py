@@ -12,11 +12,12 @@ from safetensors.torch import load_file
 
 import htfl_sim as hs
 from checkpoints import SessionReader
-from simulator import models, rng
+from simulator import models
+from simulator.base import rng
 from simulator.data.datasets import data_folder
-from simulator.export.program import Program
-from simulator.inspection.partition import data_of_session
 from simulator.models import ImageShape
+from simulator.results.export.program import Program
+from simulator.results.inspection.partition import data_of_session
 from tests.cli.conftest import Cli, cli, sessions  # noqa: F401 - fixtures
 from tests.face.conftest import tiny
 

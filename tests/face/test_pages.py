@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import htfl_sim as hs
-from simulator.analysis import tidy
-from simulator.inspection import partition
+from simulator.results.analysis import tidy
+from simulator.results.inspection import partition
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 

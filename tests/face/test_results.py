@@ -8,8 +8,8 @@ import pytest
 
 import htfl_sim as hs
 from checkpoints import SessionReader, SessionUnreadable
-from simulator.analysis import tidy
-from simulator.inspection import partition
+from simulator.results.analysis import tidy
+from simulator.results.inspection import partition
 from tests.face.conftest import ROUNDS, tiny
 
 

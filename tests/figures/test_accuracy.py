@@ -3,11 +3,11 @@
 import pytest
 from matplotlib.figure import Figure
 
-from simulator.analysis.run import Run
-from simulator.errors import ConfigError
-from simulator.figures import accuracy
-from simulator.figures.grouped import scaled
-from simulator.figures.kinds import notes
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.run import Run
+from simulator.results.figures import accuracy
+from simulator.results.figures.grouped import scaled
+from simulator.results.figures.kinds import notes
 from tests.analysis.runs import of, record, run
 
 approx = pytest.approx

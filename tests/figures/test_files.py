@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import simulator.figures
-from simulator.errors import ConfigError
-from simulator.figures import accuracy, style
+import simulator.results.figures
+from simulator.base.errors import ConfigError
+from simulator.results.figures import accuracy, style
 from tests.analysis.runs import run
 
 RUNS = [run("a", [0.1, 0.3], 0), run("b", [0.2, 0.5], 1)]
@@ -52,7 +52,10 @@ def test_drawing_leaves_matplotlibs_settings_as_they_are() -> None:
 
 
 def test_no_file_of_the_room_imports_torch_a_terminal_or_pyplot() -> None:
-    files = [f"simulator.figures.{each.name}" for each in pkgutil.iter_modules(simulator.figures.__path__)]
+    files = [
+        f"simulator.results.figures.{each.name}"
+        for each in pkgutil.iter_modules(simulator.results.figures.__path__)
+    ]
     assert len(files) > 8
     script = f"""
 import importlib, sys

@@ -7,10 +7,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from simulator import methods
-from simulator.analysis.run import Run
-from simulator.figures import accuracy, losses, sensitivity, similarity, style
-from simulator.figures.kinds import OF_SESSIONS
-from simulator.figures.palette import OKABE_ITO, look_of
+from simulator.results.analysis.run import Run
+from simulator.results.figures import accuracy, losses, sensitivity, similarity, style
+from simulator.results.figures.kinds import OF_SESSIONS
+from simulator.results.figures.palette import OKABE_ITO, look_of
 from simulator.studies.summary import Seeds
 from tests.analysis.runs import run
 from tests.figures.test_others import measured

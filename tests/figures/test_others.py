@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from simulator.analysis.run import Run
-from simulator.errors import ConfigError
-from simulator.figures import losses, sensitivity, similarity, style
-from simulator.figures.coefficients import coefficients
-from simulator.figures.embedding import embedding, look
-from simulator.figures.partition import partition
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.run import Run
+from simulator.results.figures import losses, sensitivity, similarity, style
+from simulator.results.figures.coefficients import coefficients
+from simulator.results.figures.embedding import embedding, look
+from simulator.results.figures.partition import partition
 from tests.analysis.runs import chosen, of, record, run
 
 approx = pytest.approx
@@ -268,6 +268,6 @@ def test_ten_classes_look_different() -> None:
 
 
 def test_series_have_three_to_one_contrast_on_white() -> None:
-    from simulator.figures.palette import contrast
+    from simulator.results.figures.palette import contrast
 
     assert all(contrast(int(style.colour(place)[1:], 16), 0xFFFFFF) >= 3 for place in range(8))

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from simulator.methods import Aggregated, Card, Method, register
-from simulator.tensors import named, of_module
+from simulator.base.tensors import named, of_module
 from simulator.training.phase import Phase
 
 @register("mine")

@@ -11,10 +11,10 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from simulator.builder import Built
+from simulator.base.tensors import part
 from simulator.data.federated import FederatedData
 from simulator.data.inputs import ImageInputs
-from simulator.tensors import part
+from simulator.engine.builder import Built
 
 Weights = dict[str, Tensor]
 EVERYONE = -1

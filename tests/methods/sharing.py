@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from simulator.federation import ClientInfo, Federation
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import Tensors, floating
 from simulator.methods import Uplink
 from simulator.methods.fedavg import FedAvg
-from simulator.sections import TrainingConfig
-from simulator.tensors import Tensors, floating
+from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache

@@ -10,9 +10,10 @@ from unittest import mock
 
 import pytest
 
-from simulator import methods, rng
-from simulator.errors import ConfigError
-from simulator.rng import EVERYONE
+from simulator import methods
+from simulator.base import rng
+from simulator.base.errors import ConfigError
+from simulator.base.rng import EVERYONE
 from tests import federations
 
 

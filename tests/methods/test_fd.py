@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
+from simulator.base.tensors import Tensors
 from simulator.methods import Uplink
 from simulator.methods.fd import FD, FDConfig
 from simulator.sessions import legacy
-from simulator.tensors import Tensors
 from simulator.training.loop import steps
 from simulator.training.phase import Nets
 from tests import federations

@@ -2,9 +2,9 @@
 
 import torch
 
+from simulator.base.tensors import part
 from simulator.methods import Uplink
 from simulator.methods.fedavg import FedAvg
-from simulator.tensors import part
 from tests import federations
 
 

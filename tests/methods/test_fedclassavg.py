@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import rng
+from simulator.base import rng
 from simulator.methods import Uplink, fedclassavg
 from simulator.methods.fedclassavg import FedClassAvg, supervised_contrast
 from simulator.training.phase import Nets

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.errors import ConfigError
-from simulator.federation import ClientInfo
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
 from simulator.methods.fedgen import FedGen, alike, classes_from
+from simulator.models.federation import ClientInfo
 from simulator.sessions import legacy
-from simulator.tensors import Tensors, part
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets

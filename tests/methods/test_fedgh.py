@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator.federation import ClientInfo
+from simulator.base.sections import TrainingConfig
 from simulator.methods import Uplink
 from simulator.methods.fedgh import FedGH
 from simulator.models import ImageShape
-from simulator.sections import TrainingConfig
+from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from simulator import rng
-from simulator.errors import ConfigError
+from simulator.base import rng
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import Tensors
 from simulator.methods import Uplink
 from simulator.methods.fedkd import FedKD, decomposed, rank, restored, truncated
-from simulator.tensors import Tensors
 from simulator.training.phase import Nets
 from tests import federations
 from tests.networks import Plain, batch

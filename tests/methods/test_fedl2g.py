@@ -13,16 +13,16 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from simulator import methods
-from simulator.builder import Built
-from simulator.errors import ConfigError
-from simulator.federation import ClientInfo
+from simulator.base.errors import ConfigError
+from simulator.base.rng import drawing_from
+from simulator.base.tensors import part
+from simulator.engine.builder import Built
+from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
 from simulator.methods.fedl2g import FedL2G, FedL2GL
 from simulator.models import Network
-from simulator.progress import unobserved
-from simulator.rng import drawing_from
+from simulator.models.federation import ClientInfo
 from simulator.sessions.history import changed_settings
-from simulator.tensors import part
 from simulator.training.client import LocalClient
 from simulator.training.forward_mode import plain_attention
 from simulator.training.phase import Batch

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import part
 from simulator.methods import Uplink
 from simulator.methods.fedlora import Adapter, FedLoRA
 from simulator.models import ImageShape, Network
 from simulator.runners import LocalUpdate
-from simulator.tensors import part
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Nets, Phase
 from tests import federations

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import Tensors, floating, part
 from simulator.methods import Uplink
 from simulator.methods.fedmrl import FedMRL
 from simulator.models import Network
-from simulator.tensors import Tensors, floating, part
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import part
 from simulator.methods import Uplink
 from simulator.methods.fednova import FedNova
-from simulator.sections import TrainingConfig
-from simulator.tensors import part
 from tests import federations
 from tests.methods import sharing
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import Tensors, of_module
 from simulator.methods import Uplink
 from simulator.methods.fedproto import FedProto
 from simulator.methods.hooks import Hooks
 from simulator.models import ImageShape, Network
 from simulator.runners import Job, Work
 from simulator.runners.local import update
-from simulator.sections import TrainingConfig
-from simulator.tensors import Tensors, of_module
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.phase import Nets

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from simulator.base.tensors import part
 from simulator.methods.fedprox import FedProx
-from simulator.tensors import part
 from simulator.training.phase import Nets
 from tests import federations
 from tests.methods import sharing

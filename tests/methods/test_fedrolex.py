@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from simulator.base.tensors import part
 from simulator.methods.fedrolex import FedRolex
-from simulator.tensors import part
 from tests import federations
 from tests.methods import reference
 

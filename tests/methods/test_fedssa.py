@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
 from simulator.methods.fedssa import FedSSA
-from simulator.tensors import Tensors, part
 from tests import federations
 
 CLASSES = [(0, 1), (1, 2), (0, 3)]

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from simulator.errors import ConfigError
-from simulator.federation import ClientInfo
+from simulator.base.errors import ConfigError
+from simulator.base.rng import drawing_from
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
 from simulator.methods.fedtgp import FedTGP
-from simulator.rng import drawing_from
-from simulator.sections import TrainingConfig
+from simulator.models.federation import ClientInfo
 from simulator.sessions import legacy
-from simulator.tensors import Tensors, part
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference

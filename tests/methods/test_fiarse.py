@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator import methods
-from simulator.errors import ConfigError
-from simulator.federation import ClientInfo
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import Tensors, packed, part, unpacked
 from simulator.methods import Uplink
 from simulator.methods.fiarse import FIARSE
 from simulator.methods.heterofl import of_layers
 from simulator.models import Network
-from simulator.tensors import Tensors, packed, part, unpacked
+from simulator.models.federation import ClientInfo
 from simulator.training.phase import Batch, Nets
 from tests import federations
 from tests.methods import reference

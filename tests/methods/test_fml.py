@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from simulator.errors import ConfigError
-from simulator.federation import Federation
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import of_module
 from simulator.methods import Uplink
 from simulator.methods.base import divergence
 from simulator.methods.fml import FML
 from simulator.models import ImageShape
-from simulator.tensors import of_module
+from simulator.models.federation import Federation
 from simulator.training.phase import Nets
 from tests import federations
 from tests.networks import Plain, batch

@@ -2,10 +2,10 @@
 
 import pytest
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import part
 from simulator.methods import Uplink
 from simulator.methods.heteroavg import HeteroAvg
-from simulator.tensors import part
 from tests import federations
 from tests.methods import sharing
 

@@ -6,12 +6,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import methods, models
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import part
 from simulator.methods import Uplink, needs
 from simulator.methods.heterofl import HeteroFL, masked
 from simulator.models import ImageShape, Network, slices
 from simulator.sessions import legacy
-from simulator.tensors import part
 from tests import federations
 from tests.methods import reference
 

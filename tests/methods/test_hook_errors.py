@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import ConfigError, MethodError, NotEnoughMemory
+from simulator.base.errors import ConfigError, MethodError, NotEnoughMemory
 from tests import federations
 from tests.methods.mine import Write, line, mine
 from tui.common.errors import explain

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from simulator.errors import MethodError
+from simulator.base.errors import MethodError
 from simulator.methods.hooks import GlobalDraws
 from tests import federations
 from tests.methods.mine import Write, line, mine

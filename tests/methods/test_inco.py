@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import part
 from simulator.methods import Aggregated
 from simulator.methods.heteroavg import HeteroAvg
 from simulator.methods.inco import InCo, InCoConfig, mixed
-from simulator.sections import TrainingConfig
-from simulator.tensors import part
 from tests import federations
 from tests.methods import sharing
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from simulator.base.tensors import of_module, part
 from simulator.methods.moon import MOON
-from simulator.tensors import of_module, part
 from simulator.training.client import LocalClient
 from simulator.training.phase import Nets
 from tests import federations

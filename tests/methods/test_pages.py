@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from simulator import methods
+from simulator.base.errors import ConfigError
+from simulator.base.nested import flattened, with_overrides
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.nested import flattened, with_overrides
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods"
 READ = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{7}\b")

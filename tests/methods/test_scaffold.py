@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from simulator.base.sections import TrainingConfig
+from simulator.base.tensors import part
 from simulator.methods.base import cross_entropy
 from simulator.methods.scaffold import Scaffold
-from simulator.sections import TrainingConfig
-from simulator.tensors import part
 from tests import federations
 from tests.methods import sharing
 

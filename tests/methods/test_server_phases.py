@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from simulator.base.tensors import part
 from simulator.contract import PROMISES, Promise, Subject
 from simulator.methods import plugins, registry
-from simulator.tensors import part
 from simulator.training.flops import counting_flops
 from tests import federations
 

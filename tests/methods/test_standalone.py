@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from simulator import models
-from simulator.tensors import part
+from simulator.base.tensors import part
 from tests import federations
 
 

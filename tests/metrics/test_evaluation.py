@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import part
 from simulator.methods import Method
 from simulator.metrics.evaluation import figures, macro_f1, mean_loss
 from simulator.runners.evaluation import Answers
 from simulator.sessions import legacy
-from simulator.tensors import part
 from tests import federations
 
 

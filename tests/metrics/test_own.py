@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from simulator import own_files
-from simulator.errors import ConfigError
+from simulator.base import own_files
+from simulator.base.errors import ConfigError
 from simulator.metrics import own
 from tests import federations
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import simulator
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import part
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.inspection import representations
-from simulator.inspection.embedding import Embedding
-from simulator.inspection.partition import of_session
+from simulator.results.inspection import representations
+from simulator.results.inspection.embedding import Embedding
+from simulator.results.inspection.partition import of_session
 from simulator.sessions.reader import SessionReader
-from simulator.tensors import part
 from tui.app.embedding_process import embedding
 
 

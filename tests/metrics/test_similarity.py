@@ -11,17 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator.builder import Built
-from simulator.client_states import State
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.tensors import floating
 from simulator.config import Config
 from simulator.data import datasets
-from simulator.errors import ConfigError, DataError
+from simulator.engine.builder import Built
+from simulator.engine.client_states import State
 from simulator.metrics import similarity
 from simulator.metrics.cka import all_pairs, centred_gram
 from simulator.metrics.similarity import Each, common_layers, measure, probe
 from simulator.models import GROUPS
 from simulator.sessions import legacy
-from simulator.tensors import floating
 from tests import federations
 from tests.federations import built, config, context, federation, local, pixels, run
 

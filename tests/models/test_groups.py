@@ -10,11 +10,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from simulator import models, rng
+from simulator import models
+from simulator.base import rng
+from simulator.base.rng import drawing_from
 from simulator.methods import needs
 from simulator.models import ImageShape, Network
 from simulator.models.pooling import to_width
-from simulator.rng import drawing_from
 from tests.federations import federation
 
 IMAGENET = ImageShape(3, 224, 224)

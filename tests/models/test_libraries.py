@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from simulator import models, rng
-from simulator.errors import ConfigError
+from simulator import models
+from simulator.base import rng
+from simulator.base.errors import ConfigError
 from simulator.models import ImageShape
 from tests.federations import built, config, generated, run
 

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from simulator import models, own_files
+from simulator import models
+from simulator.base import own_files
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.errors import ConfigError
+from simulator.config.own import loaded
 from simulator.models import ImageShape, registry
 from simulator.models import own as own_models
-from simulator.own import loaded
 from tests import federations
 
 SHAPE = ImageShape(1, 8, 8)

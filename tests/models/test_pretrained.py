@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from simulator import models, rng
-from simulator.errors import ConfigError, DataError
+from simulator import models
+from simulator.base import rng
+from simulator.base.errors import ConfigError, DataError
 from simulator.models import ImageShape, pretrained
 from tests.federations import built, config, generated
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from simulator import models, rng
+from simulator import models
+from simulator.base import rng
 from simulator.models import ImageShape
 
 IMAGENET = ImageShape(3, 224, 224)

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator import methods
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from tests.federations import built, config, generated, run
 
 LINEAR_HEADS = {"fedclassavg", "fedgh", "fedssa", "lg_fedavg"}

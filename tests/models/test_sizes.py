@@ -5,8 +5,9 @@ import re
 import pytest
 import torch
 
-from simulator import models, rng
-from simulator.errors import ConfigError
+from simulator import models
+from simulator.base import rng
+from simulator.base.errors import ConfigError
 from simulator.models import ImageShape
 
 CIFAR = ImageShape(3, 32, 32)

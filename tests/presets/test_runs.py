@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import presets
-from simulator import models, rng
+from simulator import models
+from simulator.base import rng
+from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.data import datasets
 from simulator.data.images import Images, ImageSet, joined
 from simulator.data.samples import Labels
-from simulator.nested import merged
 from tests.federations import built, run
 
 CLASSES = 4

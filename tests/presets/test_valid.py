@@ -4,9 +4,9 @@ import pytest
 
 import presets
 from simulator import methods, models
+from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.data import datasets
-from simulator.nested import merged
 
 
 @pytest.mark.parametrize("name", presets.names())

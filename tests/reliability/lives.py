@@ -12,7 +12,7 @@ import pytest
 import checkpoints
 import simulator
 from checkpoints import SessionUnreadable, lock
-from simulator.progress import ClientTrained, Event, RoundFinished
+from simulator.engine.progress import ClientTrained, Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import kinds

@@ -25,7 +25,7 @@ class Ended(NamedTuple):
 
 def make_sessions(folder: Path, *waiting: tuple[str, dict[str, Any]]) -> None:
     """`sessions/s`: switched, measured, stopped within its fourth round, with these commands waiting; and its fork."""
-    from simulator.progress import ClientTrained, Event, RoundFinished
+    from simulator.engine.progress import ClientTrained, Event, RoundFinished
     from simulator.sessions.session import Session
     from tests.cli.conftest import TINY
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import checkpoints
-from simulator import rng
+from simulator.base import rng
+from simulator.base.environment import COMPARED, MODES, environment, inexact
 from simulator.data import partition
-from simulator.environment import COMPARED, MODES, environment, inexact
 from tests.cli.conftest import TINY, Cli, call
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.sessions import COMMAND, contents

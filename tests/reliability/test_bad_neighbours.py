@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import SessionReader
-from simulator.analysis.feed import Feed
+from simulator.results.analysis.feed import Feed
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused, rewrite
 from tests.reliability.resealed import close, write_ledger

@@ -9,8 +9,8 @@ import pytest
 
 import checkpoints
 from checkpoints import lock
-from simulator import rng
-from simulator.progress import Event, RoundFinished
+from simulator.base import rng
+from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 from tests.checkpoints.test_lock import leave_note

@@ -13,8 +13,8 @@ from PIL import Image
 from safetensors import safe_open
 
 from checkpoints.seal import seal, unseal
-from simulator.errors import ConfigError
-from simulator.names import cell
+from simulator.base.errors import ConfigError
+from simulator.base.names import cell
 from simulator.studies.study import Study
 from tests.cli.conftest import TINY, Cli
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints import SessionReader
-from simulator import rng
+from simulator.base import rng
 from tests.cli.conftest import Cli
 from tests.cli.test_bad_input import assert_refused
 from tests.federations import committed

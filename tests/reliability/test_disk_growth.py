@@ -9,7 +9,7 @@ import pytest
 import checkpoints
 import simulator
 from checkpoints import Retention, Store
-from simulator.progress import Event, RoundFinished
+from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 

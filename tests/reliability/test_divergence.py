@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import checkpoints
 import simulator
 from simulator.config import Config
-from simulator.progress import Event, Warned
+from simulator.engine.progress import Event, Warned
 from simulator.sessions.records import finite
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations

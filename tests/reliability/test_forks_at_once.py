@@ -9,8 +9,8 @@ import pytest
 import checkpoints
 import simulator
 from checkpoints import SessionUnreadable
-from simulator.errors import ConfigError
-from simulator.progress import Event, RoundFinished, RoundStarted
+from simulator.base.errors import ConfigError
+from simulator.engine.progress import Event, RoundFinished, RoundStarted
 from simulator.sessions.session import Session
 from tests import federations
 from tests.processes import FORKED

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import checkpoints
-from simulator import methods, rng
+from simulator import methods
+from simulator.base import rng
+from simulator.base.nested import read_toml
 from simulator.config import Config
 from simulator.contract import Subject
-from simulator.nested import read_toml
-from simulator.progress import Event, RoundFinished
+from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import AnyProcess, configuration, events, finish, messages, start

@@ -10,7 +10,7 @@ import pytest
 import checkpoints
 import simulator
 from checkpoints import Damaged, SessionUnreadable
-from simulator.progress import ClientTrained, Event
+from simulator.engine.progress import ClientTrained, Event
 from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import contents

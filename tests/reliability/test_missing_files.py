@@ -9,8 +9,8 @@ import pytest
 import checkpoints
 import simulator
 from checkpoints import Damaged, SessionUnreadable
-from simulator.errors import ConfigError
-from simulator.progress import Event, RoundFinished
+from simulator.base.errors import ConfigError
+from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 from tests.reliability.sessions import configuration, contents, finish, messages, start

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 import checkpoints
-from simulator import rng
+from simulator.base import rng
 from tests import federations
 from tests.reliability.sessions import COMMAND, AnyProcess, configuration, finish, messages, rounds, start
 

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from simulator.contract import Subject
-from simulator.engine import Engine
-from simulator.progress import ClientStarted, EvaluationStarted, Event, Warned
+from simulator.engine.progress import ClientStarted, EvaluationStarted, Event, Warned
+from simulator.engine.round import Engine
 from tests import federations
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")

@@ -46,7 +46,7 @@ def test_a_file_system_without_inodes_is_not_called_full(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_memory_that_does_not_suffice_is_said_with_what_to_do(tmp_path: Path) -> None:
     """Digits scaled to 6,000 pixels would take 65 GB; the process may have 1 GB more than it begins with."""
-    probe = "import simulator.builder, sklearn.datasets; print(open('/proc/self/status').read())"
+    probe = "import simulator.engine.builder, sklearn.datasets; print(open('/proc/self/status').read())"
     found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
     begins_with = int(found.split("VmPeak:")[1].split()[0])  # KiB
     limited = ("bash", "-c", f'ulimit -v {begins_with + (1 << 20)}; exec "$@"', "bash")

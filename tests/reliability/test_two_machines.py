@@ -16,8 +16,8 @@ import pytest
 
 import checkpoints
 from checkpoints import Displaced, lock
-from simulator import rng
-from simulator.progress import Event, RoundFinished
+from simulator.base import rng
+from simulator.engine.progress import Event, RoundFinished
 from simulator.sessions.session import Session
 from tests import federations
 from tests.processes import FORKED

@@ -12,7 +12,7 @@ import checkpoints
 from checkpoints.objects import ObjectWriter
 from checkpoints.seal import seal, unseal
 from simulator import methods
-from simulator.progress import ClientTrained, Event
+from simulator.engine.progress import ClientTrained, Event
 from simulator.sessions import states
 from simulator.sessions.session import Session
 from simulator.sessions.unfinished_round import uplink_specs

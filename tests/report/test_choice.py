@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.analysis.feed import read
-from simulator.report.choice import pictures
+from simulator.results.analysis.feed import read
+from simulator.results.report.choice import pictures
 from tests import sessions
 from tests.cli.conftest import TINY, call
 

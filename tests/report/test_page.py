@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import checkpoints
-from simulator.analysis.comparison import table
-from simulator.analysis.feed import read
-from simulator.report.contents import EVENTS, Contents, gather
-from simulator.report.page import page
-from simulator.report.pictures import Picture, inline
+from simulator.results.analysis.comparison import table
+from simulator.results.analysis.feed import read
+from simulator.results.report.contents import EVENTS, Contents, gather
+from simulator.results.report.page import page
+from simulator.results.report.pictures import Picture, inline
 from tests import sessions
 
 WARNING = "<script>alert(1)</script> & more"

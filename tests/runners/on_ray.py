@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from simulator.engine import Engine
-from simulator.progress import Event, unobserved
+from simulator.engine.progress import Event, unobserved
+from simulator.engine.round import Engine
 from tests import federations
 
 RAY: dict[str, Any] = {"runner": "ray", "workers": 2}

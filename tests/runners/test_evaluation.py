@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator.builder import Built
-from simulator.federation import ClientInfo
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import Tensors
+from simulator.engine.builder import Built
+from simulator.engine.progress import Warned
 from simulator.methods import registry
 from simulator.methods.fedavg import FedAvg
-from simulator.progress import Warned
+from simulator.models.federation import ClientInfo
 from simulator.runners import evaluation, stacked_answers
-from simulator.sections import MethodConfig
-from simulator.tensors import Tensors
 from simulator.training.client import LocalClient
 from tests import federations
 from tests.methods import reference

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 import checkpoints
-from simulator.errors import NotEnoughMemory
+from simulator.base.errors import NotEnoughMemory
+from simulator.base.sections import MethodConfig
 from simulator.methods import registry
 from simulator.methods.base import cross_entropy
 from simulator.methods.fedavg import FedAvg
-from simulator.sections import MethodConfig
 from simulator.sessions.session import Session
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase

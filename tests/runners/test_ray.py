@@ -9,14 +9,14 @@ import pytest
 
 import checkpoints
 from simulator import methods
-from simulator.analysis.events import said
-from simulator.builder import Built, build
+from simulator.base.environment import environment
+from simulator.base.errors import ConfigError, DataError, MethodError
 from simulator.contract import Subject
 from simulator.data.datasets import data_folder
-from simulator.environment import environment
-from simulator.errors import ConfigError, DataError, MethodError
+from simulator.engine.builder import Built, build
+from simulator.engine.progress import ClientTrained, Event
 from simulator.metrics import own as metrics
-from simulator.progress import ClientTrained, Event
+from simulator.results.analysis.events import said
 from simulator.sessions.session import Session
 from tests import federations
 from tests.runners.on_ray import RAY, STACKS, pids, run

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from simulator.base.errors import ConfigError
 from simulator.contract import Subject
 from simulator.data.datasets import data_folder
-from simulator.errors import ConfigError
 from simulator.sessions.session import Session
 from tests.cli.conftest import TINY
 

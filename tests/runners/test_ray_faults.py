@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import checkpoints
+from simulator.base.errors import ConfigError
 from simulator.contract import Subject
 from simulator.data.datasets import data_folder
-from simulator.errors import ConfigError
-from simulator.progress import ClientStarted, ClientTrained, Event, Warned
+from simulator.engine.progress import ClientStarted, ClientTrained, Event, Warned
 from simulator.runners import RoundInterrupted
 from simulator.sessions.session import Session
 from tests import federations

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import methods
-from simulator.builder import Built
+from simulator.base.errors import ConfigError, NotEnoughMemory
+from simulator.base.sections import RuntimeConfig
+from simulator.config.idle import idle
 from simulator.contract import Subject
-from simulator.engine import Engine
-from simulator.errors import ConfigError, NotEnoughMemory
-from simulator.idle import idle
+from simulator.engine.builder import Built
+from simulator.engine.round import Engine
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, LocalUpdate, Work, memory, synchronous
 from simulator.runners.ray import inner
 from simulator.runners.ray.runner import RayRunner, trained
 from simulator.runners.ray.worker_setup import WorkerSetup
-from simulator.sections import RuntimeConfig
 from simulator.sessions.overrides import other_bits
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import Session

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from simulator.base.errors import ConfigError
+from simulator.base.sections import RuntimeConfig
 from simulator.contract import Subject
-from simulator.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job
 from simulator.runners import ray as on_ray
 from simulator.runners.ray.messages import PAYLOADS, Message, Payloads
 from simulator.runners.ray.runner import RayRunner, trained
 from simulator.runners.ray.worker_setup import WorkerSetup
-from simulator.sections import RuntimeConfig
 from tests import federations
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool)
@@ -161,8 +161,6 @@ def test_where_ray_is_not_installed_the_line_that_installs_it_is_said(
 
 
 def test_nothing_loads_ray_unless_a_run_asks_for_it() -> None:
-    probe = (
-        "import sys, tui.cli, simulator.builder; print(sorted(each for each in sys.modules if each == 'ray'))"
-    )
+    probe = "import sys, tui.cli, simulator.engine.builder; print([each for each in sys.modules if each == 'ray'])"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from simulator import runners
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from simulator.methods.hooks import Hooks
 from simulator.runners import (
     Finished,

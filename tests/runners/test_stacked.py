@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import methods
-from simulator.client_states import State
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.sections import MethodConfig
+from simulator.engine.client_states import State
+from simulator.engine.progress import Event, Warned
 from simulator.methods import registry
 from simulator.methods.base import Card, Method
-from simulator.progress import Event, Warned
 from simulator.runners import RoundInterrupted
-from simulator.sections import MethodConfig
 from simulator.training import stacking
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase

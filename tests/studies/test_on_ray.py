@@ -16,8 +16,8 @@ import pytest
 import checkpoints
 from checkpoints import Group, SessionReader
 from simulator.config import Config
+from simulator.config.own import Files
 from simulator.data.datasets import data_folder
-from simulator.own import Files
 from simulator.sessions.session import Session
 from simulator.studies.carrier import Launch
 from simulator.studies.plan import Plan, plan

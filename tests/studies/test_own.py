@@ -10,8 +10,8 @@ import pytest
 
 import htfl_sim as hs
 from checkpoints import SessionReader
-from simulator.errors import ConfigError, SessionError
-from simulator.own import Files
+from simulator.base.errors import ConfigError, SessionError
+from simulator.config.own import Files
 from simulator.studies.carrier import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.plan import plan

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.errors import ConfigError
 from simulator.studies.carrier import Launch
 from simulator.studies.children import Here
 from simulator.studies.places import place

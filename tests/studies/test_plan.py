@@ -10,7 +10,7 @@ import pytest
 
 import checkpoints
 from checkpoints import Damaged, SessionUnreadable
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from simulator.studies.plan import Plan, plan
 from simulator.studies.study import Study
 from tests.studies.test_study import TINY

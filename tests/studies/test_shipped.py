@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from simulator.studies import shipped
 from simulator.studies.study import Study
 from tests.cli.conftest import Cli, cli, sessions

@@ -8,10 +8,10 @@ import pytest
 
 import presets
 from presets import PresetError
+from simulator.base.errors import ConfigError
+from simulator.base.nested import merged, with_method
 from simulator.config import Config
-from simulator.errors import ConfigError
-from simulator.nested import merged, with_method
-from simulator.own import Files
+from simulator.config.own import Files
 from simulator.studies.study import Study, name
 
 TINY: dict[str, Any] = {

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import ConfigError
-from simulator.nested import toml_value
+from simulator.base.errors import ConfigError
+from simulator.base.nested import toml_value
 from simulator.studies.values import axis, values
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.builder import Built
+from simulator.engine.builder import Built
 from simulator.methods.base import cross_entropy
 from simulator.training.client import batch_sizes
 from simulator.training.phase import Phase

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from simulator import models
-from simulator.errors import ConfigError
-from simulator.tensors import Tensors, of_module
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import Tensors, of_module
 from simulator.training.client import LocalClient
 from tests import federations
 

@@ -8,13 +8,14 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from simulator import models, rng
+from simulator import models
+from simulator.base import rng
+from simulator.base.tensors import named, of_module, part
 from simulator.methods.fedgh import FedGH
 from simulator.methods.hooks import Hooks
 from simulator.models import ImageShape
 from simulator.runners import Job, Work
 from simulator.runners.local import update
-from simulator.tensors import named, of_module, part
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache, counting_flops
 from tests import federations

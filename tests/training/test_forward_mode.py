@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator import rng
-from simulator.rng import drawing_from
-from simulator.tensors import Tensors
+from simulator.base import rng
+from simulator.base.rng import drawing_from
+from simulator.base.tensors import Tensors
 from simulator.training.forward_mode import derivative_along, plain_attention
 
 DOUBLE = torch.float64

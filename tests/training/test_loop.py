@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from simulator import rng
-from simulator.errors import MethodError
+from simulator.base import rng
+from simulator.base.errors import MethodError
+from simulator.base.sections import MethodConfig
 from simulator.methods import registry
 from simulator.methods.base import Card, Method
-from simulator.sections import MethodConfig
 from simulator.training import optimizer
 from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Draws, Nets, Phase

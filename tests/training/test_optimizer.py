@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from simulator import rng
-from simulator.sections import TrainingConfig
+from simulator.base import rng
+from simulator.base.sections import TrainingConfig
 from simulator.training import optimizer
 
 TORCHS = {

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.sections import MethodConfig
 from simulator.methods import registry
 from simulator.methods.base import Card, Method
-from simulator.sections import MethodConfig
 from simulator.training.phase import Batch, Draws, Nets, Phase
 from simulator.training.precision import networks_in, refuse_lacking, tf32_in_force
 from tests import federations

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
 from simulator.methods.standalone import Standalone
-from simulator.sections import TrainingConfig
 from simulator.training import optimizer
 from simulator.training.phase import Phase
 from simulator.training.schedule import rate

@@ -2,7 +2,7 @@
 
 import torch
 
-from simulator import rng
+from simulator.base import rng
 from simulator.training.views import RandomView
 
 IMAGES = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32).reshape(2, 3, 8, 8) / 100

@@ -21,7 +21,7 @@ from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widgets import ContentSwitcher, Static
 
-from simulator.analysis.run import Run
+from simulator.results.analysis.run import Run
 from tui.app import export, messages, rows, terminal
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tui.app.background import Background
 
 if TYPE_CHECKING:
-    from simulator.federation import Federation
+    from simulator.models.federation import Federation
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:
     those is left to the session's owner, who checks again and may refuse.
     """
     from simulator import methods
+    from simulator.base.errors import HtflError
     from simulator.config import Config
-    from simulator.errors import HtflError
 
     settings = Config.read(config)
     federation = _federation(settings)
@@ -97,7 +97,7 @@ def _federation(config: Any) -> "Federation":
 
     from simulator import models
     from simulator.data import datasets, inputs, specs
-    from simulator.federation import ClientInfo, Federation
+    from simulator.models.federation import ClientInfo, Federation
 
     spec: specs.InputSpec = specs.ImageSpec(3, 32, 32)
     classes, samples = 10, 10_000

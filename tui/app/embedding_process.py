@@ -12,8 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
-from simulator.inspection.embedding import Embedding
-from simulator.sections import MANY, SAMPLED
+from simulator.base.sections import MANY, SAMPLED
+from simulator.results.inspection.embedding import Embedding
 from tui.common.errors import explain
 
 IMAGES, MOST = 40, 1500
@@ -97,7 +97,7 @@ def main(folder: str, data_dir: str, round: str, images: str) -> int:
 def embedding(folder: Path, data_dir: Path, round: int, images: int) -> Embedding:
     """t-SNE of what the clients' models make of so many test images of each. Raises as
     `representations.of_checkpoint`."""
-    from simulator.inspection import representations
+    from simulator.results.inspection import representations
 
     found = representations.of_checkpoint(folder, data_dir, round, images=images)
     points, anchors = found.in_the_plane()

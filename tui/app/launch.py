@@ -16,7 +16,7 @@ from tui.app.messages import RunEnded, RunStarted
 from tui.common.errors import explain
 
 if TYPE_CHECKING:
-    from simulator.progress import Event, Observer
+    from simulator.engine.progress import Event, Observer
     from simulator.sessions.session import Session
 
 Opener = Callable[[], "Session"]

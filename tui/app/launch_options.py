@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.own import Files
+from simulator.config.own import Files
 from simulator.sessions.reader import SessionReader
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch import Opener

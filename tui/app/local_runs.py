@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import checkpoints
-from simulator.analysis.run import Run
-from simulator.documents import Event
+from simulator.base.documents import Event
+from simulator.results.analysis.run import Run
 from tui.app.background import Background
 from tui.app.compatibility import MethodChoice, MethodChoices
 from tui.app.dialogs.fork import ForkDialog, ForkWish
@@ -99,7 +99,7 @@ class LocalRuns:
 
     def _fork(self, parent: Path, wish: ForkWish) -> None:
         def work() -> None:
-            from simulator.progress import Event, RoundStarted
+            from simulator.engine.progress import Event, RoundStarted
             from simulator.sessions.forking import fork
 
             def observe(event: Event) -> None:

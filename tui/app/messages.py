@@ -10,8 +10,8 @@ from pathlib import Path
 from textual.message import Message
 
 from checkpoints import Answer, Command
-from simulator.analysis.costs import Place
-from simulator.analysis.run import Run
+from simulator.results.analysis.costs import Place
+from simulator.results.analysis.run import Run
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 
-from simulator.figures.palette import OKABE_ITO
+from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
 
 

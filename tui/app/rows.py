@@ -10,8 +10,8 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
-from simulator.analysis import ahead
-from simulator.analysis.run import LIVE
+from simulator.results.analysis import ahead
+from simulator.results.analysis.run import LIVE
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.names import cut
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer

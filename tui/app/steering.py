@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulator.analysis import feed
-from simulator.analysis.run import LIVE
-from simulator.analysis.summary import Summary
+from simulator.results.analysis import feed
+from simulator.results.analysis.run import LIVE
+from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.background import Background
 from tui.app.dialogs.choose import confirm

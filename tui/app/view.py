@@ -10,12 +10,12 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from checkpoints import sessions_folder
-from simulator.analysis.costs import Cost, Place, elsewhere
-from simulator.analysis.curves import Curves
-from simulator.analysis.run import Run
-from simulator.analysis.summary import Summary
-from simulator.inspection.embedding import Embedding
-from simulator.record import Record
+from simulator.base.record import Record
+from simulator.results.analysis.costs import Cost, Place, elsewhere
+from simulator.results.analysis.curves import Curves
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.summary import Summary
+from simulator.results.inspection.embedding import Embedding
 from simulator.studies.summary import StudySummary
 from tui.app.places import Places
 

@@ -10,8 +10,8 @@ from textual.message import Message
 
 import checkpoints
 from checkpoints import Command, DiskError, GroupReader, SessionUnreadable
-from simulator.analysis.feed import Feed
-from simulator.analysis.run import LIVE
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.run import LIVE
 from simulator.sessions.reader import SessionReader
 from tui.app.messages import Answered, ComparedRead, RunRead
 

@@ -9,7 +9,7 @@ import typer
 
 from checkpoints import DiskError, SessionUnreadable, TooLarge
 from presets import PresetError
-from simulator.errors import HtflError, NotEnoughMemory, is_of_memory
+from simulator.base.errors import HtflError, NotEnoughMemory, is_of_memory
 from tui.common.flags import as_flags
 from tui.common.formatting import printable
 

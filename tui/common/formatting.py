@@ -1,10 +1,10 @@
-"""How texts are written on the command line and in the app; numbers and times are as everywhere (`simulator.units`)."""
+"""How the commands and the app write texts. Numbers and times come from `simulator.base.units`."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from textwrap import wrap
 
-from simulator.units import NONE, amount, duration, number, percent, points, size, size_unit
+from simulator.base.units import NONE, amount, duration, number, percent, points, size, size_unit
 
 __all__ = [
     "NONE",

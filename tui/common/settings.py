@@ -8,12 +8,12 @@ from typing import Any
 
 import presets
 from htfl_sim.folders import free_name, plain_name
+from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
 from simulator.config import Config
+from simulator.config.idle import refuse_idle
+from simulator.config.own import Files, loaded
 from simulator.data import datasets
-from simulator.errors import ConfigError
-from simulator.idle import refuse_idle
-from simulator.nested import Raw, merged, read_toml, with_method, with_overrides
-from simulator.own import Files, loaded
 
 QUICKSTART = "quickstart"
 

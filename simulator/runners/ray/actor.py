@@ -13,8 +13,8 @@ import ray
 import torch
 from torch import Tensor
 
-from simulator.environment import environment
-from simulator.errors import HtflError, NotEnoughMemory
+from simulator.base.environment import environment
+from simulator.base.errors import HtflError, NotEnoughMemory
 from simulator.methods.hooks import Hooks
 from simulator.runners.base import AsOne, Job, LocalUpdate, Runner
 from simulator.runners.ray.messages import Message

@@ -13,7 +13,7 @@ import ray
 import torch
 from ray import exceptions
 
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 
 LOCAL = "local"
 """The address of the Ray that is started here, for this process alone."""

@@ -1,8 +1,8 @@
 """The runner that an actor holds: any of those that compute in one process."""
 
-from simulator.errors import ConfigError, nearest
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.sections import RuntimeConfig
 from simulator.runners.base import Runner, get, names, names_within
-from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
 

@@ -14,7 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import ConfigError, MachinesLost
+from simulator.base.errors import ConfigError, MachinesLost
+from simulator.base.sections import RuntimeConfig
 from simulator.methods.hooks import Hooks
 from simulator.runners import base, synchronous
 from simulator.runners.base import (
@@ -33,7 +34,6 @@ from simulator.runners.base import (
 from simulator.runners.parallel import ParallelRunner
 from simulator.runners.ray import inner
 from simulator.runners.ray.messages import Message, Payloads
-from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import ray
 from ray import exceptions
 
-from simulator.environment import environment, inexact
-from simulator.errors import ConfigError, MachinesLost
+from simulator.base.environment import environment, inexact
+from simulator.base.errors import ConfigError, MachinesLost
 from simulator.runners.base import Place
 from simulator.runners.ray import cluster, inner
 from simulator.runners.ray.actor import Actor, Answer, Facts, Refused

@@ -8,20 +8,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simulator import methods, own_files
+from simulator import methods
+from simulator.base import own_files
+from simulator.base.devices import select_device
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.own_files import Sent
+from simulator.base.sections import RuntimeConfig
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
 from simulator.data.loading import load
-from simulator.devices import select_device
-from simulator.errors import ConfigError, DataError
-from simulator.federation import Federation
 from simulator.methods import plugins, registry
 from simulator.methods.hooks import Hooks
 from simulator.models import own as own_models
-from simulator.own_files import Sent
+from simulator.models.federation import Federation
 from simulator.runners.base import Runner
 from simulator.runners.ray import inner
-from simulator.sections import RuntimeConfig
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 

@@ -8,8 +8,8 @@ import ray
 from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from simulator.environment import environment, inexact
-from simulator.errors import ConfigError, HtflError
+from simulator.base.environment import environment, inexact
+from simulator.base.errors import ConfigError, HtflError
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import Needs
 
@@ -58,7 +58,7 @@ def refuse_mixed(needs: Needs) -> None:
 
 def facts(device: str) -> Facts:
     """What this node computes with."""
-    from simulator.devices import select_device
+    from simulator.base.devices import select_device
 
     host = socket.gethostname()
     try:

@@ -14,7 +14,7 @@ from ray import exceptions
 
 import checkpoints
 from checkpoints import Arrival, DiskError, SessionUnreadable
-from simulator.errors import HtflError
+from simulator.base.errors import HtflError
 from simulator.runners.ray.cluster import DEATHS, Needs, said
 from simulator.studies.carrier import Ended, Launch
 from simulator.studies.ray.node import Luggage, PointActor

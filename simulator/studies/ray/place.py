@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from checkpoints import Group
-from simulator.errors import ConfigError
+from simulator.base.errors import ConfigError
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import Needs
 from simulator.studies.carrier import Launch, Place

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.figures.palette import channels
+from simulator.results.figures.palette import channels
 from tests.app.charts.pictures import braille_dots, drawn, picture
 from tui.app.charts.canvas import DEFAULT
 from tui.app.charts.chart import draw_chart, lines_of, place_at

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from rich.color import Color, ColorSystem
 
-from simulator.figures.palette import OKABE_ITO, channels, contrast, luminance
+from simulator.results.figures.palette import OKABE_ITO, channels, contrast, luminance
 from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS_256, ColourScheme, text_on
 
 DARK = ColourScheme(exact=False)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from simulator.figures.palette import contrast, luminance
+from simulator.results.figures.palette import contrast, luminance
 from tests.app.charts.pictures import drawn, picture
 from tui.app.charts.canvas import REVERSE
 from tui.app.charts.colours import HEAT_LEVELS, VIRIDIS, ColourScheme, text_on

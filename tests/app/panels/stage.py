@@ -9,8 +9,8 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 
-from simulator.analysis.feed import Feed
-from simulator.analysis.run import Run
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.run import Run
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.glyphs import Glyphs
 from tui.app.messages import ClientPinned, ClientSelected, EmbeddingWanted, SessionMarked, SessionOpened

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.analysis.run import Run
+from simulator.results.analysis.run import Run
 from tui.app.charts.figure import Mark
 from tui.app.panels.chart_parts import marks, sizes, traffic
 

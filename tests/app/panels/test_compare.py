@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.analysis.run import Run
-from simulator.figures.palette import OKABE_ITO
+from simulator.results.analysis.run import Run
+from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
 from tests.app.panels.stage import on_stage, read
 from tui.app.panels.compare import ComparePanel, row_of, standing_row

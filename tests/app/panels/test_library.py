@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from simulator.analysis.summary import Summary
+from simulator.results.analysis.summary import Summary
 from tests import sessions
 from tests.app.driving import until
 from tests.app.panels.stage import on_stage, read

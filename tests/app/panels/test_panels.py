@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.analysis.events import said
-from simulator.analysis.ledger import Ledger
-from simulator.analysis.run import Run
-from simulator.sections import MANY
+from simulator.base.sections import MANY
+from simulator.results.analysis.events import said
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import ClientPinned

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.analysis.ledger import Ledger
-from simulator.analysis.run import Run
+from simulator.results.analysis.ledger import Ledger
+from simulator.results.analysis.run import Run
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.table import Cell

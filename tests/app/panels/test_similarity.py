@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simulator.analysis.run import Run
-from simulator.analysis.similarity import least_alike
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.similarity import least_alike
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.heatmap import cell_at

@@ -10,7 +10,7 @@ import pytest
 from rich.color import ColorSystem
 
 import checkpoints
-from simulator.analysis.run import Run
+from simulator.results.analysis.run import Run
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, Study
 from simulator.studies.summary import StudySummary, by_seed

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import floating, named, of_module, part
 from simulator.methods import Aggregated, Card, Method, needs, register
 from simulator.methods.base import weighted_mean
-from simulator.sections import MethodConfig
-from simulator.tensors import floating, named, of_module, part
 from simulator.training import optimizer
 from simulator.training.phase import Batch, Phase
 

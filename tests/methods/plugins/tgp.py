@@ -9,9 +9,9 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from simulator.base.sections import MethodConfig
+from simulator.base.tensors import part
 from simulator.methods import Aggregated, Card, Method, needs, register
-from simulator.sections import MethodConfig
-from simulator.tensors import part
 from simulator.training.phase import Batch, Phase
 
 

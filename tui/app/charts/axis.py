@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.units import SUFFIXES
+from simulator.base.units import SUFFIXES
 from tui.app.charts.canvas import Array
 
 

@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from simulator.figures import palette
-from simulator.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance
+from simulator.results.figures import palette
+from simulator.results.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance
 from tui.app.charts.canvas import DEFAULT, Array
 
 HEAT_LEVELS = (

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from htfl_sim.folders import checked_name, free_name
-from simulator.analysis import ahead
-from simulator.analysis.run import Run
+from simulator.results.analysis import ahead
+from simulator.results.analysis.run import Run
 from simulator.sessions.history import entries_to, next_change, settings_in_force
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.formatting import duration
@@ -64,7 +64,7 @@ class ForkDialog(Form[ForkWish]):
 
     def accept(self, values: dict[str, str]) -> ForkWish:
         from simulator import methods
-        from simulator.errors import ConfigError
+        from simulator.base.errors import ConfigError
 
         folder = self._sessions / checked_name(values["name"])
         if folder.exists():

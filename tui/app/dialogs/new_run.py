@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 import presets
 from htfl_sim.folders import checked_name, free_name, plain_name
-from simulator.analysis import static_names
+from simulator.results.analysis import static_names
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.errors import explain
 from tui.common.formatting import size
@@ -78,7 +78,7 @@ class NewRunDialog(Form[NewRun]):
         return f"{about}\nMissing: {missing}" if missing else about
 
     def accept(self, values: dict[str, str]) -> NewRun:
-        from simulator.errors import ConfigError, DataError
+        from simulator.base.errors import ConfigError, DataError
 
         choices = replace(
             self._choices,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from simulator.analysis import ahead
-from simulator.analysis.run import Run
+from simulator.results.analysis import ahead
+from simulator.results.analysis.run import Run
 from tui.app.dialogs.form import Field, Form, number
 from tui.common.formatting import duration
 
@@ -50,7 +50,7 @@ class ResumeDialog(Form[ResumeWish]):
         return text + (f" No checkpoint has rounds {first} to {self._run.round}." if repeated else "")
 
     def accept(self, values: dict[str, str]) -> ResumeWish:
-        from simulator.errors import ConfigError
+        from simulator.base.errors import ConfigError
 
         rounds = number(values, "rounds")
         if rounds is not None and rounds <= self._run.round:

@@ -3,9 +3,9 @@
 import numpy as np
 from textual.widget import Widget
 
-from simulator.analysis.clients import change, fell_most, incidents, listed, lowest
-from simulator.analysis.resources import at_work
-from simulator.analysis.samples import Samples
+from simulator.results.analysis.clients import change, fell_most, incidents, listed, lowest
+from simulator.results.analysis.resources import at_work
+from simulator.results.analysis.samples import Samples
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.messages import ClientSelected
 from tui.app.view import View

@@ -4,8 +4,8 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from simulator.analysis.clients import best
-from simulator.analysis.samples import Samples
+from simulator.results.analysis.clients import best
+from simulator.results.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows

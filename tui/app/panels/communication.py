@@ -3,8 +3,8 @@
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from simulator.analysis.costs import COSTS, costs
-from simulator.analysis.traffic import by_tensor
+from simulator.results.analysis.costs import COSTS, costs
+from simulator.results.analysis.traffic import by_tensor
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import PanelWanted

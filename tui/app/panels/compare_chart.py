@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from simulator.analysis import axes
-from simulator.analysis.costs import Cost
-from simulator.analysis.measures import (
+from simulator.results.analysis import axes
+from simulator.results.analysis.costs import Cost
+from simulator.results.analysis.measures import (
     MEASURES,
     Line,
     Measure,
@@ -17,7 +17,7 @@ from simulator.analysis.measures import (
     averaged,
     measured,
 )
-from simulator.figures.palette import OKABE_ITO, in_order, looks_of
+from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
 from simulator.studies.summary import Seeds
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.panels.chart_parts import PERCENT, sizes

@@ -9,9 +9,9 @@ from typing import Any
 
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable, Stamp
-from simulator.analysis.curves import Array
-from simulator.analysis.glance import glance
-from simulator.analysis.summary import Summary
+from simulator.results.analysis.curves import Array
+from simulator.results.analysis.glance import glance
+from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")

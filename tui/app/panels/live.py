@@ -8,8 +8,8 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from simulator.analysis.resources import at_work
-from simulator.analysis.similarity import Measured, last_measured
+from simulator.results.analysis.resources import at_work
+from simulator.results.analysis.similarity import Measured, last_measured
 from tui.app.messages import (
     ChartWanted,
     ClientPinned,

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from simulator.analysis.events import alarming, said, told
-from simulator.documents import Event
+from simulator.base.documents import Event
+from simulator.results.analysis.events import alarming, said, told
 from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
 from tui.common.formatting import wrapped

@@ -8,9 +8,9 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from simulator.analysis.comparison import differences
-from simulator.analysis.run import Run
-from simulator.analysis.summary import Summary
+from simulator.results.analysis.comparison import differences
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row

@@ -6,8 +6,8 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from simulator.analysis.curves import Array, Curves
-from simulator.analysis.resources import PARTS, at_work, busy, machine, metrics, parts
+from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.resources import PARTS, at_work, busy, machine, metrics, parts
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Trend
 from tui.app.messages import PanelWanted

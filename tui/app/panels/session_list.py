@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from textual.message import Message
 
-from simulator.analysis.lineage import Branch, tree
-from simulator.analysis.summary import Summary
+from simulator.results.analysis.lineage import Branch, tree
+from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.panels.library import Library, Sketch

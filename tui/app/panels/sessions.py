@@ -5,7 +5,7 @@ from pathlib import Path
 
 from textual.app import ComposeResult
 
-from simulator.analysis.summary import Summary
+from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels.base import Part, SizedPanel

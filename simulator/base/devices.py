@@ -1,0 +1,22 @@
+"""Where tensors are computed, set up so that the same is computed every time."""
+
+import os
+
+import torch
+
+from simulator.base.errors import ConfigError
+
+
+def select_device(wanted: str) -> torch.device:
+    """The device for 'auto', 'cpu' or 'cuda', set up to compute the same bits every time.
+
+    Raises ConfigError when CUDA is asked for and not there.
+    """
+    if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise ConfigError("device 'cuda' is not available here; use --device cpu, or see `htfl-sim doctor`.")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    return torch.device("cuda", torch.cuda.current_device())

@@ -1,0 +1,362 @@
+"""A session's other JSON, and a study's points.json, as types: settings, session.json, history, events.
+
+The text under a key is its row in docs/ledger.md. Objects may have more keys than the types know: later versions add
+some.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NotRequired, cast
+
+from typing_extensions import TypedDict
+
+from checkpoints import limits
+from checkpoints.schema import (
+    Also,
+    Amount,
+    Holds,
+    Many,
+    Natural,
+    Object,
+    Positive,
+    Sha256,
+    Share,
+    Text,
+    Unchecked,
+    Within,
+    checked,
+)
+from simulator.base.record import Client
+
+MAX_SAMPLES = 10**12
+
+Scalar = None | bool | int | float | str
+Section = Annotated[Object, Also(dict[str, Scalar | list[Scalar]])]
+Rounds = Annotated[int, Within(ge=1, le=limits.ROUNDS)]
+Counts = Many[Annotated[int, Within(ge=0, le=MAX_SAMPLES)]]
+
+# Settings
+
+
+class _Method(TypedDict):
+    name: Text
+
+
+class _Data(TypedDict):
+    dataset: str
+
+
+class _Federation(TypedDict):
+    clients: Annotated[int, Within(ge=1, le=limits.CLIENTS)]
+    group: str | list[str]
+
+
+class _Checkpoint(TypedDict):
+    keep_last: NotRequired[Positive]
+    keep_every: NotRequired[Positive | None]
+    keep_best: NotRequired[bool]
+
+
+class _Threads(TypedDict):
+    threads_per_client: Positive
+
+
+class Changeable(TypedDict):
+    """The sections that a switch can change."""
+
+    rounds: Rounds
+    until: NotRequired[Share | None]
+    training: NotRequired[Section]
+    evaluation: NotRequired[Section]
+    wire: NotRequired[Section]
+    cka: NotRequired[Section]
+    checkpoint: NotRequired[Section]
+
+
+class Settings(TypedDict):
+    """A whole configuration, as far as listings need it. Whoever resumes a session reads it with `Config.read`."""
+
+    preset: NotRequired[str | None]
+    seed: int
+    rounds: Rounds
+    until: NotRequired[Share | None]
+    method: Annotated[Object, Also(_Method)]
+    data: Annotated[Object, Also(_Data)]
+    federation: Annotated[Object, Also(_Federation)]
+    training: Section
+    evaluation: Section
+    wire: NotRequired[Section]
+    cka: NotRequired[Section]
+    checkpoint: Annotated[Section, Also(_Checkpoint)]
+
+
+class _Sections(TypedDict, total=False):
+    method: Section
+    data: Section
+    federation: Section
+    runtime: Section
+
+
+class _Run(TypedDict):
+    runtime: Annotated[Object, Also(_Threads)]
+
+
+# session.json
+
+
+class Plugin(TypedDict):
+    """A file that a method or a model comes from."""
+
+    name: str
+    sha256: Sha256
+
+
+class OwnFile(TypedDict):
+    """A file of the user's."""
+
+    kind: str
+    name: str
+    sha256: Sha256
+
+
+class Parent(TypedDict):
+    """The session that a fork was made of, and the round it begins after."""
+
+    id: str
+    name: str
+    round: Natural
+
+
+class Samples(TypedDict):
+    classes: Many[str]
+    """names of the classes. With more than 50,000 clients × classes, `samples` is missing"""
+    train: Many[Counts]
+    """for each client, the number of training samples of each class"""
+    test: Counts
+    """number of test samples of each client"""
+
+
+class _Inputs(TypedDict):
+    kind: Text
+
+
+class Configured(TypedDict):
+    """What has a whole configuration."""
+
+    config: Annotated[Object, Also(Settings, _Sections)]
+    """the whole first configuration ([Configuration](configuration.md)). The history in the manifests has the
+    changes of switches"""
+
+
+class Document(Configured):
+    """session.json, without its seal."""
+
+    format: int
+    """version of the session's format"""
+    id: Text
+    """32 random hexadecimal digits"""
+    created: Text
+    """time of creation"""
+    parent: Parent | None
+    """for a fork: the parent's `id` and `name`, and the `round` of the fork"""
+    environment: dict[str, Scalar]
+    data_fingerprint: str
+    """SHA-256 of samples, labels, and partition"""
+    inputs: NotRequired[Annotated[Object, Also(_Inputs)]]
+    """the form of the samples as models take them: their `kind` (`image`, `tokens`, `signal`, `table`) and its sizes.
+    Sessions without it have images"""
+    samples: NotRequired[Samples | None]
+    plugin: Plugin | None
+    """`name` and `sha256` of the method's file, if the method is not built in"""
+    model_plugins: NotRequired[dict[str, Plugin]]
+    """for each model from a plugin, the `name` and `sha256` of its file"""
+    files: NotRequired[list[OwnFile]]
+    """`kind` (`model`, `metric`, `partition`), `name`, and `sha256` of your other files ([Your own
+    files](your-own.md))"""
+
+
+def check_document(document: Mapping[str, Any]) -> Document:
+    """The same, which is a session.json; raises ValueError, saying what is wrong and where."""
+    found = checked(Document, document)
+    if (samples := found.get("samples")) is not None:
+        clients, classes = found["config"]["federation"]["clients"], len(samples["classes"])
+        if not len(samples["train"]) == len(samples["test"]) == clients:
+            raise ValueError(f"samples are of other clients than these {clients}")
+        if any(len(counts) != classes for counts in samples["train"]):
+            raise ValueError(f"samples.train is not of {classes} classes")
+    return found
+
+
+# Manifests and unfinished rounds
+
+
+class Change(TypedDict, total=False):
+    """How an entry of the history came about: a switch, or a fork with changes."""
+
+    before: str
+    changes: list[str]
+    adopted: str | None
+    command: str
+    plugin: Plugin | None
+    files: list[OwnFile]
+
+
+class Entry(Change):
+    """An entry of a checkpoint's history: what was in force from a round on."""
+
+    from_round: Positive
+    method: Annotated[Section, Also(_Method)]
+    settings: NotRequired[Changeable]
+
+
+class Draws(TypedDict):
+    """What the models that clients begin with are drawn from."""
+
+    models: Natural
+    """the seed of their models"""
+    beside: Natural
+    """seed of the method's states beside these models"""
+    method: Annotated[Section, Also(_Method)]
+    """settings of this method"""
+
+
+class Initial(Draws):
+    """What those clients began with that a checkpoint does not name."""
+
+    sha256: Sha256
+    """digest of the models of the first client of each architecture"""
+
+
+class Finished(TypedDict):
+    """What is noted of a finished client of an unfinished round."""
+
+    losses: list[list[str | float]]
+    flops: Natural
+    seconds: NotRequired[Amount | None]
+
+
+class Note(TypedDict):
+    """What is noted of an unfinished round: the history in force, and its finished clients."""
+
+    history: list[Entry]
+    clients: dict[Client, Finished]
+
+
+class _AnyNote(TypedDict):
+    history: list[Object]
+    clients: dict[Client, Finished]
+
+
+def check_history(history: object) -> list[Entry]:
+    """The same, which is a checkpoint's history; raises ValueError."""
+    found = checked(list[Entry], history, "history")
+    for number, entry in enumerate(found):
+        if "before" in entry and (missing := {"changes", "adopted"} - entry.keys()):
+            raise ValueError(f"history[{number}].{max(missing)} is missing")
+    rounds = [entry["from_round"] for entry in found]
+    if rounds != sorted(rounds) or rounds[:1] not in ([], [1]):
+        raise ValueError("history does not go on from round 1")
+    return found
+
+
+def check_initial(initial: object) -> Initial:
+    """The same, which says what clients began with; raises ValueError."""
+    return checked(Initial, initial, "initial")
+
+
+def check_unfinished(note: object) -> Note:
+    """The same, which is the note of an unfinished round; raises ValueError."""
+    return cast(Note, checked(_AnyNote, note))
+
+
+# Events
+
+
+class Node(TypedDict):
+    """A machine that clients are computed on."""
+
+    node: Text
+    workers: Natural
+    environment: dict[str, Scalar]
+    inexact: list[str]
+
+
+class Event(TypedDict):
+    """A line of events.jsonl; each kind has some of these keys. Few are checked: events are told, not
+    computed with.
+    """
+
+    at: Text
+    event: Text
+    round: NotRequired[Natural]
+    client: NotRequired[Annotated[int, Unchecked()]]
+    method: NotRequired[Annotated[str, Unchecked()]]
+    before: NotRequired[Annotated[str, Unchecked()]]
+    changes: NotRequired[Annotated[list[str], Unchecked()]]
+    adopted: NotRequired[Annotated[str | None, Unchecked()]]
+    command: NotRequired[Annotated[str, Unchecked()]]
+    inexact: NotRequired[Annotated[list[str], Unchecked()]]
+    id: NotRequired[Annotated[str, Unchecked()]]
+    name: NotRequired[Annotated[str, Unchecked()]]
+    at_round: NotRequired[Annotated[int, Unchecked()]]
+    nodes: NotRequired[Annotated[list[Node], Unchecked()]]
+    message: NotRequired[Annotated[str, Unchecked()]]
+    reason: NotRequired[Annotated[str, Unchecked()]]
+
+
+class _Switched(TypedDict):
+    round: Natural
+    method: NotRequired[str]
+    before: NotRequired[str]
+    changes: list[str]
+    adopted: str
+    command: NotRequired[str]
+
+
+class _Warning(TypedDict):
+    message: str
+
+
+class _Nodes(TypedDict):
+    nodes: list[Node]
+
+
+_KINDS: dict[str, Any] = {"switched": _Switched, "warning": _Warning, "nodes": _Nodes}
+
+
+def check_event(event: Mapping[str, Any]) -> Event:
+    """The same, which is an event; raises ValueError."""
+    found = checked(Event, event)
+    if kind := _KINDS.get(found["event"]):
+        checked(kind, event)
+    return found
+
+
+# points.json
+
+
+class _ListedFile(TypedDict):
+    kind: str
+    name: str
+    sha256: str
+
+
+def _is_folder(name: str) -> bool:
+    return name == Path(name).name and name not in (".", "..")
+
+
+class ListedPoint(TypedDict):
+    """A point of a study, as points.json lists it."""
+
+    name: Annotated[str, Holds(_is_folder)]
+    """It becomes the name of a folder."""
+    axes: Object
+    config: Annotated[Object, Also(Settings, _Run)]
+    branch: NotRequired[Object | None]
+    files: NotRequired[list[_ListedFile]]
+    asked: NotRequired[Any]
+
+
+def check_point(entry: object) -> ListedPoint:
+    """The same, which is a point of a study; raises ValueError."""
+    return checked(ListedPoint, entry)

@@ -1,0 +1,120 @@
+"""Configurations as nested plain values: read from TOML and written as such, overridden, laid over one another."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from simulator.base.errors import ConfigError
+
+Raw = dict[str, Any]
+
+
+def read_toml(path: Path) -> Raw:
+    """A configuration file as nested mappings. Raises ConfigError when it is missing or no TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as unreadable:
+        raise ConfigError(f"cannot read {path}: {unreadable.strerror}.") from unreadable
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as invalid:
+        raise ConfigError(f"{path} is not valid TOML: {invalid}.") from invalid
+
+
+def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
+    """`raw` with dotted assignments such as 'training.epochs=10' applied; values are TOML, bare words are strings.
+
+    Raises ConfigError for one that is not `key=value`.
+    """
+    result = _copy(raw)
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not all(key.strip().split(".")):
+            raise ConfigError(f"'{assignment}' is not key=value; for example: --set training.epochs=10.")
+        put(result, key.strip(), parsed(text.strip()))
+    return result
+
+
+def put(raw: Raw, key: str, value: Any) -> None:
+    """Set a dotted key of `raw`, in place. Raises ConfigError for one inside what is a value."""
+    *sections, last = key.split(".")
+    section = raw
+    for part in sections:
+        section = section.setdefault(part, {})
+        if not isinstance(section, dict):
+            raise ConfigError(f"'{key}' names a key inside '{part}', which is a value and has none.")
+    section[last] = value
+
+
+def with_method(raw: Mapping[str, Any], name: str) -> Raw:
+    """`raw` with another method; the hyper-parameters of the one it replaces do not carry over."""
+    result = _copy(raw)
+    if result.get("method", {}).get("name") != name:
+        result["method"] = {"name": name}
+    return result
+
+
+def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Raw:
+    """`base` with `patch` laid over it, section by section."""
+    result = _copy(base)
+    for key, value in patch.items():
+        if isinstance(value, Mapping) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = _copy(value) if isinstance(value, Mapping) else value
+    return result
+
+
+def flattened(raw: Mapping[str, Any], prefix: str = "") -> Raw:
+    """The values under their dotted keys: {'training': {'lr': 0.1}} becomes {'training.lr': 0.1}."""
+    flat: Raw = {}
+    for key, value in raw.items():
+        flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return flat
+
+
+def as_toml(raw: Mapping[str, Any]) -> str:
+    """TOML text: plain values first, then a table per section. It has no null: a key that is not set is a comment."""
+    return "\n".join(_lines(raw, ())) + "\n"
+
+
+def toml_value(given: Any) -> str:
+    """A value in one line, as TOML spells it; `with_overrides` reads it back."""
+    match given:
+        case Mapping():
+            return "{ " + ", ".join(f"{_key(key)} = {toml_value(each)}" for key, each in given.items()) + " }"
+        case list() | tuple():
+            return "[" + ", ".join(map(toml_value, given)) + "]"
+    # JSON's spelling of the rest is TOML's too, but for one character that TOML wants escaped.
+    return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _lines(section: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    for key, each in section.items():
+        if each is None:
+            yield f"# {_key(key)} is not set"
+        elif not isinstance(each, Mapping):
+            yield f"{_key(key)} = {toml_value(each)}"
+    for key, each in section.items():
+        if isinstance(each, Mapping):
+            inner = (*path, _key(key))
+            yield ""
+            yield f"[{'.'.join(inner)}]"
+            yield from _lines(each, inner)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
+
+
+def _copy(raw: Mapping[str, Any]) -> Raw:
+    return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in raw.items()}
+
+
+def parsed(text: str) -> Any:
+    """A value as `--set` takes it: TOML; bare words are strings."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

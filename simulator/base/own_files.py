@@ -1,0 +1,229 @@
+"""Python files that users bring: run by the very bytes that were hashed, once, and known by name and SHA-256.
+
+Only what a user names on the command line, in a configuration or from Python is run, never what a session's files name.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import site
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from simulator.base.errors import RAISED, ConfigError
+
+Kind = Literal["plugin", "model", "metric"]
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A file that was run: what it was given as, its name without a folder, and a SHA-256 (hex).
+
+    The hash is that of its bytes. Where it imports local files, theirs count too.
+    """
+
+    kind: Kind
+    name: str
+    sha256: str
+
+
+_OURS = ("htfl_sim", "simulator", "tui", "presets", "checkpoints")
+_INSTALLED = {*(Path(path) for path in sysconfig.get_paths().values()), Path(site.getusersitepackages())}
+"""Where Python and installed packages are."""
+_LOADED: dict[tuple[Kind, str], tuple[OwnFile, ModuleType]] = {}
+_PATHS: set[str] = set()
+"""The files that were run, as tracebacks name them."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A file on its way to another process: as it was given here, and the very bytes that were run."""
+
+    kind: Kind
+    path: Path
+    source: bytes
+
+
+_ALONE: dict[str, str] = {}
+"""The hash of a file's own bytes, by that of the file with the local modules that it imports."""
+_RUN: dict[str, Sent] = {}
+"""The files that were run, by SHA-256."""
+_RECEIVED: dict[Path, bytes] = {}
+"""Files that came from another process, which need not be on this machine's disk."""
+
+
+def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
+    """A user's file and its bytes. Raises ConfigError for one that cannot be read."""
+    if path not in _RECEIVED and path.exists() and not (path.is_file() or path.is_dir()):
+        raise ConfigError(
+            f"The {kind} {path} is not a file. Name a Python file."
+        )  # reading a pipe would wait
+    folder = str(path.absolute().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # what lies beside the file can be imported, as beside a script
+    try:
+        source = _RECEIVED[path] if path in _RECEIVED else path.read_bytes()
+    except OSError as unreadable:
+        raise ConfigError(f"cannot read the {kind} {path}: {unreadable.strerror}.") from unreadable
+    return OwnFile(kind, path.name, _sha256(source)), source
+
+
+def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
+    """Run a file; the same bytes a second time do nothing.
+
+    Raises ConfigError for one that cannot be read or fails (with the line), and for another of the same name.
+    """
+    path = path.expanduser()
+    file, source = read(kind, path)
+    known = _LOADED.get((kind, file.name))
+    if known is not None and known[0] != file:
+        raise ConfigError(
+            f"another {kind} {file.name} has been loaded in this process than {path}; rename it, or start afresh."
+        )
+    if known is None:
+        try:
+            known = file, run(file, source, path)
+        except RAISED as error:
+            raise failed(f"the {kind} {path}", error) from error
+        _LOADED[kind, file.name] = known
+    return known
+
+
+def is_same(recorded: str, present: str) -> bool:
+    """Whether a session's file, by the hash that it recorded, is the one that was run, by its hash here.
+
+    Earlier versions recorded a file's own bytes alone, whatever it imports.
+    """
+    return recorded in (present, _ALONE.get(present))
+
+
+def _sha256(source: bytes) -> str:
+    """Of the bytes, together with those of the local modules that they import, directly or not."""
+    digest = hashlib.sha256(source)
+    alone = digest.hexdigest()
+    modules = local_modules(source)
+    for name in sorted(modules):
+        digest.update(f"\0{name}\0{hashlib.sha256(modules[name]).hexdigest()}".encode())
+    _ALONE[digest.hexdigest()] = alone
+    return digest.hexdigest()
+
+
+def local_modules(source: bytes) -> dict[str, bytes]:
+    """The bytes of every module that this code imports from a file outside Python and its installed packages, by name.
+
+    Imports are found in the text, also those inside functions. Nothing is run.
+    """
+    found: dict[str, bytes] = {}
+    waiting = [(source, "")]
+    while waiting:
+        text, package = waiting.pop()
+        for name in _imported(text, package):
+            if name not in found and (file := _local_file(name)) is not None:
+                found[name] = file.read_bytes()
+                waiting.append((found[name], name if file.name == "__init__.py" else name.rpartition(".")[0]))
+    return found
+
+
+def _imported(source: bytes, package: str) -> Iterator[str]:
+    """The modules that this code names in imports, and the packages that they are in; relative to `package`."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return  # told when it is run
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                named = [each.name for each in names]
+            case ast.ImportFrom(module=module, names=names, level=level):
+                above = package.split(".")[: len(package.split(".")) - level + 1] if level else []
+                base = ".".join([*above, *([module] if module else [])])
+                named = [base, *(f"{base}.{each.name}" for each in names)]
+            case _:
+                continue
+        for name in named:
+            parts = name.split(".")
+            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1) if all(parts))
+
+
+def _local_file(name: str) -> Path | None:
+    """The file of a module that belongs neither to Python, nor to an installed package, nor to htfl-sim."""
+    top, *below = name.split(".")
+    if top in _OURS or top in sys.stdlib_module_names:
+        return None
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or (spec.origin is None and not spec.submodule_search_locations):
+        return None
+    origin = Path(spec.origin or next(iter(spec.submodule_search_locations or ())))
+    if any(origin.is_relative_to(folder) for folder in _INSTALLED):
+        return None
+    if not below:
+        return origin if origin.is_file() else None
+    for folder in spec.submodule_search_locations or ():
+        place = Path(folder, *below)
+        for file in (place / "__init__.py", place.with_suffix(".py")):
+            if file.is_file():
+                return file
+    return None
+
+
+def loaded(kind: Kind, name: str) -> OwnFile | None:
+    """The file of that name, if it has been loaded."""
+    found = _LOADED.get((kind, name))
+    return found[0] if found else None
+
+
+def run(file: OwnFile, source: bytes, path: Path) -> ModuleType:
+    """Run the bytes as a module of its own, under a name no other module has."""
+    _PATHS.add(str(path))
+    module = ModuleType(f"htfl_sim_{file.kind}_{file.sha256[:12]}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # where pydantic looks up a configuration's annotations
+    exec(compile(source, str(path), "exec"), module.__dict__)
+    _RUN[file.sha256] = Sent(file.kind, path, source)
+    return module
+
+
+def to_send(sha256: str) -> Sent | None:
+    """The file of that SHA-256, for another process; None where none was run, as of an installed package's."""
+    return _RUN.get(sha256)
+
+
+def receive(sent: Sent) -> Path:
+    """Take a file that another process has run: the path under which `read` finds it from now on."""
+    _RECEIVED[sent.path] = sent.source
+    return sent.path
+
+
+def mark(path: Path) -> None:
+    """Call a file a user's that is imported in another way."""
+    _PATHS.add(str(path))
+
+
+def is_users(file: str) -> bool:
+    """Whether a file, as a traceback names it, is a user's and not htfl-sim's."""
+    return file in _PATHS
+
+
+def failed(what: str, error: BaseException) -> ConfigError:
+    """The error for a user's code that raised one, with the innermost line of theirs that it came through."""
+    called = f"it called sys.exit({error.code!r})" if isinstance(error, SystemExit) else str(error)
+    reason = called.rstrip(".").splitlines()
+    return ConfigError(
+        f"{what} failed{_where(error)}: {type(error).__name__}: {reason[0] if reason else 'no reason given'}."
+    )
+
+
+def _where(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename is not None and is_users(error.filename):
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    return f", line {lines[-1]}" if lines else ""

@@ -1,0 +1,181 @@
+"""The configuration of one run: its sections and the method's own, frozen and complete.
+
+It is read from nested mappings (a preset, a TOML file, `--set` overrides) and refuses what it does not know, naming the
+nearest key it does know. The methods, and with them torch, are loaded only when a method's section is read: completion
+and listings ask for the keys alone.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+
+from checkpoints import limits
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.nested import Raw, merged, with_method
+from simulator.base.sections import (
+    MANY,
+    CheckpointConfig,
+    CkaConfig,
+    DataConfig,
+    EvaluationConfig,
+    FederationConfig,
+    MethodConfig,
+    ModelsConfig,
+    RuntimeConfig,
+    Section,
+    TrainingConfig,
+    WireConfig,
+)
+
+
+def _read_method(section: Any) -> Any:
+    if not isinstance(section, Mapping):
+        return section
+    from simulator import methods
+
+    name = section.get("name")
+    if not isinstance(name, str):
+        raise ConfigError("the [method] section has no name; see `htfl-sim methods`.")
+    return methods.get(name).Config.model_validate(section)
+
+
+class Config(Section):
+    """A whole run. Everything that decides its result is in here, with the data's fingerprint beside it."""
+
+    preset: str | None = Field(None, description="Preset that the configuration was made from.")
+    profile: str | None = Field(None, description="Profile of that preset. Default: the paper's.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the run.")
+    rounds: int = Field(20, ge=1, le=limits.ROUNDS, description="Number of communication rounds T.")
+    until: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="End the run after the round in which mean test accuracy (0 to 1) reaches this value. 0: run "
+        "all rounds.",
+    )
+    method: Annotated[SerializeAsAny[MethodConfig], BeforeValidator(_read_method)]
+    data: DataConfig = DataConfig()
+    federation: FederationConfig = FederationConfig()
+    models: ModelsConfig = ModelsConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    wire: WireConfig = WireConfig()
+    cka: CkaConfig = CkaConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+
+    @model_validator(mode="after")
+    def _evaluates_no_more_than_there_are(self) -> "Config":
+        if isinstance(self.evaluation.clients, int) and self.evaluation.clients > self.federation.clients:
+            raise ValueError(
+                f"evaluation.clients draws {self.evaluation.clients} of {self.federation.clients} clients"
+            )
+        return self
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many clients that not everything is done of everybody."""
+        return self.federation.clients > MANY
+
+    @property
+    def skips_initial(self) -> bool:
+        """Whether clients that have never taken part are not evaluated."""
+        return (self.evaluation.initial or ("skip" if self.many else "all")) == "skip"
+
+    @property
+    def tells_news(self) -> bool:
+        """Whether figures by client are recorded of those alone of whom a round has news."""
+        return (self.evaluation.figures or ("news" if self.many else "all")) == "news"
+
+    def with_(self, **changes: Any) -> "Config":
+        """The same with other values: `with_(rounds=50, method__mu=0.7)`, two underscores for the dot of a key.
+
+        `method="fedgh"` is another method with its own defaults; a mapping changes several keys of its section.
+        Raises ConfigError for what is unknown or not valid.
+        """
+        raw = self.to_json()
+        if isinstance(name := changes.pop("method", None), str):
+            raw = with_method(raw, name)
+        elif name is not None:
+            raw = merged(raw, {"method": name})
+        for key, value in changes.items():
+            for part in reversed(key.split("__")):
+                value = {part: value}
+            raw = merged(raw, value)
+        return Config.read(raw)
+
+    def begun(self) -> "Config":
+        """The configuration of a run whose method begins now: what that fixes is written out."""
+        return self.model_copy(update={"method": self.method.begun(self.rounds)})
+
+    def to_json(self) -> Raw:
+        """The complete configuration as plain JSON values; `Config.read` takes it back."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> "Config":
+        """Validate nested plain values. Raises ConfigError with the first fault, where it is and what to do."""
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as invalid:
+            raise ConfigError(_first_fault(invalid, raw)) from invalid
+
+
+def keys() -> list[str]:
+    """Every dotted key but the methods' own, in order; needs no method, and so no torch."""
+    found = []
+    for name, field in Config.model_fields.items():
+        if name not in ("preset", "profile", "method"):
+            inner = _fields(field.annotation)
+            found += [f"{name}.{key}" for key in inner] if inner else [name]
+    return found
+
+
+def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
+    errors = invalid.errors(include_url=False)
+    fault = errors[0]
+    location = [str(part) for part in fault["loc"]]
+    key = ".".join(location)
+    if fault["type"] == "extra_forbidden":
+        message = f"unknown key '{key}'.{_nearest_key(location, raw)}"
+    elif fault["type"] == "missing":
+        message = f"'{key}' is missing."
+    elif fault["type"] == "value_error":
+        message = f"{key or 'configuration'}: {fault['ctx']['error']}."
+    else:
+        message = f"'{key}' = {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}."
+    return message + (f" ({len(errors) - 1} more)" if len(errors) > 1 else "")
+
+
+def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
+    """Look for the key among its section's fields, then among every section's."""
+    *sections, key = location
+    known = {field: _fields(info.annotation) for field, info in Config.model_fields.items()}
+    known["method"] = _method_fields(raw)
+    siblings = list(known) if not sections else known.get(sections[0], [])
+    if hint := nearest(key, siblings):
+        return hint.replace(
+            f"'{hint.split(chr(39))[1]}'", f"'{'.'.join([*sections, hint.split(chr(39))[1]])}'"
+        )
+    everywhere = {f"{section}.{field}": field for section, fields in known.items() for field in fields}
+    for dotted, field in everywhere.items():
+        if field == key:
+            return f" Did you mean '{dotted}'?"
+    return f" Known here: {', '.join(sorted(siblings))}." if siblings else ""
+
+
+def _fields(annotation: Any) -> list[str]:
+    return (
+        list(annotation.model_fields)
+        if isinstance(annotation, type) and issubclass(annotation, Section)
+        else []
+    )
+
+
+def _method_fields(raw: Mapping[str, Any]) -> list[str]:
+    from simulator import methods
+
+    section = raw.get("method")
+    name = section.get("name") if isinstance(section, Mapping) else None
+    return list(methods.get(name).Config.model_fields) if isinstance(name, str) else []

@@ -1,0 +1,83 @@
+"""Settings that cannot act, because another setting decides that they are never read."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import presets
+from simulator.base.errors import ConfigError
+from simulator.base.nested import flattened, toml_value
+from simulator.base.sections import DataConfig, RuntimeConfig
+from simulator.config import Config
+
+
+class _Reader(NamedTuple):
+    """Under which values of a key another one is read."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+_READ_UNDER: dict[str, tuple[_Reader, ...]] = {
+    "data.alpha": (_Reader("data.partition", ("dirichlet",)),),
+    "data.cap": (_Reader("data.partition", ("dirichlet",)),),
+    "data.classes_per_client": (_Reader("data.partition", ("pathological",)),),
+    "data.quantity": (_Reader("data.partition", ("pathological", "iid")),),
+    "data.min_samples": (_Reader("data.partition", ("dirichlet",)), _Reader("data.quantity", ("pfllib",))),
+    "runtime.address": (_Reader("runtime.runner", ("ray",)),),
+    "runtime.inner": (_Reader("runtime.runner", ("ray",)),),
+    "runtime.workers_per_actor": (_Reader("runtime.inner", ("parallel",)),),
+}
+"""Each key is read if one of these holds."""
+_OF_SWEEPS = {"runtime.gpus_per_point": "sweep --on ray"}
+"""Settings that a single run never reads."""
+_DEFAULTS = flattened(
+    {"data": DataConfig().model_dump(mode="json"), "runtime": RuntimeConfig().model_dump(mode="json")}
+)
+
+
+def idle(config: Config) -> list[str]:
+    """The settings that somebody gave another value than their preset, or the default, and that change nothing."""
+    flat, usual = flattened(config.to_json()), dict(_DEFAULTS)
+    if config.preset in presets.names():
+        usual |= flattened(presets.load(str(config.preset), config.profile or presets.PAPER).config)
+    return [
+        sentence
+        for key in _READ_UNDER
+        if flat[key] != usual[key] and (sentence := _sentence(key, config)) is not None
+    ]
+
+
+def cautions(config: Config) -> list[str]:
+    """What to know before a run: settings that change nothing, and a mask under which right answers are impossible."""
+    masked = getattr(config.method, "mask_answers", False) and config.data.split == "global"
+    if not masked or config.data.partition == "iid":
+        return idle(config)
+    return [
+        *idle(config),
+        "method.mask_answers = true keeps a client from answering classes that it lacks, but with "
+        "data.split = 'global' the test images have all classes. Set method.mask_answers=false to let it answer all.",
+    ]
+
+
+def refuse_idle(config: Config, keys: Iterable[str]) -> None:
+    """Raise ConfigError for the first of the keys, all of which somebody asked for, that changes nothing here."""
+    for key in keys:
+        if key in _OF_SWEEPS:
+            raise ConfigError(
+                f"{key} changes nothing here: it is for `htfl-sim {_OF_SWEEPS[key]}`. Leave it out."
+            )
+        if key in _READ_UNDER and (sentence := _sentence(key, config)) is not None:
+            raise ConfigError(f"{sentence} Leave it out, or change that.")
+
+
+def _sentence(key: str, config: Config) -> str | None:
+    """That a key is never read; None if it is."""
+    flat = flattened(config.to_json())
+    readers = _READ_UNDER[key]
+    if any(flat[reader.key] in reader.values for reader in readers):
+        return None
+    first = readers[0]
+    return (
+        f"{key} = {toml_value(flat[key])} changes nothing: it is for {first.key} = "
+        f"{' or '.join(map(repr, first.values))}, and this is {flat[first.key]!r}."
+    )

@@ -1,0 +1,126 @@
+"""The Python files of a user's own that a run needs: named where its settings are written, then loaded by their paths.
+
+A file is run because a user named it, on a command line, in a configuration, in a study's file or from Python; never
+because a session's files name it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from simulator.base.nested import Raw, merged
+
+GROUP, METRICS = "federation.group", "evaluation.metrics"
+"""The settings that may name files."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files by what is in them, as absolute paths: methods, models, figures of how a client answers."""
+
+    plugins: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+
+    def __or__(self, other: "Files") -> "Files":
+        """These, then those of the other; each once."""
+        return Files(
+            *(
+                tuple(dict.fromkeys((*mine, *theirs)))
+                for (_, mine), (_, theirs) in zip(self, other, strict=True)
+            )
+        )
+
+    def __iter__(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Each kind, as its option is called, and its files."""
+        for field in fields(self):
+            yield field.name.removesuffix("s"), getattr(self, field.name)
+
+    def options(self) -> Iterator[str]:
+        """The same as options of a command."""
+        for kind, files in self:
+            for file in files:
+                yield from (f"--{kind}", file)
+
+    def load(self) -> None:
+        """Run each file; one that has been run does nothing. Raises ConfigError for one that fails or is not there."""
+        if self.plugins:
+            from simulator.methods import plugins
+
+            for file in self.plugins:
+                plugins.load(Path(file))
+        if self.models:
+            from simulator.models import own as models
+
+            for file in self.models:
+                models.load(Path(file))
+        if self.metrics:
+            from simulator.metrics import own as metrics
+
+            for file in self.metrics:
+                metrics.load(Path(file))
+
+
+class Names:
+    """Reads files out of settings: what is left are names, what was named is in `files`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Relative paths are from `folder`."""
+        self._folder = folder
+        self.files = Files()
+
+    def raw(self, raw: Mapping[str, Any]) -> Raw:
+        """`raw` with `nets/mynets.py:MyNet` in federation.group as `mynets:MyNet`, `figures/f1.py` in
+        evaluation.metrics as `f1`, and data.indices absolute."""
+        result = merged(raw, {})
+        for section, name in (("federation", "group"), ("evaluation", "metrics"), ("data", "indices")):
+            if isinstance(settings := result.get(section), dict) and name in settings:
+                settings[name] = self.value(f"{section}.{name}", settings[name])
+        return result
+
+    def value(self, key: str, given: Any) -> Any:
+        """The same of the value of one dotted key. What is neither a name nor names is for the configuration to
+        refuse."""
+        if key in (GROUP, METRICS) and isinstance(given, list | tuple):
+            return [self.value(key, each) for each in given]
+        if not isinstance(given, str):
+            return given
+        match key:
+            case "federation.group":
+                return self._model(given)
+            case "evaluation.metrics":
+                return self._metric(given)
+            case "data.indices":
+                return self.path(given)
+        return given
+
+    def path(self, file: str) -> str:
+        """The absolute path of a file as it is given."""
+        return str((self._folder / Path(file).expanduser()).absolute())
+
+    def _model(self, name: str) -> str:
+        """The model's name; names without a file are as they were."""
+        file, colon, model = name.rpartition(".py:")
+        if not colon:
+            return name
+        self.files |= Files(models=(self.path(f"{file}.py"),))
+        return f"{Path(file).name}:{model}"
+
+    def _metric(self, name: str) -> str:
+        if not name.endswith(".py"):
+            return name
+        self.files |= Files(metrics=(self.path(name),))
+        return Path(name).stem
+
+
+def loaded(raw: Mapping[str, Any]) -> Raw:
+    """`raw` with names alone in it, as `Names.raw` leaves it, once the files that it names have been run.
+
+    For what a user has written, never for what a session's files say. Raises ConfigError for a file that cannot be
+    read, or fails.
+    """
+    names = Names(Path())
+    result = names.raw(raw)
+    names.files.load()
+    return result

@@ -1,0 +1,1 @@
+"""One round: what it starts from, the wire, and the parts that compute it."""

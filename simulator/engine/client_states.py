@@ -1,0 +1,195 @@
+"""What a round starts from: the server's state, and those of all clients, of which only those are at hand that are
+asked for.
+
+A client that has never taken part is as it began: drawn anew from its keyed streams whenever it is asked for, and kept
+nowhere. What a round has changed is in memory until a checkpoint holds it, and is read from there after that. A cache
+of bounded size keeps what was asked for last.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from torch import Tensor
+
+from simulator.base import rng
+from simulator.base.documents import Draws
+from simulator.base.record import Record
+from simulator.base.tensors import Tensors, named, of_module, total_bytes
+from simulator.methods.hooks import Hooks
+from simulator.models.federation import Federation
+
+Loader = Callable[[int], Tensors]
+"""Makes or reads a client's state when it is asked for: the same tensors every time, on any thread."""
+
+MODEL = "model/"
+"""How the names of the client's own model begin; the others are those of what the method keeps beside it."""
+
+
+def initial_model(federation: Federation, client: int, seed: int) -> Tensors:
+    """The model that a client begins with, on the CPU, from its stream under this seed."""
+    stream = rng.torch_stream(seed, "client/model", client=client)
+    return named("model", of_module(federation.build(federation.clients[client].architecture, stream)))
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """How clients begin: each with a model of its own, and with what the method keeps beside it."""
+
+    federation: Federation
+    hooks: Hooks
+    seed: int
+    """Of the models. A fork under another seed keeps those that its parent began with."""
+
+    def __call__(self, client: int) -> Tensors:
+        """The state of a client before it first takes part."""
+        drawn = initial_model(self.federation, client, self.seed)
+        return self._on_device(drawn) | self.beside(client)
+
+    def beside(self, client: int) -> Tensors:
+        """What the method keeps beside the client's model, before it first takes part."""
+        return self._on_device(self.hooks.init_client(self.federation.clients[client]))
+
+    def shape_of(self, client: int) -> Tensors:
+        """A state of the names, shapes and dtypes that the client's states have; the model has no values."""
+        model = self.federation.architecture_of(self.federation.clients[client])
+        return named("model", of_module(model)) | self.beside(client)
+
+    def facts(self) -> Draws:
+        """What the draws follow from, besides the federation itself, as plain JSON values."""
+        return {
+            "models": self.seed,
+            "beside": self.federation.seed,
+            "method": self.hooks.method.config.model_dump(mode="json"),
+        }
+
+    def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
+        return {name: tensor.to(self.federation.device) for name, tensor in tensors.items()}
+
+
+@dataclass(frozen=True)
+class TakenOver:
+    """A state that another method left: the client's model stays, beside it stands what this method begins with."""
+
+    before: Loader
+    beginning: Beginning
+
+    def __call__(self, client: int) -> Tensors:
+        return models_of(self.before(client)) | self.beginning.beside(client)
+
+
+class StateCache:
+    """The states that were asked for last, one of a client, up to a number of bytes. Any thread may ask."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._guard = threading.Lock()
+        self._kept: OrderedDict[int, tuple[Loader, Tensors]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, loader: Loader, client: int) -> Tensors:
+        """What the loader gives for the client, loaded unless it is kept."""
+        with self._guard:
+            if client in self._kept and self._kept[client][0] == loader:
+                self._kept.move_to_end(client)
+                return self._kept[client][1]
+        # Not under the guard: others go on meanwhile. Two that ask for the same get equal tensors.
+        tensors = loader(client)
+        self.put(loader, client, tensors)
+        return tensors
+
+    def put(self, loader: Loader, client: int, tensors: Tensors) -> None:
+        """Keep what the loader would give, in place of what was kept of the client."""
+        size = total_bytes(tensors)
+        with self._guard:
+            self._drop(client)
+            if size <= self.size:
+                self._kept[client] = loader, tensors
+                self._bytes += size
+            while self._bytes > self.size:
+                self._drop(next(iter(self._kept)))
+
+    def forget(self, clients: Iterable[int]) -> None:
+        """Let go of what is kept of these clients: they have new states."""
+        with self._guard:
+            for client in clients:
+                self._drop(client)
+
+    def _drop(self, client: int) -> None:
+        if client in self._kept:
+            self._bytes -= total_bytes(self._kept.pop(client)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class ClientStates(Sequence[Tensors]):
+    """The state of every client, by its number. It never changes: a round makes another."""
+
+    beginning: Beginning
+    cache: StateCache
+    changed: Mapping[int, Tensors] = field(default_factory=dict)
+    """The states that no checkpoint holds yet, in memory."""
+    kept: Mapping[int, Loader] = field(default_factory=dict)
+    """Where those of other clients come from that are no longer as they began."""
+
+    def __len__(self) -> int:
+        return len(self.beginning.federation.clients)
+
+    @overload
+    def __getitem__(self, client: int) -> Tensors: ...
+    @overload
+    def __getitem__(self, client: slice) -> Sequence[Tensors]: ...
+    def __getitem__(self, client: int | slice) -> Tensors | Sequence[Tensors]:
+        if isinstance(client, slice):
+            return [self[each] for each in range(*client.indices(len(self)))]
+        if not 0 <= client < len(self):
+            raise IndexError(f"there is no client {client}")
+        if client in self.changed:
+            return self.changed[client]
+        return self.cache.get(self.kept.get(client, self.beginning), client)
+
+    def begun(self) -> list[int]:
+        """The clients that are no longer as they began, ascending."""
+        return sorted(self.changed.keys() | self.kept.keys())
+
+    def after(self, updates: Mapping[int, Tensors]) -> "ClientStates":
+        """The states after a round that gave some clients new ones."""
+        self.cache.forget(updates)
+        others = {client: loader for client, loader in self.kept.items() if client not in updates}
+        return ClientStates(self.beginning, self.cache, {**self.changed, **updates}, others)
+
+    def written(self, loaders: Mapping[int, Loader]) -> "ClientStates":
+        """The same states, of which a checkpoint holds these now: they are let go, and read when they are asked for."""
+        for client, loader in loaders.items():
+            if client in self.changed:
+                self.cache.put(loader, client, self.changed[client])
+        rest = {client: tensors for client, tensors in self.changed.items() if client not in loaders}
+        return ClientStates(self.beginning, self.cache, rest, {**self.kept, **loaders})
+
+    def taken_over(self, beginning: Beginning) -> "ClientStates":
+        """The same models, with what another method begins with beside them."""
+        changed = {
+            client: models_of(tensors) | beginning.beside(client) for client, tensors in self.changed.items()
+        }
+        kept = {client: TakenOver(loader, beginning) for client, loader in self.kept.items()}
+        return ClientStates(beginning, self.cache, changed, kept)
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything a round starts from: the server's and every client's tensors, and the last record."""
+
+    round: int
+    server: Tensors
+    clients: ClientStates
+    record: Record | None
+    trained: frozenset[int] = frozenset()
+    """The clients that have taken part in a round so far, and did not diverge in all of them."""
+    standing: Mapping[str, Any] | None = None
+    """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
+
+
+def models_of(tensors: Mapping[str, Tensor]) -> Tensors:
+    """Of a client's state its own model, under the names it has there."""
+    return {name: tensor for name, tensor in tensors.items() if name.startswith(MODEL)}

@@ -1,0 +1,393 @@
+"""One round, from the state before it to the state after it and the ledger's record.
+
+rng → participants → for each: downlink, local phases, uplink → aggregation on the server → evaluation → record.
+One direction, no room entered twice; the old state is left as it was.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from simulator import runners
+from simulator.base import rng
+from simulator.base.record import Cka, Record
+from simulator.base.tensors import Tensors
+from simulator.config import Config
+from simulator.data.federated import FederatedData
+from simulator.engine.client_states import Beginning, ClientStates, State, StateCache
+from simulator.engine.progress import (
+    ClientDiverged,
+    ClientStarted,
+    ClientTrained,
+    EvaluationStarted,
+    Observer,
+    RoundStarted,
+    Warned,
+)
+from simulator.engine.wire import Wire
+from simulator.methods import Method, Uplink
+from simulator.methods.hooks import Hooks
+from simulator.metrics import by_client, evaluation, own, similarity, training
+from simulator.metrics.accuracy import accuracy
+from simulator.models.federation import Federation
+from simulator.runners import (
+    Decision,
+    Gate,
+    Job,
+    Jobs,
+    Listener,
+    LocalUpdate,
+    Place,
+    RoundInterrupted,
+    Work,
+    always_go,
+    central,
+    synchronous,
+)
+from simulator.runners.evaluation import Answers, answering, evaluate
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
+from simulator.training.precision import tf32_in_force
+from simulator.training.schedule import rate
+
+
+class Engine:
+    """Carries out rounds of one method over one federation."""
+
+    def __init__(self, config: Config, federation: Federation, data: FederatedData, method: Method) -> None:
+        self._config = config
+        self._federation = federation
+        self._hooks = Hooks(method, federation)
+        self._data = data
+        self._test_sizes = [len(client.test) for client in data.clients]
+        measured = evaluation.measured_parts(config.evaluation, data)
+        self._sizes = {name: [len(client.part(name)) for client in data.clients] for name in measured}
+        self._measures = own.measures(config.evaluation.metrics, federation.num_classes)
+        self._answers = config.evaluation.model or method.answers
+        self._compares = config.cka.model or self._answers
+        wanted = None if config.cka.layers == "all" else config.cka.layers
+        if config.cka.every or wanted:
+            similarity.common_layers(federation, wanted)  # refused now rather than when it is measured
+        context = TrainingContext(federation, data, FlopCache())
+        self._runner = runners.get(config.runtime.runner)(context, config.runtime)
+
+    def open(self, *, exact: bool = True) -> Sequence[Place]:
+        """Get hold of the machines that clients are computed on, if there are any beside this; raises like
+        `Runner.open`."""
+        return self._runner.open(self._hooks, exact=exact)
+
+    def initial_state(self) -> State:
+        """The state before round 1, of which clients' parts are drawn when they are asked for."""
+        self._set_threads()
+        beginning = self.beginning(self._federation.seed)
+        for client in self._federation.of_each:
+            beginning(client.id)  # what cannot be drawn is refused now rather than in round 1
+        clients = ClientStates(beginning, StateCache(self._config.runtime.cache))
+        return State(0, self._on_device(self._hooks.init_server()), clients, None)
+
+    def beginning(self, models: int) -> Beginning:
+        """How clients begin under this method, with models of the seed `models`."""
+        return Beginning(self._federation, self._hooks, models)
+
+    def take_over(self, state: State, before: Method) -> tuple[State, str]:
+        """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
+
+        Client models stay. What the method keeps beside them stays if it kept the same before; else the server takes
+        what `Method.adopt` says and the rest starts as before round 1. Also returns what became of it, as a sentence.
+        """
+        self._set_threads()
+        server = self._on_device(self._hooks.init_server())
+        if before.name == self._hooks.name and self._keeps_the_same(server, state.server, before):
+            return state, "what it keeps stays as it is"
+        adopted = self._hooks.adopt(state.server, server)
+        clients = state.clients.taken_over(self.beginning(state.clients.beginning.seed))
+        return replace(state, server=server | adopted, clients=clients), _adoption(server, adopted)
+
+    def round(
+        self,
+        state: State,
+        observe: Observer,
+        gate: Gate = always_go,
+        finished: Mapping[int, LocalUpdate] = MappingProxyType({}),
+        measure: Callable[[], bool] = lambda: False,
+    ) -> State:
+        """Round t = state.round + 1. Same state, same bits, whatever the number of workers.
+
+        `gate` is asked between clients; `finished` are updates that an earlier attempt at this round brought out, which
+        are not computed again. `measure`, asked after evaluation, wants CKA in this round though none is due. Raises
+        RoundInterrupted, with all finished updates, when the gate ends the round early.
+        """
+        with tf32_in_force(self._config.training.precision, self._federation.device):
+            return self._round(state, observe, gate, finished, measure)
+
+    def _round(
+        self,
+        state: State,
+        observe: Observer,
+        gate: Gate,
+        finished: Mapping[int, LocalUpdate],
+        measure: Callable[[], bool],
+    ) -> State:
+        began = time.perf_counter()
+        self._set_threads()
+        t = state.round + 1
+        participants = self.participants(t)
+        observe(RoundStarted(t, self._config.rounds, participants, tuple(finished)))
+
+        wire = Wire(len(state.clients), self._config.wire, self._config.seed, t)
+        updates, held = self._train(t, state, participants, wire, observe, gate, finished)
+        collected = time.perf_counter()
+        sound = [update for update in updates if not update.diverged]
+        dropped = [update.client.id for update in sound if wire.loses(update.client.id)]
+        uplinks = [
+            Uplink(update.client, wire.up(update.client.id, update.uplink))
+            for update in sound
+            if update.client.id not in dropped
+        ]
+        (server, metrics), server_flops = central.update(
+            self._hooks, self._runner.context, t, state.server, uplinks
+        )
+        clients = state.clients.after({update.client.id: update.tensors for update in sound})
+        trained = time.perf_counter()
+
+        after = State(t, server, clients, None, state.trained | {update.client.id for update in sound})
+        answers = self._evaluate(after, self._unmeasured(state.record), participants, observe)
+        due = self._config.cka.every and t % self._config.cka.every == 0
+        cka = self.cka(after) if due or measure() else None
+        evaluated = time.perf_counter()
+
+        before, news = state.record, self._config.tells_news
+        standing = by_client.standing([before] if before else [], state.standing)
+        record: Record = {
+            "round": t,
+            "method": self._hooks.name,
+            "participants": list(participants),
+            "diverged": [update.client.id for update in updates if update.diverged],
+            "accuracy": accuracy(_counts(answers), self._test_sizes, standing and standing["accuracy"], news),
+            "loss": training.losses(updates, None if news else len(clients)),
+            "bytes": wire.traffic(before and before["bytes"], news),
+            "params": wire.params(),
+            "flops": training.operations(sum(update.flops for update in updates), server_flops),
+            "cka": cka,
+            "method_metrics": training.phase_losses(sound) | metrics,
+            "timing": {
+                "seconds": evaluated - began - held,
+                "train": trained - began - held,
+                "server": trained - collected,
+                "evaluate": evaluated - trained,
+                "checkpoint": 0.0,
+                "per_client": training.seconds(updates, None if news else len(clients)),
+                "workers": self._runner.workers,
+                "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            },
+        }
+        if self._sizes:
+            record["evaluation"] = evaluation.figures(
+                answers, self._sizes, standing and standing["evaluation"], news
+            )
+        if news:
+            record["clients"] = len(clients)
+        if self._config.wire.drop:
+            record["dropped"] = dropped
+        if self._config.training.schedule != "constant":
+            record["lr"] = rate(self._config.training, t, self._config.rounds)
+        return replace(after, record=record, standing=standing)
+
+    def participants(self, round: int) -> tuple[int, ...]:
+        """S^t: N·C clients drawn without replacement, ascending."""
+        total, wanted = len(self._federation.clients), self._config.federation.participants
+        if wanted == total:
+            return tuple(range(total))
+        draw = rng.numpy_stream(self._config.seed, "participants", round).choice(total, wanted, replace=False)
+        return tuple(sorted(int(client) for client in draw))
+
+    def cka(self, state: State) -> Cka:
+        """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
+
+        Compared are the models that local training left, of clients that have been trained, or those that every
+        client would receive next: `cka.model`.
+        """
+        settings = self._config.cka
+        layers = similarity.common_layers(
+            self._federation, None if settings.layers == "all" else settings.layers
+        )
+        aggregated = self._compares == "aggregated"
+        if not (aggregated or settings.untrained):
+            layers = similarity.among(layers, state.trained)
+        # A session of an earlier version may have more layers and clients than fit.
+        most = min(settings.clients, similarity.room(layers))
+        layers = similarity.compared(layers, self._federation, self._config.seed, most)
+        probe = similarity.probe(self._data, self._config.seed, settings.probe)
+
+        def tensors(client: int) -> Tensors:
+            if not aggregated:
+                return state.clients[client]
+            info = self._federation.clients[client]
+            payload = self._hooks.downlink(state.round + 1, state.server, info)
+            job = Job(state.clients[client], payload)
+            return answering(self._hooks, self._runner.context, info, state.round + 1, job).tensors()
+
+        return similarity.measure(
+            self._runner.context, self._runner.each, tensors, layers, probe, settings.debiased, most
+        )
+
+    def check_size(self) -> None:
+        """Raise ConfigError where the CKA that the settings ask for would not fit into a round's record."""
+        if not self._config.cka.every:
+            return
+        layers = None if self._config.cka.layers == "all" else self._config.cka.layers
+        common = similarity.common_layers(self._federation, layers)
+        similarity.check_size(common, len(self._federation.clients), self._config.cka.clients)
+
+    def close(self) -> None:
+        """Let go of what clients are computed on."""
+        self._runner.close()
+
+    def _train(
+        self,
+        t: int,
+        state: State,
+        participants: tuple[int, ...],
+        wire: Wire,
+        observe: Observer,
+        gate: Gate,
+        finished: Mapping[int, LocalUpdate],
+    ) -> tuple[list[LocalUpdate], float]:
+        """The participants' updates in client order, and the seconds for which the gate held all of them back."""
+        clients = self._federation.clients
+
+        def receives(k: int) -> Tensors:
+            return wire.down(k, self._hooks.downlink(t, state.server, clients[k]))
+
+        for k in finished:
+            receives(k)  # what it was sent counts in this round
+        done = len(finished)
+        held, since = 0.0, None
+
+        def begin(client: int) -> None:
+            observe(ClientStarted(t, client))
+
+        def tell(update: LocalUpdate) -> None:
+            nonlocal done
+            done += 1
+            loss = next(iter(update.losses.values()), None)
+            observe(ClientTrained(t, update.client.id, done, len(participants), loss))
+            if (phase := update.diverged) is not None:
+                observe(ClientDiverged(t, update.client.id, phase))
+
+        def timed(updates: Sequence[LocalUpdate], running: int) -> Decision:
+            nonlocal held, since
+            self._tell(observe)
+            decision = gate([*finished.values(), *updates], running)
+            if decision == "hold" and not running:
+                since = since or time.perf_counter()
+            elif since is not None:
+                held, since = held + time.perf_counter() - since, None
+            return decision
+
+        left_to_do = Jobs(
+            [k for k in participants if k not in finished], lambda k: Job(state.clients[k], receives(k))
+        )
+        try:
+            work = Work(self._hooks, t, left_to_do, finished)
+            updates = synchronous.carry_out(self._runner, work, Listener(timed, begin, tell))
+        except RoundInterrupted as interrupted:
+            raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
+        finally:
+            self._tell(observe)
+        every = dict(finished) | {update.client.id: update for update in updates}
+        return [every[client] for client in participants], held
+
+    def _evaluate(
+        self, after: State, unmeasured: bool, participants: tuple[int, ...], observe: Observer
+    ) -> dict[int, dict[str, Answers]]:
+        """The answers of every client whose model changed since it was last evaluated, or as configured."""
+        t, settings = after.round, self._config.evaluation
+        aggregated = self._answers == "aggregated"
+        skips = self._config.skips_initial
+        eligible = sorted(after.trained.union(participants)) if skips else range(len(after.clients))
+        if isinstance(settings.clients, int):
+            number = min(settings.clients, len(eligible))
+            draw = rng.numpy_stream(self._config.seed, "evaluate", t).choice(
+                len(eligible), number, replace=False
+            )
+            chosen = sorted(eligible[each] for each in draw)
+        elif settings.clients == "all" and (unmeasured or aggregated):
+            chosen = list(eligible)
+        else:  # of the others, no model has changed since it was last evaluated
+            chosen = list(participants)
+        observe(EvaluationStarted(t, len(chosen)))
+        infos = self._federation.clients
+
+        def job(k: int) -> Job:
+            payload = self._hooks.downlink(t + 1, after.server, infos[k]) if aggregated else None
+            return Job(after.clients[k], payload)
+
+        # What depends on the round goes with the payload: it is the next one's.
+        parts = ("test", *(name for name in self._sizes if name != "test"))
+        answers = evaluate(
+            self._runner,
+            self._hooks,
+            t + aggregated,
+            Jobs(chosen, job),
+            settings.batch_size,
+            parts,
+            self._measures,
+            received=aggregated,
+        )
+        self._tell(observe)
+        return answers
+
+    def _tell(self, observe: Observer) -> None:
+        """Pass on what the runner has to say."""
+        for note in self._runner.take_notes():
+            observe(Warned(note))
+
+    def _unmeasured(self, before: Record | None) -> bool:
+        """Whether the last record, if there is one, lacks what is measured now."""
+        known = {} if before is None else before.get("evaluation", {})
+        return before is None or any(
+            name not in known or not self._measures.keys() <= known[name].get("metrics", {}).keys()
+            for name in self._sizes
+        )
+
+    def _set_threads(self) -> None:
+        """The server computes with as many threads as a client, or a resumed process could add up differently."""
+        torch.set_num_threads(self._config.runtime.threads_per_client)
+
+    def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
+        return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
+
+    def _keeps_the_same(self, server: Tensors, left: Tensors, before: Method) -> bool:
+        """Whether server and clients keep the same tensors, by name and shape, as with the settings before."""
+        hooks = Hooks(before, self._federation)
+        return _shapes(server) == _shapes(left) and all(
+            _shapes(self._hooks.init_client(client)) == _shapes(hooks.init_client(client))
+            for client in self._federation.clients
+        )
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
+
+
+def _adoption(server: Tensors, adopted: Tensors) -> str:
+    """What a method's server took over at a switch, in words."""
+    taken = dict.fromkeys(name.split("/")[0] for name in adopted)
+    missing = [name for name in server if name not in adopted]
+    # Of a part taken over in part, what is missing by its full name: head/bias.
+    fresh = dict.fromkeys(name if name.split("/")[0] in taken else name.split("/")[0] for name in missing)
+    said = [f"takes over {', '.join(taken)}"] * bool(taken) + [f"starts {', '.join(fresh)} afresh"] * bool(
+        fresh
+    )
+    return " and ".join(said) or "has nothing to take over"
+
+
+def _counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int, int]]:
+    """Correct answers and samples of the test part, by client."""
+    return {client: (parts["test"].correct, parts["test"].samples) for client, parts in answers.items()}

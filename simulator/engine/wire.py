@@ -1,0 +1,154 @@
+"""The metered channel: all that passes between clients and server is copied and counted here. Nothing else crosses.
+
+On request it disturbs uplinks: it loses some of them, or adds noise to them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simulator.base import rng
+from simulator.base.record import Params, Traffic
+from simulator.base.sections import WireConfig
+from simulator.base.tensors import TRAVELS, Tensors, total_bytes
+
+STATISTICS = ("running_mean", "running_var")
+"""BatchNorm's: measured, not learned, so no update to disturb; and noise could make a variance negative."""
+
+
+class Wire:
+    """One round's traffic, in bytes per tensor name, per client, per direction."""
+
+    def __init__(
+        self, clients: int, settings: WireConfig | None = None, seed: int = 0, round: int = 0
+    ) -> None:
+        self._settings = settings or WireConfig()
+        self._seed = seed
+        self._round = round
+        self._clients = clients
+        self._sent_down: dict[int, Mapping[str, Tensor]] = {}
+        self._carried: dict[str, dict[int, _Carried]] = {"up": {}, "down": {}}
+
+    def down(self, client: int, payload: Mapping[str, Tensor]) -> Tensors:
+        """Carry a payload from the server to a client; the client gets its own copy. On any thread.
+
+        What is carried to it again, because its job was made again, counts once.
+        """
+        if self._settings.noise:
+            self._sent_down[client] = dict(payload)
+        return self._carry("down", client, payload)
+
+    def received(self, client: int) -> Mapping[str, Tensor]:
+        """What a client received on this wire, for an uplink that arrives on a later one. Kept only for noise."""
+        return self._sent_down.get(client, {})
+
+    def loses(self, client: int, dispatch: int | None = None) -> bool:
+        """Whether the client's uplink never arrives. What does not arrive is not counted.
+
+        `dispatch` keys the draw. None: the round's number.
+        """
+        if not self._settings.drop:
+            return False
+        draw = rng.numpy_stream(self._seed, "wire/drop", self._key(dispatch), client).random()
+        return bool(draw < self._settings.drop)
+
+    def up(
+        self,
+        client: int,
+        payload: Mapping[str, Tensor],
+        dispatch: int | None = None,
+        received: Mapping[str, Tensor] | None = None,
+    ) -> Tensors:
+        """Carry a payload from a client to the server; the server gets its own copy, with noise if so configured.
+
+        `dispatch` keys the noise. None: the round's number. `received` is what an earlier wire carried to the client
+        before this uplink. None: this wire carried it.
+        """
+        arrived = self._carry("up", client, payload)
+        if self._settings.noise:
+            before = self._sent_down.pop(client, {}) if received is None else received
+            for name, tensor in arrived.items():
+                if tensor.is_floating_point() and not name.endswith(STATISTICS):
+                    stream = rng.torch_stream(self._seed, f"wire/noise/{name}", self._key(dispatch), client)
+                    self._disturb(tensor, before.get(name), stream)
+        return arrived
+
+    def _key(self, dispatch: int | None) -> int:
+        return self._round if dispatch is None else dispatch
+
+    def _disturb(self, tensor: Tensor, before: Tensor | None, stream: torch.Generator) -> None:
+        """Add Gaussian noise of `noise` times the standard deviation of the tensor's update.
+
+        The update is the difference from what was sent down, where that had a tensor of this name and shape (a
+        model, a head, an adapter); otherwise the tensor is an update itself (a gradient, a difference) or stands alone
+        (features), and its own spread counts.
+        """
+        update = tensor if before is None or before.shape != tensor.shape else tensor - before
+        if not tensor.numel():
+            return
+        noise = torch.randn(tensor.shape, generator=stream).to(
+            tensor
+        )  # drawn on the CPU: the same on any device
+        tensor += self._settings.noise * update.std(correction=0) * noise
+
+    def _carry(self, direction: str, client: int, payload: Mapping[str, Tensor]) -> Tensors:
+        by_part: Counter[str] = Counter()
+        for name, tensor in payload.items():
+            if tensor.dtype not in TRAVELS:
+                raise TypeError(
+                    f"'{name}' is {tensor.dtype}: labels and counts travel as int32, values as floats"
+                )
+            by_part[f"{direction}/{name.partition('/')[0]}"] += total_bytes({name: tensor})
+        params = sum(tensor.numel() for tensor in payload.values() if tensor.is_floating_point())
+        self._carried[direction][client] = _Carried(by_part, params)
+        contiguous = torch.contiguous_format  # as a payload is that was kept in a file meanwhile
+        return {name: tensor.detach().clone(memory_format=contiguous) for name, tensor in payload.items()}
+
+    def traffic(self, before: Traffic | None, news: bool = False) -> Traffic:
+        """The ledger's `bytes`, its totals continued from those of the round before.
+
+        With `news`, those by client name the clients alone to or from whom anything was carried.
+        """
+        sizes = {
+            direction: {client: carried.size for client, carried in by_client.items()}
+            for direction, by_client in self._carried.items()
+        }
+        up, down = (sum(sizes[direction].values()) for direction in ("up", "down"))
+        by_part: Counter[str] = Counter()
+        for by_client in self._carried.values():
+            for carried in by_client.values():
+                by_part.update(carried.by_part)
+        return {
+            "up": up,
+            "down": down,
+            "up_total": up + (before["up_total"] if before else 0),
+            "down_total": down + (before["down_total"] if before else 0),
+            "per_client_up": self._written(sizes["up"], news),
+            "per_client_down": self._written(sizes["down"], news),
+            "by_tensor": dict(sorted(by_part.items())),
+        }
+
+    def _written(self, sizes: Mapping[int, int], news: bool) -> list[int] | dict[str, int]:
+        if news:
+            return {str(client): sizes[client] for client in sorted(sizes)}
+        return [sizes.get(client, 0) for client in range(self._clients)]
+
+    def params(self) -> Params:
+        """The ledger's `params`: numbers sent in each direction, labels and counts left out."""
+        up, down = (sum(each.params for each in self._carried[way].values()) for way in ("up", "down"))
+        return {"up": up, "down": down}
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """What was carried of one client in one direction: bytes by part of the payload, and numbers."""
+
+    by_part: Counter[str]
+    params: int
+
+    @property
+    def size(self) -> int:
+        return self.by_part.total()

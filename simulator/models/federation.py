@@ -1,0 +1,105 @@
+"""The facts of a federation that hold from before round 1: who the clients are and what they have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from simulator import models
+from simulator.base import rng
+from simulator.base.sections import TrainingConfig
+from simulator.data.specs import InputSpec
+from simulator.models import Network
+
+
+@dataclass(frozen=True)
+class ClientInfo:
+    """What the server knows of client k: its architecture, n_k and S_k."""
+
+    id: int
+    architecture: str
+    samples: int
+    """n_k: training samples."""
+    classes: tuple[int, ...]
+    """S_k: the classes present in the training data, ascending."""
+
+    def __str__(self) -> str:
+        return f"client {self.id} ({self.architecture})"
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The clients, their architectures, and the settings every one of them trains with."""
+
+    seed: int
+    rounds: int
+    """T."""
+    num_classes: int
+    """C."""
+    spec: InputSpec
+    """The form of a sample in a batch."""
+    clients: tuple[ClientInfo, ...]
+    training: TrainingConfig
+    device: torch.device
+    pretrained: str | bool = False
+    """Where clients' initial weights come from, if they are not drawn: True for the hub's, else a path."""
+    begun: int = 0
+    """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
+
+    @cached_property
+    def of_each(self) -> tuple[ClientInfo, ...]:
+        """The first client of each architecture, ascending: what follows from it alone is looked at once."""
+        firsts = {client.architecture: client for client in reversed(self.clients)}
+        return tuple(sorted(firsts.values(), key=lambda client: client.id))
+
+    @cached_property
+    def held_classes(self) -> tuple[Tensor, Tensor]:
+        """A row for each class of each client, clients in order, classes ascending: client [R] and class [R], int64."""
+        rows = [(client.id, label) for client in self.clients for label in client.classes]
+        owner, label = torch.tensor(rows, device=self.device).T
+        return owner, label
+
+    @cached_property
+    def architectures(self) -> Mapping[str, Network]:
+        """Each architecture once, on the meta device, in order of first use."""
+        names = [client.architecture for client in self.of_each]
+        return {name: models.architecture(name, self.spec, self.num_classes) for name in names}
+
+    @cached_property
+    def smallest(self) -> str:
+        """The clients' architecture of the fewest parameters; of equals, the one used first."""
+        return min(self.architectures, key=self._parameters)
+
+    @cached_property
+    def largest(self) -> str:
+        """The clients' architecture of the most parameters; of equals, the one used first."""
+        return max(self.architectures, key=self._parameters)
+
+    def architecture(self, name: str) -> Network:
+        """Any architecture without weights, also one that no client holds. Raises ConfigError for unknown names."""
+        return (
+            self.architectures[name]
+            if name in self.architectures
+            else models.architecture(name, self.spec, self.num_classes)
+        )
+
+    def architecture_of(self, client: ClientInfo) -> Network:
+        """The architecture of the client's model."""
+        return self.architectures[client.architecture]
+
+    def build(self, architecture: str, stream: torch.Generator) -> Network:
+        """A network of that architecture on the CPU, its weights drawn from `stream` or pretrained."""
+        return models.build(architecture, self.spec, self.num_classes, stream, self.pretrained)
+
+    def shared_head(self) -> nn.Linear:
+        """A head for all clients, whose heads are equal: client 0's kind, weights from the server's stream."""
+        return self.build(self.clients[0].architecture, self.stream("server/head")).head
+
+    def stream(self, purpose: str, round: int = 0, client: int = rng.EVERYONE) -> torch.Generator:
+        """A keyed stream of draws on the CPU, where results do not depend on the device."""
+        return rng.torch_stream(self.seed, purpose, round, client)
+
+    def _parameters(self, architecture: str) -> int:
+        return sum(parameter.numel() for parameter in self.architectures[architecture].parameters())

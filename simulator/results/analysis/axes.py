@@ -1,0 +1,104 @@
+"""The settings along which sessions differ, by which tables and figures group them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.names import escaped
+from simulator.base.nested import flattened
+from simulator.results.analysis.run import Run
+
+SEED = "seed"
+_SHORT = {"method": "method.name", "dataset": "data.dataset"}
+IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.")
+"""What changes no result, or is said by other settings."""
+
+Key = tuple[Any, ...]
+"""A value for each axis."""
+
+
+def axes(run: Run) -> dict[str, Any]:
+    """Every setting of a session under its dotted key, lists as tuples; a key alone for the method and the data set."""
+    return settings_of(run.config) | {"session": run.name}
+
+
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a configuration, which belongs to no session yet."""
+    flat = {key: _plain(value) for key, value in flattened(config).items()}
+    return flat | {short: flat.get(key) for short, key in _SHORT.items()}
+
+
+def key_of(run: Run, by: Sequence[str]) -> Key:
+    """A session's value on each axis; None where it has no such setting."""
+    known = axes(run)
+    return tuple(known.get(axis) for axis in by)
+
+
+def checked(by: Sequence[str], runs: Sequence[Run]) -> tuple[str, ...]:
+    """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is."""
+    known = dict.fromkeys(name for run in runs for name in axes(run))
+    for axis in by:
+        if axis not in known:
+            last = {name.rpartition(".")[2]: name for name in known}
+            near = f" Did you mean '{last[axis]}'?" if axis in last else nearest(axis, known)
+            raise ConfigError(f"no session here has a setting '{axis}'.{near}")
+    return tuple(dict.fromkeys(by))
+
+
+def varying(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The settings besides the seed that not all sessions have alike, the method first.
+
+    A method's own settings count where they differ between sessions of that method; how fast sessions are computed
+    and what they keep does not.
+    """
+    flat = [_settings(run) for run in runs]
+    names = dict.fromkeys(name for one in flat for name in one)
+    found = [name for name in names if _varies(name, flat)]
+    return tuple(sorted(found, key=lambda name: name != "method"))
+
+
+def groups(runs: Iterable[Run], by: Sequence[str]) -> dict[Key, list[Run]]:
+    """The sessions by their values on the axes, in the order in which the values first come."""
+    found: dict[Key, list[Run]] = {}
+    for run in runs:
+        found.setdefault(key_of(run, by), []).append(run)
+    return found
+
+
+def said(by: Sequence[str], key: Key) -> str:
+    """A group in words: 'fedlora', 'fedlora, mu 0.7'."""
+    words = []
+    for axis, value in zip(by, key, strict=True):
+        text = spelled(value)
+        words.append(text if axis in (*_SHORT, "session") else f"{axis.rpartition('.')[2]} {text}")
+    return ", ".join(words) or "all"
+
+
+def spelled(value: Any) -> str:
+    """A value of an axis in one cell."""
+    match value:
+        case None:
+            return "–"
+        case float():
+            return f"{value:g}"
+        case tuple():
+            return "+".join(map(spelled, value))
+    return escaped(str(value))
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    known = {key: value for key, value in axes(run).items() if not key.startswith(IDLE)}
+    return {key: value for key, value in known.items() if key not in (SEED, "session", *_SHORT.values())}
+
+
+def _varies(name: str, flat: Sequence[Mapping[str, Any]]) -> bool:
+    if not name.startswith("method."):
+        return len({one.get(name) for one in flat}) > 1
+    of_method: dict[Any, set[Any]] = {}
+    for one in flat:
+        of_method.setdefault(one["method"], set()).add(one.get(name))
+    return any(len(values) > 1 for values in of_method.values())
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,113 @@
+"""What to know before comparing groups of sessions: settings that differ between them, or vary within one."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from simulator.base.nested import merged
+from simulator.results.analysis.axes import IDLE, groups, said, settings_of, spelled, varying
+from simulator.results.analysis.printed import defaults
+from simulator.results.analysis.run import Run
+
+_NO_RESULT = (
+    "seed", "session", "method", "method.name", "data.dataset", "evaluation.batch_size", "evaluation.parts",
+    "evaluation.metrics", "evaluation.figures", "training.on_divergence",
+)  # fmt: skip
+"""What is no setting of data or training, or stands under another name."""
+_MOST = 8
+"""Settings named in one sentence."""
+_FEW = 3
+"""Groups named behind a value."""
+
+Configs = Mapping[str, Sequence[Mapping[str, Any]]]
+"""The configurations of each group's sessions, by the group's label."""
+
+
+def rows_differ(configs: Configs, by: Collection[str], groups: str = "Rows") -> list[str]:
+    """One sentence on the training and data settings that differ between groups, or nothing.
+
+    The axes `by` are left out, and so is a method's own setting unless groups of one method differ in it. A setting
+    that an older session does not have counts as its default.
+    """
+    found = differing(configs, by)
+    words = [f"{name}: {_values(values)}" for name, values in found.items()]
+    more = f"; and {len(words) - _MOST} more settings" if len(words) > _MOST else ""
+    return [f"{groups} differ in {'; '.join(words[:_MOST])}{more}."] if words else []
+
+
+def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tuple[Any, ...]]]:
+    """Every such setting by its dotted key, with each group's values by the group's label."""
+    left_out = {*_NO_RESULT, *by} | ({"dataset"} if "data.dataset" in by else set())
+    flat = {
+        label: [settings_of(merged(defaults(), each)) for each in every] for label, every in configs.items()
+    }
+    names = dict.fromkeys(name for every in flat.values() for one in every for name in one)
+    found = {}
+    for name in names:
+        if name in left_out or name.startswith(IDLE):
+            continue
+        values = {label: _ordered(one.get(name) for one in every) for label, every in flat.items()}
+        if _differ(name, flat, values):
+            found[name] = values
+    return found
+
+
+def caveats(runs: Sequence[Run], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
+    """What to know of sessions that are drawn in groups: which settings differ, and what is averaged."""
+    found = {said(by, key): group for key, group in groups(runs, by).items()}
+    between = rows_differ(
+        {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
+    )
+    within = [sentence for label, group in found.items() for sentence in averaged(label, group)]
+    return between + within
+
+
+def averaged(label: str, runs: Sequence[Run], remedy: str = "Separate them with --by.") -> list[str]:
+    """A sentence where a group is a mean over several settings, and not over seeds alone."""
+    differ = varying(runs)
+    number = len(groups(runs, differ))
+    return (
+        [f"{label} is a mean over {number} settings of {', '.join(differ)}. {remedy}"] if number > 1 else []
+    )
+
+
+def _differ(
+    name: str, flat: Mapping[str, Sequence[Mapping[str, Any]]], values: Mapping[str, tuple[Any, ...]]
+) -> bool:
+    if not name.startswith("method."):
+        return len(set(values.values())) > 1
+    of_methods: dict[object, set[tuple[Any, ...]]] = {}
+    for label, every in flat.items():
+        of_methods.setdefault(_ordered(one.get("method") for one in every), set()).add(values[label])
+    return any(len(each) > 1 for each in of_methods.values())
+
+
+def _values(by_group: Mapping[str, tuple[Any, ...]]) -> str:
+    """'32 (fedgh), 64 (others)': each value with its groups, the most common one's as the others."""
+    labels: dict[tuple[Any, ...], list[str]] = {}
+    for label, values in by_group.items():
+        labels.setdefault(values, []).append(label)
+    most = max(labels, key=lambda values: len(labels[values]))
+    return ", ".join(
+        f"{_worded(values)} ({_who(labels[values], values == most)})"
+        for values in sorted(labels, key=lambda values: tuple(map(_place, values)))
+    )
+
+
+def _who(labels: Sequence[str], most: bool) -> str:
+    if most and len(labels) > 1:
+        return "others"
+    return "; ".join(labels) if len(labels) <= _FEW else f"{len(labels)} of them"
+
+
+def _worded(values: tuple[Any, ...]) -> str:
+    return " and ".join("not set" if value is None else spelled(value) for value in values)
+
+
+def _ordered(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(set(values), key=_place))
+
+
+def _place(value: Any) -> tuple[bool, bool, float, str]:
+    """Numbers by their size, then texts, then what is not set."""
+    number = isinstance(value, int | float)
+    return value is None, not number, float(value) if number else 0.0, spelled(value)

@@ -1,0 +1,311 @@
+"""Several sessions side by side: how good each became, what a target took it, which settings differ."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from simulator.base.errors import ConfigError
+from simulator.base.nested import flattened
+from simulator.results.analysis.axes import Key, axes, checked, groups, key_of, said, spelled, varying
+from simulator.results.analysis.caveats import averaged, rows_differ
+from simulator.results.analysis.costs import Reached, reached, spent
+from simulator.results.analysis.curves import Array
+from simulator.results.analysis.printed import printed
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.spread import Spread, paired
+from simulator.results.analysis.table import Row, Select, Table
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One of the sessions: its best and its last mean accuracy (None: never evaluated), and what a target took."""
+
+    run: Run
+    best: float | None
+    last: float | None
+    reached: Reached | None
+
+
+def standing(run: Run, target: float) -> Standing:
+    """How a session stands towards a target accuracy (0…1)."""
+    totals = run.totals
+    measured = totals.mean[np.isfinite(totals.mean)]
+    best, last = (float(measured.max()), float(measured[-1])) if measured.size else (None, None)
+    return Standing(run, best, last, reached(totals, target))
+
+
+def common_target(runs: Sequence[Run]) -> float:
+    """The highest multiple of 0.05 that every run's best accuracy reaches; 0 where one has none."""
+    best = min((standing(run, 0.0).best or 0.0 for run in runs), default=0.0)
+    return math.floor(best * 20 + 1e-9) / 20
+
+
+def differences(runs: Sequence[Run]) -> list[tuple[str, tuple[Any, ...]]]:
+    """The settings that not all runs have alike, by dotted name, with each run's value; None where it has none."""
+    flat = [flattened(run.config) for run in runs]
+    rows = [
+        (name, tuple(one.get(name) for one in flat)) for name in dict.fromkeys(n for one in flat for n in one)
+    ]
+    return [row for row in rows if any(value != row[1][0] for value in row[1])]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one session came to: test accuracies, 0…1, means over clients alike or weighted; None: not measured.
+
+    `selected`, and `round` at which, are of the round that is best on the clients' eval parts, the first of equals;
+    `worst` is the worst client's accuracy in that round, in the last one where nothing is selected.
+    """
+
+    run: Run
+    best: float | None
+    best_weighted: float | None
+    last: float | None
+    last_weighted: float | None
+    round: int | None
+    selected: float | None
+    selected_weighted: float | None
+    on_eval: float | None
+    worst: float | None
+    reached: Reached | None
+    spent: Reached | None
+    """What the target took, or where it was not reached all rounds; None without a target."""
+    own: Mapping[str, float | None]
+    """The user's own metrics on the test part, by name, in the round that `worst` is of."""
+
+    @property
+    def seed(self) -> int:
+        return int(self.run.config.get("seed", 0))
+
+
+def table(
+    runs: Sequence[Run],
+    by: Sequence[str] | str = (),
+    target: float | None = None,
+    baseline: str | None = None,
+    select: Select | None = None,
+) -> Table:
+    """The sessions grouped by axes: dotted settings, or 'method', 'dataset', 'session'; none: what they differ in.
+
+    baseline: a value on the first axis ('standalone'), or 'AXIS=VALUE'; what differs in the other axes has a baseline
+    of its own. select 'eval': of each group the settings and rounds that are best on eval. Raises ConfigError for an
+    unknown axis, a baseline that no group is, a target outside 0…1.
+    """
+    if target is not None and not 0 <= target <= 1:
+        raise ConfigError(f"the target is an accuracy from 0 to 1, as 0.9; it is {target:g}.")
+    wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
+    notes = _of_data(runs) + _unfinished(runs) + _switched(runs)
+    found: dict[Key, tuple[str, list[Outcome]]] = {}
+    for key, group in groups(runs, wanted).items():
+        outcomes = [outcome(run, target, select) for run in group]
+        chosen, outcomes, about = _point(said(wanted, key), outcomes, select)
+        found[key] = chosen, outcomes
+        notes += about
+    configs = {
+        said(wanted, key): [each.run.config for each in outcomes] for key, (_, outcomes) in found.items()
+    }
+    differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
+    opposite = _baselines(wanted, list(found), baseline)
+    rows = []
+    for key, (chosen, outcomes) in found.items():
+        against = found[opposite[key]][1] if key in opposite and opposite[key] != key else []
+        rows.append(_row(wanted, key, chosen, outcomes, against, select))
+    return Table(wanted, target, baseline, select, tuple(rows), tuple(dict.fromkeys([*differ, *notes])))
+
+
+def outcome(run: Run, target: float | None, select: Select | None) -> Outcome:
+    """What a session came to."""
+    totals = run.totals
+    round = _best_round(totals.selection) if select else None
+    measured = np.flatnonzero(np.isfinite(totals.mean))
+    last = int(measured[-1]) + 1 if measured.size else None
+    took = None if target is None else reached(totals, target)
+    return Outcome(
+        run,
+        best=_highest(totals.mean),
+        best_weighted=_highest(totals.weighted),
+        last=_at(totals.mean, last),
+        last_weighted=_at(totals.weighted, last),
+        round=round,
+        selected=_at(totals.mean, round),
+        selected_weighted=_at(totals.weighted, round),
+        on_eval=_at(totals.selection, round),
+        worst=_at(totals.worst, round if select else last),
+        reached=took,
+        spent=None if target is None else took or spent(totals),
+        own=_own(run, round if select else last),
+    )
+
+
+def _own(run: Run, round: int | None) -> dict[str, float | None]:
+    """The user's own metrics on the test part after a round."""
+    names = run.config.get("evaluation", {}).get("metrics", ())
+    if not names or round is None:
+        return {}
+    part = run.records[round - 1].get("evaluation", {}).get("test")
+    measured = part.get("metrics", {}) if part else {}
+    return {name: measured[name]["mean"] if name in measured else None for name in names}
+
+
+def _row(
+    by: Sequence[str],
+    key: Key,
+    chosen: str,
+    outcomes: Sequence[Outcome],
+    against: Sequence[Outcome],
+    select: Select | None,
+) -> Row:
+    def spread(value: Callable[[Outcome], float | None]) -> Spread | None:
+        return Spread.of([value(each) for each in outcomes])
+
+    def took(value: Callable[[Reached], float]) -> Spread | None:
+        found = Spread.of([None if each.spent is None else value(each.spent) for each in outcomes])
+        return replace(found, std=None) if found and at_least else found
+
+    at_least = any(each.spent is not each.reached for each in outcomes)
+
+    measured = bool(select) and all(each.selected is not None for each in outcomes)
+    return Row(
+        key=key,
+        label=said(by, key),
+        sessions=tuple(each.run.name for each in outcomes),
+        n=len(outcomes),
+        chosen=chosen,
+        best=spread(lambda each: each.best),
+        best_weighted=spread(lambda each: each.best_weighted),
+        last=spread(lambda each: each.last),
+        last_weighted=spread(lambda each: each.last_weighted),
+        selected=spread(lambda each: each.selected) if measured else None,
+        selected_weighted=spread(lambda each: each.selected_weighted) if measured else None,
+        worst=spread(lambda each: each.worst) if measured or not select else None,
+        reached=sum(each.reached is not None for each in outcomes),
+        at_least=at_least,
+        rounds=took(lambda each: each.round),
+        bytes=took(lambda each: each.bytes),
+        flops=took(lambda each: each.flops),
+        seconds=took(lambda each: each.seconds),
+        difference=paired(_by_seed(outcomes, select), _by_seed(against, select)),
+        paper=printed([each.run for each in outcomes]),
+        own={
+            name: spread(lambda each, name=name: each.own.get(name))  # type: ignore[misc]
+            for name in dict.fromkeys(name for each in outcomes for name in each.own)
+        },
+    )
+
+
+def _point(
+    label: str, outcomes: list[Outcome], select: Select | None
+) -> tuple[str, list[Outcome], list[str]]:
+    """Which settings a row is of, in words where it has several, their outcomes, and what is to be said of it."""
+    runs = [each.run for each in outcomes]
+    differ = varying(runs)
+    points: dict[Key, list[Outcome]] = {}
+    for each in outcomes:
+        points.setdefault(key_of(each.run, differ), []).append(each)
+    if select and (missing := [each.run.name for each in outcomes if each.selected is None]):
+        return "", outcomes, [f"{label}: not measured on eval: {', '.join(missing)}."]
+    chosen, kept, notes = "", outcomes, []
+    if len(points) > 1 and select:
+        key = max(points, key=lambda each: _mean([one.on_eval for one in points[each]]))
+        kept = points[key]
+        chosen = ", ".join(f"{axis}={spelled(value)}" for axis, value in zip(differ, key, strict=True))
+        notes.append(f"{label}: of {len(points)} settings the best on eval, {chosen}.")
+    elif len(points) > 1:
+        notes += averaged(label, runs, "Separate them with --by, or choose one with --select eval.")
+    if len(points) == 1 or select:
+        seeds = [each.seed for each in kept]
+        if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+            notes.append(
+                f"{label}: several sessions of seed {', '.join(map(str, twice))}; nothing is paired."
+            )
+    return chosen, kept, notes
+
+
+def _by_seed(outcomes: Sequence[Outcome], select: Select | None) -> Mapping[int, float]:
+    """The accuracy that is compared, by seed; nothing where a seed has several."""
+    found: dict[int, float] = {}
+    for each in outcomes:
+        value = each.selected if select else each.last
+        if each.seed in found:
+            return {}
+        if value is not None:
+            found[each.seed] = value
+    return found
+
+
+def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> dict[Key, Key]:
+    """For each group the one it is compared with: the baseline's value on its axis, and its own on the others."""
+    if baseline is None:
+        return {}
+    axis, equals, value = baseline.rpartition("=")
+    place = by.index(axis) if equals and axis in by else 0
+    text = value if equals else baseline
+    there = [key for key in keys if spelled(key[place]) == text]
+    if not there or (equals and axis not in by):
+        known = ", ".join(dict.fromkeys(spelled(key[place]) for key in keys))
+        raise ConfigError(f"no group is the baseline '{baseline}': {by[place]} is one of {known}.")
+    rest = {(*key[:place], *key[place + 1 :]): key for key in there}
+    found = {key: rest.get((*key[:place], *key[place + 1 :])) for key in keys}
+    return {key: other for key, other in found.items() if other is not None}
+
+
+def _named(runs: Sequence[Run], by: Sequence[str], rows: Mapping[Key, tuple[str, list[Outcome]]]) -> set[str]:
+    """The settings whose chosen value stands in every row."""
+    if not all(chosen for chosen, _ in rows.values()):
+        return set()
+    return set.intersection(*(set(varying(group)) for group in groups(runs, by).values()))
+
+
+def _of_data(runs: Sequence[Run]) -> list[str]:
+    """Whether sessions with the same data settings have the same images and partition."""
+    prints: dict[Key, set[str]] = {}
+    for run in runs:
+        prints.setdefault(_data_of(run), set()).add(str(run.document.get("data_fingerprint", "")))
+    if all(len(each) == 1 for each in prints.values()):
+        return []
+    return ["Sessions of one seed and the same data settings have different images or another partition."]
+
+
+def _data_of(run: Run) -> Key:
+    """What decides a session's images and their partition."""
+    known = axes(run)
+    names = ("seed", "federation.clients", *sorted(name for name in known if name.startswith("data.")))
+    return tuple((name, known.get(name)) for name in names)
+
+
+def _unfinished(runs: Sequence[Run]) -> list[str]:
+    left = [
+        f"{run.name} ({run.totals.rounds} of {run.rounds} rounds)"
+        for run in runs
+        if run.totals.rounds < run.rounds
+    ]
+    return [f"Not finished: {', '.join(left)}."] if left else []
+
+
+def _switched(runs: Sequence[Run]) -> list[str]:
+    """Which sessions' rounds are not all of the method that they are listed under."""
+    courses = {
+        run.name: list(dict.fromkeys(entry["method"]["name"] for entry in run.history)) for run in runs
+    }
+    words = [f"{name} ({' → '.join(course)})" for name, course in courses.items() if len(course) > 1]
+    return [f"Not of one method: {', '.join(words)}."] if words else []
+
+
+def _best_round(values: Array) -> int | None:
+    return int(np.nanargmax(values)) + 1 if np.isfinite(values).any() else None
+
+
+def _highest(values: Array) -> float | None:
+    return _at(values, _best_round(values))
+
+
+def _at(values: Array, round: int | None) -> float | None:
+    value = math.nan if round is None else float(values[round - 1])
+    return None if math.isnan(value) else value
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    return math.fsum(value or 0.0 for value in values) / len(values)

@@ -1,0 +1,92 @@
+"""What rounds cost, and what a target accuracy took."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from simulator.results.analysis.curves import Array
+
+Cost = Literal["rounds", "bytes", "FLOPs", "seconds"]
+COSTS: tuple[Cost, ...] = ("rounds", "bytes", "FLOPs", "seconds")
+
+
+class Spent(Protocol):
+    """What `Curves` and `Totals` both have."""
+
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def mean(self) -> Array: ...
+    @property
+    def up_total(self) -> Array: ...
+    @property
+    def down_total(self) -> Array: ...
+    @property
+    def flops(self) -> Array: ...
+    @property
+    def seconds(self) -> Array: ...
+
+
+def costs(curves: Spent, cost: Cost) -> Array:
+    """[n] what the run had cost after each round; bytes are those sent up and down."""
+    match cost:
+        case "rounds":
+            return np.arange(1.0, curves.rounds + 1)
+        case "bytes":
+            return np.asarray(curves.up_total + curves.down_total)
+        case "FLOPs":
+            return np.cumsum(curves.flops)
+        case "seconds":
+            return np.cumsum(curves.seconds)
+
+
+Place = tuple[Cost, float]
+"""A place on an axis of charts: so many rounds, or what those had cost."""
+
+
+def elsewhere(curves: Spent, place: Place, cost: Cost) -> float:
+    """Where `place` lies over another cost: what the round that is nearest to it had cost; NaN before the first."""
+    over, at = place
+    if over == cost:
+        return at
+    spent = costs(curves, over)
+    return float(costs(curves, cost)[nearest(spent, at)]) if spent.size else float("nan")
+
+
+def nearest(places: Array, at: float) -> int:
+    """The index of the one of `places` [n], ascending and at least one, that lies nearest to `at`; the first of two."""
+    after = int(np.clip(np.searchsorted(places, at), 1, max(len(places) - 1, 1)))
+    return after - 1 if len(places) == 1 or at - places[after - 1] <= places[after] - at else after
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What it took to reach a target accuracy: rounds, and bytes, operations, seconds since round 1."""
+
+    round: int
+    bytes: float
+    flops: float
+    seconds: float
+
+
+def reached(curves: Spent, target: float) -> Reached | None:
+    """What the mean accuracy took to first reach `target` (0…1); None if it has not."""
+    round = first_at(curves.mean, target)
+    if round is None:
+        return None
+    return Reached(round, *(float(costs(curves, cost)[round - 1]) for cost in COSTS[1:]))
+
+
+def spent(curves: Spent) -> Reached:
+    """What all rounds so far took: less than a target that they have not reached will take."""
+    rounds = curves.rounds
+    if not rounds:
+        return Reached(0, 0.0, 0.0, 0.0)
+    return Reached(rounds, *(float(costs(curves, cost)[-1]) for cost in COSTS[1:]))
+
+
+def first_at(values: Array, target: float) -> int | None:
+    """The first round, from 1, at which `values` [n] reach the target; None if they never do."""
+    there = np.flatnonzero(values >= target)
+    return int(there[0]) + 1 if there.size else None

@@ -1,0 +1,120 @@
+"""One session, read as it grows: whether its run is this process's, another's, or long finished."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import checkpoints
+from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, shown
+from simulator.base.record import Record, legible
+from simulator.results.analysis.ledger import Ledger, LedgerBuilder
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.well_formed import well_formed
+from simulator.sessions.history import settings_in_force
+from simulator.sessions.reader import SessionReader
+
+_QUIET = {"heartbeat", "ledger"}
+"""Entries of the owner's note that move while nothing else does."""
+
+
+def read(folder: Path) -> Run:
+    """A session as it is now. Raises SessionUnreadable (none there, damaged) or DiskError."""
+    feed = Feed(folder)
+    feed.refresh()
+    return feed.run
+
+
+class Feed:
+    """Follows a session's files. Not thread-safe: one thread asks it, and hands each `Run` on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = Run(folder)
+        self._follower: SessionFollower | None = None
+        self._builder = LedgerBuilder()
+
+    def poll(self) -> bool:
+        """Read what is new; whether anything is. A fault becomes `run.error`, never an exception."""
+        before = self.run
+        try:
+            self.refresh()
+        except (SessionUnreadable, DiskError, OSError) as error:
+            said = shown(str(error))
+            if before.error != said:
+                self.run = replace(before, error=said)
+        return self.run is not before
+
+    def refresh(self) -> None:
+        """Read what is new. Raises SessionUnreadable, DiskError or OSError; `run` is then as it was."""
+        follower, self._follower = self._follower, None  # after a fault all is read afresh
+        with well_formed(self.run.folder):
+            if follower is None:
+                follower = SessionFollower(SessionReader(self.run.folder))
+                self.run = self._changes(
+                    follower, replace(self.run, document=legible(_typed(follower).document))
+                )
+            else:
+                self.run = self._changes(follower, self.run)
+        self._follower = follower
+
+    def _changes(self, follower: SessionFollower, run: Run) -> Run:
+        """`run` with what was written since the last look."""
+        session = _typed(follower)
+        for part in follower.changes():
+            match part:
+                case "document":  # it never changes; but if it is damaged or gone, the rest is worth nothing
+                    SessionReader(session.folder)
+                case "ledger":
+                    run = replace(run, ledger=self._ledger(follower))
+                case "events":
+                    run = replace(
+                        run,
+                        events=tuple(legible(session.events())),
+                        event_faults=tuple(legible(session.event_faults())),
+                    )
+                case "owner":
+                    run = _with_owner(run, _owner(session))
+                case "inbox":
+                    run = replace(run, pending=tuple(_pending(session.folder)))
+                case "checkpoints":
+                    run = _with_checkpoints(run, session)
+        # Without a file that says so: an owner that died leaves its note as it was.
+        state = session.state()
+        return run if (state, None) == (run.state, run.error) else replace(run, state=state, error=None)
+
+    def _ledger(self, follower: SessionFollower) -> Ledger:
+        growth = follower.new_records()
+        if growth.anew:
+            self._builder = LedgerBuilder()
+        self._builder.extend(legible(cast(Sequence[Record], growth.records)))  # checked as they were read
+        return self._builder.ledger()
+
+
+def _typed(follower: SessionFollower) -> SessionReader:
+    """The session that a feed follows, which checks what it hands out."""
+    return cast(SessionReader, follower.session)
+
+
+def _owner(session: SessionReader) -> dict[str, Any]:
+    """The owner's note; it is not flushed to disk, and one that a power cut tore is as good as none."""
+    try:
+        return session.owner() or {}
+    except Damaged:
+        return {}
+
+
+def _with_owner(run: Run, owner: dict[str, Any]) -> Run:
+    if all(owner.get(key) == run.owner.get(key) for key in owner.keys() - _QUIET):
+        return run
+    return replace(run, owner=owner, progress=owner.get("progress", {}))
+
+
+def _with_checkpoints(run: Run, session: SessionReader) -> Run:
+    kept = tuple(session.rounds())
+    history = legible(session.manifest().history) if kept else []
+    config = settings_in_force(run.document, history)
+    return replace(run, checkpoints=kept, history=tuple(history), config=config)
+
+
+def _pending(folder: Path) -> Iterator[Command]:
+    return (replace(each, arguments=legible(each.arguments)) for each in checkpoints.pending(folder))

@@ -1,0 +1,100 @@
+"""What sessions are compared by: one number a round of each, and its mean over seeds."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from simulator.results.analysis.costs import Cost, costs
+from simulator.results.analysis.curves import Array
+from simulator.results.analysis.run import Run
+
+Measure = Literal["mean accuracy", "worst client", "std over clients", "loss", "CKA", "selected on eval"]
+MEASURES: tuple[Measure, ...] = (
+    "mean accuracy", "worst client", "std over clients", "loss", "CKA", "selected on eval",
+)  # fmt: skip
+Values = Callable[[Run], Array]
+"""One number a round of a session [n], NaN where there is none."""
+
+
+def measured(run: Run, measure: Measure) -> Array:
+    """[n] after each round, NaN where it was not measured.
+
+    Of the clients' test accuracies (0…1) the mean, the lowest and the standard deviation (that of all clients, not of
+    a sample); their mean training loss; the mean CKA over pairs in the deepest layer; and the mean accuracy at the
+    round that is best on the clients' eval parts so far, the first of equals.
+    """
+    match measure:
+        case "mean accuracy":
+            return run.totals.mean
+        case "worst client":
+            return run.totals.worst
+        case "std over clients":
+            return run.curves.accuracy.by_round(_std)
+        case "loss":
+            return run.curves.loss.means()
+        case "CKA":
+            found = np.full(run.round, np.nan)
+            for each in run.ledger.measured:
+                found[each.round - 1] = each.mean(each.layers[-1])
+            return found
+        case "selected on eval":
+            return _selected(run.totals.mean, run.totals.selection)
+
+
+def accuracy_of(run: Run, client: int) -> Array:
+    """[n] the test accuracy of one client (0…1); NaN where it was not evaluated, or is none of the clients."""
+    curves = run.curves
+    return curves.accuracy.of(client) if client < curves.clients else np.full(curves.rounds, np.nan)
+
+
+def after_fork(values: Values, drawn: Collection[object]) -> Values:
+    """`values` from the fork point on, of sessions forked from one whose id is among `drawn`: the rounds before it are
+    that one's."""
+
+    def own(run: Run) -> Array:
+        parent, found = run.document.get("parent"), values(run)
+        if not parent or parent["id"] not in drawn:
+            return found
+        return np.where(np.arange(1, len(found) + 1) >= parent["round"], found, np.nan)
+
+    return own
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Sessions over the rounds that all of them have: x, mean [k]; std [k], the sample's, None of a single session."""
+
+    label: str
+    x: Array
+    mean: Array
+    std: Array | None
+    n: int
+
+
+def averaged(label: str, runs: Sequence[Run], values: Values, x: Cost = "rounds") -> Line:
+    """The mean over sessions of a number a round, against rounds or the mean of what these cost."""
+    rows = [values(run) for run in runs]
+    length = min(len(row) for row in rows)
+    table = np.array([row[:length] for row in rows]).reshape(len(rows), length)
+    shared = np.isfinite(table).all(axis=0)
+    spent = np.array([costs(run.totals, x)[:length] for run in runs]).reshape(len(rows), length)
+    std = table[:, shared].std(axis=0, ddof=1) if len(rows) > 1 else None
+    return Line(label, spent[:, shared].mean(axis=0), table[:, shared].mean(axis=0), std, len(rows))
+
+
+def _std(values: Array) -> Array:
+    """[n] over the clients of values [n, k] that have one."""
+    found = np.full(len(values), np.nan)
+    there = np.isfinite(values).any(axis=1)
+    found[there] = np.nanstd(np.where(np.isfinite(values[there]), values[there], np.nan), axis=1)
+    return found
+
+
+def _selected(accuracy: Array, selection: Array) -> Array:
+    """[n] the accuracy at the round whose selection is the highest until then; NaN before the first."""
+    before = np.concatenate([[np.nan], np.fmax.accumulate(selection)[:-1]])[: len(selection)]
+    best = np.isfinite(selection) & ~(selection <= before)
+    at = np.maximum.accumulate(np.where(best, np.arange(len(selection)), -1))
+    return np.where(at >= 0, accuracy[at], np.nan)

@@ -1,0 +1,155 @@
+"""What to type for a session's very results."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import checkpoints
+import presets
+from simulator.base.documents import Entry
+from simulator.base.nested import Raw, flattened, toml_value, with_method
+from simulator.config.own import GROUP, METRICS, Files
+from simulator.sessions.reader import SessionReader
+
+_BARE = "quickstart"
+"""What `run` runs where neither a preset nor a file is named."""
+_NOT_SET = ("preset", "profile", "seed", "method.name", "runtime.device", "runtime.workers")
+_PARTITION = ("data.partition", "data.indices")
+
+
+def command_lines(folder: Path) -> list[str]:
+    """The commands that give a session again: the run, and for every fork and switch since, a fork at its round.
+
+    Forks, because a switch takes hold whenever it arrives, and a fork at the round that is named. Files of the user's
+    own are called as they were, without their folders: the commands are for the folder in which they lie. Loads the
+    methods, and with them torch. Raises SessionUnreadable, DiskError or ConfigError.
+    """
+    session = SessionReader(folder)
+    document, parent = session.document, session.parent
+    config, files = document["config"], _files(document)
+    history = session.manifest().history if session.rounds() else []
+    name = f"{folder.name}-again"
+    if parent is None:
+        lines = [_run(config, name, files)]
+        later: Sequence[Entry] = history[1:]
+    else:
+        common, later = _split(history, parent["round"], config)
+        origin = checkpoints.sessions_folder(folder) / parent["name"]
+        before, needed = config, files
+        if origin.is_dir():
+            there = SessionReader(origin)
+            before = there.document["config"]
+            # A fork opens its parent as the parent's last round left it.
+            needed = (
+                _files(there.document, *(there.manifest().history[-1:] if there.rounds() else [])) | files
+            )
+        start = before | ({"method": common["method"], **common["settings"]} if common else {})
+        lines = [_fork(parent["name"], parent["round"], name, start, config, needed)]
+    present = config
+    for number, entry in enumerate(later, 2):
+        after = present | {"method": entry["method"], **entry["settings"]}
+        needed, files = files | _files(entry), _files({**document, **entry})
+        new = f"{folder.name}-again-{number}"
+        lines.append(_fork(name, entry["from_round"] - 1, new, present, after, needed))
+        name, present = new, after
+    return lines
+
+
+def _files(*said: Mapping[str, Any]) -> Files:
+    """The files that a session's document, or entries of its history, name."""
+    found: dict[str, list[str]] = {"plugin": [], "model": [], "metric": []}
+    for each in said:
+        for plugin in (each.get("plugin"), *each.get("model_plugins", {}).values()):
+            if plugin and not _is_installed(plugin["name"]):
+                found["plugin"].append(plugin["name"])
+        for file in each.get("files", []):
+            if file["kind"] in found:
+                found[file["kind"]].append(file["name"])
+    return Files() | Files(*map(tuple, found.values()))
+
+
+def _is_installed(file: str) -> bool:
+    """Whether an installed package brings the plugin, so that nobody names its file."""
+    from simulator.methods.registry import installed_files
+
+    return file in installed_files()
+
+
+def _split(history: Sequence[Entry], round: int, config: Raw) -> tuple[Entry | None, Sequence[Entry]]:
+    """What was in force where a session branched off, and what changed after it had begun with `config`."""
+    common = [entry for entry in history if entry["from_round"] <= max(round, 1)]
+    own = history[len(common) :]
+    if own and own[0]["method"] == config["method"]:
+        own = own[1:]
+    return (common[-1] if common else None), own
+
+
+def _run(config: Raw, name: str, files: Files) -> str:
+    profile = config.get("profile")
+    preset = str(config.get("preset") or _BARE)
+    chosen = ["--preset", preset] if preset in presets.names() and preset != _BARE else []
+    base = presets.load(
+        preset if chosen else _BARE, profile or presets.PAPER if chosen else presets.PAPER
+    ).config
+    chosen += ["--profile", str(profile)] if chosen and profile else []
+    own, said = _own_words(config, files)
+    plugins = Files(files.plugins).options()
+    return shlex.join(
+        ["htfl-sim", "run", "--session", name, *plugins, *chosen, *own, *_changes(base, config, said)]
+    )
+
+
+def _own_words(config: Raw, files: Files) -> tuple[list[str], list[str]]:
+    """The options that name the files of a run and what is in them, and the settings that these say."""
+    words, said, flat = [], [], flattened(config)
+    if files.models:
+        group = flat[GROUP]
+        for model in group if isinstance(group, list) else [group]:
+            words += ["--model", _in_its_file(model, files)]
+        said.append(GROUP)
+    if files.metrics:
+        words += Files(metrics=files.metrics).options()
+        said.append(METRICS)
+    if flat.get("data.indices") is not None:
+        words += ["--partition", flat["data.indices"]]
+        said += _PARTITION
+    return words, said
+
+
+def _in_its_file(model: str, files: Files) -> str:
+    """mynets:MyNet as it was named, mynets.py:MyNet; another model as it is."""
+    prefix, colon, called = model.partition(":")
+    return f"{prefix}.py:{called}" if colon and f"{prefix}.py" in files.models else model
+
+
+def _fork(parent: str, round: int, name: str, before: Raw, after: Raw, files: Files) -> str:
+    where = ["--at-round", str(round), "--session", name, "--run"]
+    # The data stay the parent's: a fork with another seed writes the partition's into its settings by itself.
+    changes = _changes(before, {**after, "data": before["data"]})
+    return shlex.join(["htfl-sim", "fork", parent, *where, *files.options(), *changes])
+
+
+def _changes(before: Raw, after: Raw, said: Sequence[str] = ()) -> list[str]:
+    """The options that make one configuration of another; where it runs is left out, what is not set, and `said`."""
+    method = str(after["method"]["name"])
+    usual = _usual(with_method(before, method))
+    words = ["--method", method] if before.get("method", {}).get("name") != method else []
+    wanted = flattened(after)
+    if wanted["seed"] != usual["seed"]:
+        words += ["--seed", str(wanted["seed"])]
+    for key, each in wanted.items():
+        if key not in (*_NOT_SET, *said) and each is not None and each != usual.get(key):
+            words += ["--set", f"{key}={toml_value(each)}"]
+    return words
+
+
+def _usual(raw: Raw) -> Raw:
+    """Every setting that a configuration comes to, by dotted key; the method's only where it is known here."""
+    from simulator.config import Config
+    from simulator.methods import registry
+
+    if raw["method"]["name"] in registry.names():
+        return flattened(Config.read(raw).to_json())
+    others = Config.read({**raw, "method": {"name": "standalone"}}).to_json()
+    return flattened({**others, "method": raw["method"]})

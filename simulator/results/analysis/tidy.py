@@ -1,0 +1,176 @@
+"""A session's numbers as tidy tables: one observation a row, one variable a column, for CSV files and data frames.
+
+Accuracies are shares, 0…1; sizes are bytes; times are seconds. What there is not is None.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.base.record import Measured, Record, measures_of
+from simulator.metrics import by_client
+from simulator.results.analysis.clients import results
+from simulator.results.analysis.run import Run
+
+ROUND_COLUMNS: dict[str, str] = {
+    "round": "from 1",
+    "method": "the method of this round",
+    "participants": "number of participants",
+    "diverged": "number of diverged clients",
+    "dropped": "number of lost uplinks",
+    "accuracy": "mean of the clients' test accuracies",
+    "accuracy_std": "standard deviation over clients",
+    "accuracy_weighted": "mean weighted by test samples",
+    "accuracy_min": "accuracy of the worst client",
+    "accuracy_max": "accuracy of the best client",
+    "accuracy_best": "the highest mean so far",
+    "loss": "mean training loss of the participants' first phase",
+    "bytes_up": "bytes sent to the server in this round",
+    "bytes_down": "bytes sent to clients in this round",
+    "bytes_up_total": "bytes sent to the server since round 1",
+    "bytes_down_total": "bytes sent to clients since round 1",
+    "params_up": "numbers sent to the server in this round",
+    "params_down": "numbers sent to clients in this round",
+    "flops_clients": "operations of local training",
+    "flops_server": "operations of the server's training",
+    "flops": "both",
+    "seconds": "seconds of the round without the checkpoint",
+    "seconds_train": "seconds of training",
+    "seconds_evaluate": "seconds of evaluation",
+    "seconds_checkpoint": "seconds of the checkpoint",
+    "at": "end of the round, UTC",
+}
+"""After these: `PART_MEASURE` (`eval_accuracy`, `test_loss`, `test_f1` …) of a session that measured them, and
+`metric_NAME` for every figure of the method's own; empty in rounds that have none."""
+
+CLIENT_COLUMNS: dict[str, str] = {
+    "round": "from 1",
+    "client": "from 0",
+    "model": "its architecture",
+    "took_part": "whether it took part in the round",
+    "diverged": "whether its loss was no longer finite",
+    "dropped": "whether its uplink was lost",
+    "accuracy": "accuracy on its test samples; the last value if it was not evaluated in the round",
+    "loss": "mean training loss of the first phase; missing if it did not take part",
+    "bytes_up": "bytes that it sent in this round",
+    "bytes_down": "bytes that it received in this round",
+}
+"""After these: `PART_MEASURE` of a session that measured them."""
+
+CKA_COLUMNS: dict[str, str] = {
+    "round": "CKA was measured after this round",
+    "layer": "the representation's name",
+    "client": "from 0",
+    "other": "the other client, with a higher number",
+    "cka": "linear CKA of the two, 0…1",
+}
+
+
+@dataclass(frozen=True)
+class Tidy:
+    """A table: the names of its columns, and its rows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    @classmethod
+    def of(cls, columns: Iterable[str], found: Sequence[Mapping[str, Any]]) -> "Tidy":
+        """From rows by column; columns that only some of them have come after the given ones, as they are found."""
+        names = tuple(dict.fromkeys([*columns, *(name for row in found for name in row)]))
+        return cls(names, tuple(tuple(row.get(name) for name in names) for row in found))
+
+
+def rounds(run: Run) -> Tidy:
+    """A row a round: ROUND_COLUMNS, then what the session measured and the method's own figures."""
+    return Tidy.of(ROUND_COLUMNS, [round_row(record) for record in run.records])
+
+
+def clients(run: Run) -> Tidy:
+    """A row for every round and client of whom it has figures: CLIENT_COLUMNS, then what the session measured."""
+    group = run.config.get("federation", {}).get("group")
+    return Tidy.of(CLIENT_COLUMNS, [row for record in run.records for row in client_rows(record, group)])
+
+
+def cka(run: Run) -> Tidy:
+    """A row for every measured round, layer and pair of clients that have the layer: CKA_COLUMNS."""
+    return Tidy.of(CKA_COLUMNS, [row for record in run.records for row in cka_rows(record)])
+
+
+SESSION_TABLES: dict[str, Callable[[Run], Tidy]] = {"rounds": rounds, "clients": clients, "cka": cka}
+"""The tables that a session's ledger gives, by name."""
+
+
+def round_row(record: Record) -> dict[str, Any]:
+    """A record's row of `rounds`."""
+    accuracy, traffic, params = record["accuracy"], record["bytes"], record["params"]
+    flops, timing = record["flops"], record["timing"]
+    row = {
+        "round": record["round"],
+        "method": record["method"],
+        "participants": len(record["participants"]),
+        "diverged": len(record.get("diverged", ())),
+        "dropped": len(record.get("dropped", ())),
+        "accuracy": accuracy["mean"],
+        **{f"accuracy_{name}": accuracy[name] for name in ("std", "weighted", "min", "max")},
+        "accuracy_best": accuracy["best_mean"],
+        "loss": record["loss"]["mean"],
+        **{f"bytes_{name}": traffic[name] for name in ("up", "down", "up_total", "down_total")},
+        **{f"params_{way}": params[way] for way in ("up", "down")},
+        **{f"flops_{part}": flops[part] for part in ("clients", "server")},
+        "flops": flops["total"],
+        "seconds": timing["seconds"],
+        **{f"seconds_{part}": timing.get(part) for part in ("train", "evaluate", "checkpoint")},
+        "at": timing.get("at"),
+    }
+    row |= {name: measured.get("mean") for name, measured in _measured(record)}
+    return row | {f"metric_{name}": value for name, value in record["method_metrics"].items()}
+
+
+def client_rows(record: Record, group: object) -> list[dict[str, Any]]:
+    """A record's rows of `clients`; `group` is federation.group of the settings."""
+    rows = []
+    for each in results(record, group):
+        row = {
+            "round": record["round"],
+            "client": each.client,
+            "model": each.model,
+            "took_part": each.took_part,
+            "diverged": each.diverged,
+            "dropped": each.dropped,
+            "accuracy": each.accuracy,
+            "loss": each.loss,
+            "bytes_up": each.up,
+            "bytes_down": each.down,
+        }
+        row |= {
+            name: by_client.of(measured["per_client"], each.client) for name, measured in _measured(record)
+        }
+        rows.append(row)
+    return rows
+
+
+def cka_rows(record: Record) -> Iterator[dict[str, Any]]:
+    """A record's rows of `cka`; none where it was not measured."""
+    measured = record.get("cka")
+    if not measured:
+        return
+    for layer, matrix in measured["matrix"].items():
+        clients = measured.get("clients") or range(len(matrix))
+        for place, row in enumerate(matrix):
+            for other in range(place + 1, len(row)):
+                if row[other] is not None:
+                    yield {
+                        "round": record["round"],
+                        "layer": layer,
+                        "client": clients[place],
+                        "other": clients[other],
+                        "cka": row[other],
+                    }
+
+
+def _measured(record: Record) -> Iterator[tuple[str, Measured[float]]]:
+    """What was measured on each part of the split, by name. Accuracy on the test part has columns of its own."""
+    for part, measures in record.get("evaluation", {}).items():
+        for name, values in measures_of(measures).items():
+            if (part, name) != ("test", "accuracy"):
+                yield f"{part}_{name.removeprefix('metrics.')}", values

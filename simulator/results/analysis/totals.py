@@ -1,0 +1,101 @@
+"""The numbers that a ledger has one of a round, read with as little of it decoded as they take.
+
+A table of a hundred sessions reads a hundred megabytes of ledgers, of which it needs eight numbers a line. JSON of ours
+is spelled in one way only (sorted keys, no spaces), so these are found in its text by what stands before them.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.base.record import Record
+from simulator.results.analysis.curves import Array
+
+_PLACES = (
+    (b'{"accuracy":{', b'"mean":', b","),
+    (b"", b'"min":', b","),
+    (b"", b'"weighted":', b"}"),
+    (b'"bytes":{', b'"down_total":', b","),
+    (b"", b'"up_total":', b"}"),
+    (b'"flops":{', b'"total":', b"}"),
+    (b'"timing":{', b'"seconds":', b","),
+)
+"""In the order in which a line, and `Totals`, has them: the section, where it is another one, the key, what ends it."""
+_EVAL = b'"evaluation":{"eval":{"accuracy":{'
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """n rounds; NaN where the ledger has null. Row i is round i + 1.
+
+    worst: the test accuracy of the worst client, 0…1 [n]; selection: mean accuracy on the clients' eval parts [n], NaN
+    where it was not measured; the others as in `Curves`.
+    """
+
+    mean: Array
+    worst: Array
+    weighted: Array
+    down_total: Array
+    up_total: Array
+    flops: Array
+    seconds: Array
+    selection: Array
+
+    @property
+    def rounds(self) -> int:
+        return len(self.mean)
+
+
+def of_records(records: Sequence[Record]) -> Totals:
+    """Of decoded records. Raises KeyError or TypeError for those that htfl-sim did not write."""
+    return _totals([_of_record(record) for record in records])
+
+
+def of_lines(lines: Sequence[bytes]) -> Totals:
+    """Of records as text; one is decoded only where it is not spelled as expected. Raises ValueError for no JSON."""
+    return _totals([_of_line(line) or _of_record(json.loads(line)) for line in lines])
+
+
+def _totals(rows: Sequence[Sequence[float]]) -> Totals:
+    return Totals(*np.array(rows, float).reshape(len(rows), len(_PLACES) + 1).T)
+
+
+def _of_line(line: bytes) -> list[float] | None:
+    """A line's numbers in the order of `Totals`; None where one is not in its place."""
+    row: list[float] = []
+    at = 0
+    try:
+        for section, key, end in _PLACES:
+            at = line.index(key, line.index(section, at) if section else at) + len(key)
+            row.append(_parsed(line[at : line.index(end, at)]))
+        at = line.find(_EVAL)
+        if at < 0:
+            row.append(np.nan)
+        else:
+            at = line.index(b'"mean":', at) + 7
+            row.append(_parsed(line[at : line.index(b",", at)]))
+    except ValueError:
+        return None
+    return row
+
+
+def _of_record(record: Record) -> list[float]:
+    accuracy, traffic = record["accuracy"], record["bytes"]
+    held_out = record.get("evaluation", {}).get("eval")
+    values = (
+        accuracy["mean"],
+        accuracy["min"],
+        accuracy["weighted"],
+        traffic["down_total"],
+        traffic["up_total"],
+        record["flops"]["total"],
+        record["timing"]["seconds"],
+        held_out and held_out["accuracy"]["mean"],
+    )
+    return [np.nan if value is None else float(value) for value in values]
+
+
+def _parsed(text: bytes) -> float:
+    return np.nan if text == b"null" else float(text)

@@ -1,0 +1,71 @@
+"""A session's rounds handed to a sink, all that there are and, while it is run, each as it is finished."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from simulator.base.record import Record
+from simulator.metrics import by_client
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.tidy import round_row
+
+POLL_SECONDS = 0.5
+"""How often a live session is looked at."""
+
+
+class Sink(Protocol):
+    """Where rounds go. `begin` comes first and `close` last, also when something failed in between."""
+
+    def begin(self, run: Run) -> None:
+        """The session, as it was found."""
+
+    def add(self, records: Sequence[Record], run: Run) -> None:
+        """The next rounds, in order, each exactly once."""
+
+    def close(self) -> None:
+        """There will be no more."""
+
+
+def send(folder: Path, sink: Sink, follow: bool = False) -> int:
+    """Hand every finished round to the sink, in order; how many there were.
+
+    With `follow` the session is watched as long as a process runs it. Raises SessionUnreadable or DiskError.
+    """
+    feed = Feed(folder)
+    feed.refresh()
+    sent, live = 0, True
+    try:
+        sink.begin(feed.run)
+        while True:
+            # A round that is run again after a kill gives what it gave: it has been sent.
+            if new := feed.run.records[sent:]:
+                sink.add(new, feed.run)
+                sent += len(new)
+            if not (follow and live):
+                return sent
+            live = (
+                feed.run.live
+            )  # once it is not, one more look: rounds may have come before the end was seen
+            if live:
+                time.sleep(POLL_SECONDS)
+            feed.refresh()
+    finally:
+        sink.close()
+
+
+def scalars(record: Record) -> dict[str, float]:
+    """A round's numbers for a tracker: `rounds/COLUMN` as the table of rounds has them, and every client's."""
+    numbers = {
+        f"rounds/{name}": value
+        for name, value in round_row(record).items()
+        if name != "round" and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    for what in ("accuracy", "loss"):
+        numbers |= {
+            f"{what}/client_{client}": value
+            for client, value in by_client.items(record[what]["per_client"])
+            if value is not None
+        }
+    return numbers

@@ -1,0 +1,79 @@
+"""Clients' models as files that load without htfl-sim: plainly named safetensors, and a Python file beside each."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import nn
+
+from simulator.base.errors import ConfigError
+from simulator.base.names import escaped
+from simulator.results.export.program import Program, source
+from simulator.results.inspection.models import ClientModel, Models
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A client's model on disk: its files, its accuracy in the ledger, and that of its network by itself (0…1)."""
+
+    client: int
+    weights: Path
+    program: Path | None
+    recorded: float | None
+    accuracy: float
+    by_itself: bool
+    """Whether the method answers with the network alone; FedProto, for one, answers by the nearest prototype."""
+
+
+def write(models: Models, session: str, folder: Path, program: bool = True) -> list[Exported]:
+    """`client_K.safetensors` and `client_K.py` of each model, in a folder that is made. Nothing is written over.
+
+    Raises ConfigError where a file is there already, or a model cannot be written down; OSError.
+    """
+    for model in models.clients:
+        for ending in (".safetensors", ".py"):
+            if (path := folder / f"client_{model.info.id}{ending}").exists():
+                raise ConfigError(f"{path} is there already; remove it, or choose another folder: `out=DIR`.")
+    folder.mkdir(parents=True, exist_ok=True)
+    programs: dict[str, Program] = {}
+    return [_write(model, session, folder, programs if program else None) for model in models.clients]
+
+
+def _write(model: ClientModel, session: str, folder: Path, programs: dict[str, Program] | None) -> Exported:
+    number, name = model.info.id, model.info.architecture
+    about = {
+        "session": session,
+        "client": number,
+        "round": model.round,
+        "model": name,
+        "accuracy": model.recorded,
+    }
+    text = None
+    weights = folder / f"client_{number}.safetensors"
+    if programs is not None:
+        if name not in programs:  # clients of one architecture compute the same
+            programs[name] = Program.of(model.network, model.data.spec)
+        title = f"Client {number} of the session {session} after round {model.round}: {name}."
+        text = source(programs[name], weights.name, title, model.data, about)
+    state = model.network.state_dict()
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
+    own = {f"method/{key}": value.detach().cpu().contiguous().clone() for key, value in model.state.items()}
+    facts = {key: escaped(str(value)) for key, value in about.items()} | {
+        "format": "pt",
+        "buffers": json.dumps(_buffers(model.network)),
+    }
+    save_file(tensors, weights, facts)
+    if own:
+        save_file(own, folder / f"client_{number}.method.safetensors", {"format": "pt"})
+    path = None
+    if text is not None:
+        path = weights.with_suffix(".py")
+        path.write_text(text, encoding="utf-8")
+    return Exported(number, weights, path, model.recorded, model.accuracy(), model.answers_by_itself())
+
+
+def _buffers(network: nn.Module) -> list[str]:
+    """The names in the state that are no parameters, such as running statistics."""
+    parameters = dict(network.named_parameters())
+    return [name for name in network.state_dict() if name not in parameters]

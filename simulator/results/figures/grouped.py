@@ -1,0 +1,77 @@
+"""Sessions as the lines of a chart: a group's mean over its seeds, with a band of one sample standard deviation."""
+
+from collections.abc import Sequence
+from math import log10
+
+from simulator.base.errors import ConfigError
+from simulator.base.units import SIZES
+from simulator.results.analysis.axes import checked, groups, key_of, said, varying
+from simulator.results.analysis.caveats import caveats
+from simulator.results.analysis.costs import Cost
+from simulator.results.analysis.measures import Line, Values, averaged
+from simulator.results.analysis.run import Run
+from simulator.results.figures import style
+from simulator.results.figures.palette import Look, in_order, looks_of
+
+By = Sequence[str] | str
+
+
+def axes_of(runs: Sequence[Run], by: By) -> tuple[str, ...]:
+    """The axes to group by; none said: what the sessions differ in. Raises ConfigError for an unknown one."""
+    if not runs:
+        raise ConfigError("a figure needs at least one session.")
+    return checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
+
+
+def notes(runs: Sequence[Run], by: By, along: Sequence[str] = ()) -> list[str]:
+    """What to know of the groups of a figure, in sentences; `along`: axes that it is drawn over.
+
+    Training and data settings that differ between groups, and settings that a group is a mean over.
+    """
+    axes = checked((*along, *([by] if isinstance(by, str) else by)), runs) if along else axes_of(runs, by)
+    return caveats(runs, axes)
+
+
+def grouped(runs: Sequence[Run], by: By) -> dict[str, list[Run]]:
+    """The sessions by the label of their group, in the order in which the groups first come."""
+    axes = axes_of(runs, by)
+    return {style.label(said(axes, key)): group for key, group in groups(runs, axes).items()}
+
+
+def looks(runs: Sequence[Run], by: By) -> dict[str, Look]:
+    """How each group is drawn, by its label: as its method, where groups are of several; else by its place."""
+    found = grouped(runs, by)
+    of = [{key_of(run, ("method",))[0] for run in group} for group in found.values()]
+    methods = looks_of([each.pop() if len(each) == 1 else None for each in of])
+    return dict(zip(found, methods or map(in_order, range(len(found))), strict=True))
+
+
+def lines(runs: Sequence[Run], by: By, values: Values, x: Cost = "rounds") -> list[Line]:
+    """A line a group; groups in which some session has no value are left out."""
+    found = [averaged(label, group, values, x) for label, group in grouped(runs, by).items()]
+    return [line for line in found if line.x.size]
+
+
+def scaled(x: Cost, most: float) -> tuple[str, float]:
+    """What an axis of this cost is called, and by what its numbers are divided: 'traffic, MiB', 1,048,576."""
+    match x:
+        case "rounds":
+            return "round", 1.0
+        case "bytes":
+            power = next((p for p in range(len(SIZES) - 1, 0, -1) if most >= 2 * 1024**p), 0)
+            return f"traffic, {SIZES[power]}", 1024.0**power
+        case "FLOPs":
+            power = int(log10(most)) // 3 * 3 if most >= 1000 else 0
+            return (
+                "computation, FLOPs" if not power else f"computation, 10{_raised(power)} FLOPs"
+            ), 10.0**power
+        case "seconds":
+            unit, seconds = next((each for each in _TIMES if most >= 2 * each[1]), _TIMES[-1])
+            return f"time, {unit}", seconds
+
+
+_TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
+
+
+def _raised(power: int) -> str:
+    return "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(power))

@@ -1,0 +1,30 @@
+"""The figures that are drawn of several sessions, by the names that users know them by."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from simulator.results.analysis.run import Run
+from simulator.results.figures import accuracy, coefficients, grouped, losses, sensitivity, similarity
+
+OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
+    "accuracy": accuracy.over,
+    "box": accuracy.boxes,
+    "tradeoff": accuracy.tradeoff,
+    "loss": losses.losses,
+    "metrics": losses.metrics,
+    "cka-curves": similarity.curves,
+    "inco": coefficients.coefficients,
+    "sensitivity": sensitivity.curve,
+    "heatmap": sensitivity.heatmap,
+}
+"""Each takes the sessions, and by name what its own signature says."""
+
+
+def notes(runs: Sequence[Run], options: Mapping[str, Any]) -> list[str]:
+    """What to know of a figure drawn with these options, in sentences."""
+    along = (options["axis"],) if "axis" in options else tuple(options.get("axes", ()))
+    by, target = options.get("by") or (), options.get("target")
+    left_out = [] if target is None else accuracy.short_of(runs, by, target)
+    return grouped.notes(runs, by, along) + left_out

@@ -1,0 +1,116 @@
+"""What training minimised: the loss of every phase, and what methods say of themselves, over rounds."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.record import Record
+from simulator.results.analysis.costs import Cost
+from simulator.results.analysis.curves import Array
+from simulator.results.analysis.run import Run
+from simulator.results.figures import style
+from simulator.results.figures.accuracy import band
+from simulator.results.figures.grouped import By, lines, looks, scaled
+from simulator.results.figures.style import Width
+
+FIRST = "first phase"
+LARGEST = 12
+"""Plots of one figure."""
+
+
+def losses(runs: Sequence[Run], *, x: Cost = "rounds", by: By = (), width: Width = "page") -> Figure:
+    """Mean training loss of every phase, a plot each: the first phase's, and those that methods have after it."""
+    names = [name for name in names_of(runs) if name.endswith("_loss")]
+    return _plots(runs, [FIRST, *names], x, by, width)
+
+
+def metrics(
+    runs: Sequence[Run], *, names: Sequence[str] = (), x: Cost = "rounds", by: By = (), width: Width = "page"
+) -> Figure:
+    """Numbers that methods put into `method_metrics`, and users' own metrics, a plot each.
+
+    None named: all there are, losses apart.
+
+    Raises ConfigError for a name that no session has, and where there are more than fit into a figure.
+    """
+    known = names_of(runs)
+    for name in names:
+        if name not in known:
+            there = ", ".join(known[:LARGEST]) or "none"
+            raise ConfigError(
+                f"no session here has a metric '{name}'.{nearest(name, known)} There are: {there}."
+            )
+    chosen = list(names) or [name for name in known if not name.endswith("_loss")]
+    if not chosen:
+        raise ConfigError("These sessions have no metrics of their own and no numbers in method_metrics.")
+    if len(chosen) > LARGEST:
+        raise ConfigError(f"{len(chosen)} metrics do not fit into one figure; name up to {LARGEST} of them.")
+    return _plots(runs, chosen, x, by, width)
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """The numbers in the sessions' method_metrics and users' own metrics, in the order of their names."""
+    return sorted(
+        {
+            name
+            for run in runs
+            for record in run.records
+            for name, value in _numbers(record).items()
+            if isinstance(value, int | float)
+        }
+    )
+
+
+def _numbers(record: Record) -> dict[str, Any]:
+    """A record's method_metrics, and users' own metrics as `test_NAME` and `eval_NAME`."""
+    own = {
+        f"{part}_{name}": values["mean"]
+        for part, measured in record.get("evaluation", {}).items()
+        for name, values in measured.get("metrics", {}).items()
+    }
+    return {**record.get("method_metrics", {}), **own}
+
+
+def values_of(name: str) -> Callable[[Run], Array]:
+    """The values of a loss or a metric [n], NaN where a round has none."""
+
+    def value(record: Record) -> float:
+        found = record["loss"]["mean"] if name == FIRST else _numbers(record).get(name)
+        return float(found) if isinstance(found, int | float) else math.nan
+
+    return lambda run: np.array([value(record) for record in run.records], float)
+
+
+def _plots(runs: Sequence[Run], names: Sequence[str], x: Cost, by: By, width: Width) -> Figure:
+    drawn = {name: found for name in names if (found := lines(runs, by, values_of(name), x))}
+    if not drawn:
+        raise ConfigError("none of these sessions has a loss in all of its group; run them further.")
+    columns, rows = style.balanced(len(drawn), 3 if width == "page" else 1)
+    figure, axes = style.blank(width, 0.05 + 0.78 * rows / columns, rows, columns)
+    labels = list(dict.fromkeys(line.label for found in drawn.values() for line in found))
+    most = max(float(line.x.max()) for found in drawn.values() for line in found)
+    label, unit = scaled(x, most)
+    look = looks(runs, by)
+    with style.styled():
+        for plot, (name, found) in zip(axes.flat, drawn.items(), strict=False):
+            for line in found:
+                band(plot, look[line.label], line, unit=unit)
+            plot.set(xlabel=label, title=name.removesuffix("_loss").replace("_", " "))
+            if x == "rounds":
+                style.whole_numbers(plot)
+            plot.grid(True)
+        for plot in axes.flat[len(drawn) :]:
+            plot.set_visible(False)
+        axes[0, 0].set_ylabel("training loss" if FIRST in names else "value")
+        handles = {
+            text: handle
+            for plot in axes.flat[: len(drawn)]
+            for handle, text in zip(*plot.get_legend_handles_labels(), strict=True)
+        }
+        if len(labels) > 1:
+            style.legend_above(figure, [handles[text] for text in labels], labels)
+    return figure

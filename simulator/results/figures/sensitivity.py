@@ -1,0 +1,120 @@
+"""How much a setting matters: a curve over one axis, a heat map over two."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.axes import checked, groups, spelled
+from simulator.results.analysis.comparison import outcome
+from simulator.results.analysis.run import Run
+from simulator.results.analysis.spread import Spread
+from simulator.results.analysis.table import Select
+from simulator.results.figures import style
+from simulator.results.figures.grouped import By, grouped, looks
+from simulator.results.figures.palette import in_order
+from simulator.results.figures.style import Width
+
+
+def curve(
+    runs: Sequence[Run], *, axis: str, by: By = (), select: Select | None = None, width: Width = "column"
+) -> Figure:
+    """Accuracy, mean ± sample std over seeds, against the values of one axis; a line a group of `by`.
+
+    The accuracy is the last round's, or with select 'eval' that of the round best on the clients' eval parts.
+    """
+    checked((axis,), runs)
+    named = grouped(runs, by) if by else {"": list(runs)}
+    lines = {label: _spreads(group, (axis,), select) for label, group in named.items()}
+    values = _ordered({key[0] for line in lines.values() for key in line})
+    if len(values) < 2:
+        raise ConfigError(f"'{axis}' has one value in these sessions; a curve takes two.")
+    figure, axes = style.blank(width)
+    with style.styled():
+        plot = axes[0, 0]
+        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        look = looks(runs, by) if by else {"": in_order(0)}
+        for label, line in lines.items():
+            there = [value for value in values if (value,) in line]
+            plot.errorbar(
+                there if numeric else [values.index(value) for value in there],
+                [100 * line[value,].mean for value in there],
+                [100 * (line[value,].std or 0.0) for value in there],
+                capsize=2, label=label, elinewidth=0.8, **style.stroke(look[label]),
+            )  # fmt: skip
+        if numeric and min(values) > 0 and max(values) / min(values) >= 50:
+            plot.set_xscale("log")
+        at = values if numeric else range(len(values))
+        plot.set_xticks(at, [spelled(value) for value in values])
+        plot.minorticks_off()
+        plot.set(xlabel=axis, ylabel=_measure(select))
+        plot.grid(True)
+        style.legend(plot, len(lines))
+    return figure
+
+
+def heatmap(
+    runs: Sequence[Run], *, axes: tuple[str, str], select: Select | None = None, width: Width = "column"
+) -> Figure:
+    """Accuracy, mean over seeds, for every value of one axis (down) and of another (across)."""
+    checked(axes, runs)
+    found = _spreads(runs, axes, select)
+    down, across = (_ordered({key[place] for key in found}) for place in (0, 1))
+    if len(down) * len(across) < 2:
+        raise ConfigError(f"'{axes[0]}' and '{axes[1]}' have one value each in these sessions.")
+    table = np.array(
+        [
+            [100 * found[row, column].mean if (row, column) in found else np.nan for column in across]
+            for row in down
+        ]
+    )
+    low, high = float(np.nanmin(table)), float(np.nanmax(table))
+    figure, plots = style.blank(width, min(1.1, 0.35 + 0.12 * len(down)))
+    with style.styled():
+        plot = plots[0, 0]
+        image = plot.imshow(table, cmap=style.heat(), aspect="auto", interpolation="nearest")
+        plot.spines[:].set_visible(False)
+        for (row, column), value in np.ndenumerate(table):
+            if np.isfinite(value):
+                share = (value - low) / (high - low) if high > low else 1.0
+                plot.text(
+                    column,
+                    row,
+                    f"{value:.1f}",
+                    ha="center",
+                    va="center",
+                    color=style.on_heat(share),
+                    fontsize=7,
+                )
+        plot.set_xticks(range(len(across)), [spelled(value) for value in across])
+        plot.set_yticks(range(len(down)), [spelled(value) for value in down])
+        plot.set(xlabel=axes[1], ylabel=axes[0])
+        figure.colorbar(image, ax=plot, label=_measure(select), pad=0.02)
+    return figure
+
+
+def _spreads(
+    runs: Sequence[Run], axes: tuple[str, ...], select: Select | None
+) -> dict[tuple[Any, ...], Spread]:
+    """The accuracies over seeds, by the values on the axes. Raises ConfigError where one was not measured on eval."""
+    found = {}
+    for key, group in groups(runs, axes).items():
+        each = [outcome(run, None, select) for run in group]
+        if select and (missing := [one.run.name for one in each if one.selected is None]):
+            raise ConfigError(f"not measured on eval: {', '.join(missing)}.")
+        spread = Spread.of([one.selected if select else one.last for one in each])
+        if spread is not None:
+            found[key] = spread
+    return found
+
+
+def _ordered(values: set[Any]) -> list[Any]:
+    return sorted(
+        values, key=lambda value: (isinstance(value, str), value is None, value if value is not None else 0)
+    )
+
+
+def _measure(select: Select | None) -> str:
+    return "test accuracy, % (selected on eval)" if select else "test accuracy, % (last round)"

@@ -1,0 +1,175 @@
+"""Clients' models after any round, as they were evaluated: from a kept checkpoint, or with the rounds run again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from checkpoints import SessionUnreadable
+from simulator.base.errors import ConfigError
+from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.data.federated import FederatedData
+from simulator.engine.builder import Built, rebuild
+from simulator.engine.progress import Observer, unobserved
+from simulator.methods.hooks import Hooks
+from simulator.metrics import by_client
+from simulator.models import Network
+from simulator.models.federation import ClientInfo, Federation
+from simulator.results.inspection.partition import data_of_session
+from simulator.runners import Job
+from simulator.runners.evaluation import answering
+from simulator.sessions import states
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.replay import Source
+from simulator.sessions.states import specs
+from simulator.training.client import LocalClient
+from simulator.training.context import TrainingContext
+from simulator.training.flops import FlopCache
+
+Part = Literal["train", "eval", "test"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClientModel:
+    """A client after a round, about to answer: its network in evaluation mode, and what belongs to it."""
+
+    round: int
+    info: ClientInfo
+    network: Network
+    state: Tensors
+    """What the method keeps beside the model, such as FedProto's prototypes."""
+    recorded: float | None
+    """Its accuracy in the ledger (0…1); None before round 1, and for a client never evaluated."""
+    data: FederatedData
+    federation: Federation
+    _local: LocalClient
+    _hooks: Hooks
+
+    def samples(self, of: Part = "test") -> tuple[Tensor, Tensor]:
+        """The client's samples as its network takes them, and their labels [n]."""
+        return _samples(self.data, self.info.id, of)
+
+    @torch.no_grad()
+    def accuracy(self) -> float:
+        """The share of its test samples that the network by itself answers rightly."""
+        x, y = self.samples()
+        scores: Tensor = self.network(x)
+        return float((scores.argmax(1) == y).float().mean())
+
+    @torch.no_grad()
+    def scores(self, of: Part = "test") -> Tensor:
+        """What the run evaluates: the method's scores [n, C] of the client's samples."""
+        x, _ = self.samples(of)
+        return self._hooks.predict(self._local, x)
+
+    @torch.no_grad()
+    def answers_by_itself(self) -> bool:
+        """Whether the method answers with the network's scores, and nothing else, on the client's test samples."""
+        x, _ = self.samples()
+        return torch.allclose(self.scores(), self.network(x), rtol=1e-4, atol=1e-5)
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of some clients after a round, in the order asked for, and how many rounds were run for them."""
+
+    clients: tuple[ClientModel, ...]
+    round: int
+    replayed: int
+
+
+def of_clients(
+    folder: Path,
+    data_dir: Path,
+    clients: Sequence[int] | None,
+    round: int | None = None,
+    *,
+    device: str | None = None,
+    workers: int | None = None,
+    allow_inexact: bool = False,
+    observe: Observer = unobserved,
+) -> Models:
+    """The models (None: of all clients) after a round (None: the last finished one), with which the run evaluates.
+
+    With an aggregated evaluation these are what clients would receive next. Nothing is written, no lock is taken.
+    `device` and `workers` replace the recorded ones. Raises ConfigError for a round or client that is not there,
+    SessionError where rounds run again would not give the same bits, SessionUnreadable, or DataError.
+    """
+    if round is None:
+        round = len(SessionReader(folder).records())
+    source = Source.read(folder, round, {"device": device, "workers": workers}, data_dir)
+    number = len(source.built.federation.clients)
+    wanted = range(number) if clients is None else clients
+    for client in wanted:
+        if not 0 <= client < number:
+            raise ConfigError(f"{folder} has no client {client}; it has clients 0 to {number - 1}.")
+    state, replayed = source.state_after(round, allow_inexact, observe)
+    config = source.config_after(round)
+    built = rebuild(source.built, config, source.begun_after(round), runs=False)
+    if state is None and round == 0:
+        state = built.engine.initial_state()
+    tensors: Callable[[int], Tensors]
+    if state is not None:
+        server, tensors = state.server, state.clients.__getitem__
+    else:
+        server = source.session.load(round, "server")
+        server = {name: tensor.to(built.federation.device) for name, tensor in server.items()}
+        manifest = source.session.manifest(round)
+        tensors = states.of_clients(source.session, manifest, built, exact=not allow_inexact)
+    aggregated = (config.evaluation.model or built.method.answers) == "aggregated"
+    known = by_client.standing(source.records[:round])
+    recorded = known["accuracy"]["per_client"] if known else {}
+    try:
+        shown = tuple(
+            _answering(
+                source.session,
+                built,
+                round,
+                client,
+                tensors,
+                server if aggregated else None,
+                recorded.get(client),
+            )
+            for client in wanted
+        )
+    finally:
+        built.engine.close()
+    return Models(shown, round, replayed)
+
+
+def samples(folder: Path, data_dir: Path, client: int, of: Part = "test") -> tuple[Tensor, Tensor]:
+    """A client's samples as its model takes them, and their labels, on the CPU; raises like `data_of_session`."""
+    data = data_of_session(folder, data_dir)
+    if not 0 <= client < len(data.clients):
+        raise ConfigError(f"{folder} has no client {client}; it has clients 0 to {len(data.clients) - 1}.")
+    return _samples(data, client, of)
+
+
+def _samples(data: FederatedData, client: int, of: Part) -> tuple[Tensor, Tensor]:
+    return data.batch(getattr(data.clients[client], of))
+
+
+def _answering(
+    session: SessionReader,
+    built: Built,
+    round: int,
+    client: int,
+    tensors_of: Callable[[int], Tensors],
+    server: Tensors | None,
+    recorded: float | None,
+) -> ClientModel:
+    data, federation, method, _ = built
+    info, hooks = federation.clients[client], Hooks(method, federation)
+    tensors = tensors_of(client)
+    expected = specs(named("model", of_module(federation.architecture_of(info))))
+    if specs(named("model", part(tensors, "model"))) != expected:
+        raise SessionUnreadable(
+            f"{session.folder}, round {round}: the model of {info} is not a {info.architecture}."
+        )
+    payload = None if server is None else hooks.downlink(round + 1, server, info)
+    context = TrainingContext(federation, data, FlopCache())
+    local = answering(hooks, context, info, round + (payload is not None), Job(tensors, payload))
+    return ClientModel(round, info, local.nets.model, local.state, recorded, data, federation, local, hooks)

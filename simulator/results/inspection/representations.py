@@ -1,0 +1,107 @@
+"""What clients' models make of their test samples after a round, and the same in the plane (t-SNE)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simulator.base.errors import ConfigError
+from simulator.base.sections import MANY, SAMPLED
+from simulator.metrics.similarity import drawn
+from simulator.results.inspection.cka import opened
+from simulator.sessions.reader import SessionReader
+from simulator.sessions.states import trained
+from simulator.training.client import LocalClient
+
+IMAGES = 40
+"""Test samples of each client, the first of its part, unless said otherwise."""
+_ANCHORS = {"prototypes/mean": "prototype", "vectors": "guiding vector"}
+"""What a server may hold of each class, as wide as the features: its tensor, and what one of its rows is called."""
+
+
+@dataclass(frozen=True, eq=False)
+class Representations:
+    """n samples: features [n, K], labels [n], clients [n]; anchors [m, K] of the classes `anchor_labels` [m]."""
+
+    round: int
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    clients: NDArray[np.int64]
+    classes: tuple[str, ...]
+    anchors: NDArray[np.float32]
+    anchor_labels: NDArray[np.int64]
+    anchor_kind: str
+
+    def in_the_plane(self, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """t-SNE (van der Maaten & Hinton, 2008) of features and anchors together: [n, 2], [m, 2].
+
+        It starts at the first two principal components and draws from `seed` alone; perplexity 30, less where there
+        are too few points.
+        """
+        from sklearn.manifold import TSNE
+
+        points = np.concatenate([self.features, self.anchors])
+        perplexity = min(30.0, (len(points) - 1) / 3)
+        found = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(points)
+        return found[: len(self.features)], found[len(self.features) :]
+
+
+def of_checkpoint(
+    folder: Path, data_dir: Path, round: int | None = None, *, images: int = IMAGES
+) -> Representations:
+    """What the head of each client's own model reads of its first test samples, after a kept round (None: the newest).
+
+    Of very many clients some are looked at, drawn from those that have been trained (`similarity.drawn`). Raises like
+    `cka.of_checkpoint`, and ConfigError where the clients' features differ in width.
+    """
+    found = opened(folder, data_dir, round, "local", {})
+    federation, data = found.built.federation, found.built.data
+    if len(widths := {network.num_features for network in federation.architectures.values()}) > 1:
+        said = ", ".join(map(str, sorted(widths)))
+        raise ConfigError(
+            f"{folder.name}: its clients' features differ in width ({said}) and have no common plane."
+        )
+    took_part = trained(found.session.records()[: found.round])
+    everybody = range(len(federation.clients))
+    many = len(everybody) > MANY and took_part
+    features, labels, clients = [], [], []
+    chosen = drawn(took_part, federation, found.config.seed, SAMPLED) if many else everybody
+    for client in chosen:
+        info = federation.clients[client]
+        local = LocalClient(found.context, info, 0, found.tensors(info.id))
+        x, y = data.batch(data.clients[info.id].test[:images])
+        features.append(_features(local, x))
+        labels.append(y.cpu())
+        clients.append(torch.full((len(y),), info.id))
+    anchors, anchor_labels, kind = _anchors(found.session, found.round, widths.pop())
+    return Representations(
+        found.round,
+        torch.cat(features).numpy(),
+        torch.cat(labels).numpy(),
+        torch.cat(clients).numpy(),
+        data.classes,
+        anchors.numpy(),
+        anchor_labels.numpy(),
+        kind,
+    )
+
+
+@torch.no_grad()
+def _features(local: LocalClient, x: Tensor) -> Tensor:
+    local.nets.eval()
+    return local.nets.model.features(x).flatten(1).float().cpu()
+
+
+def _anchors(session: SessionReader, round: int, width: int) -> tuple[Tensor, Tensor, str]:
+    """What the server holds of each class among the features: rows, their classes, and what they are called."""
+    server: Mapping[str, Tensor] = session.load(round, "server")
+    for name, kind in _ANCHORS.items():
+        rows = server.get(name)
+        if rows is not None and rows.dim() == 2 and rows.shape[1] == width:
+            known = server.get("prototypes/known", torch.ones(len(rows))) > 0
+            return rows[known].float().cpu(), torch.arange(len(rows))[known.cpu()], kind
+    return torch.zeros(0, width), torch.zeros(0, dtype=torch.int64), ""
