@@ -15,7 +15,7 @@ def check_tag(tag: str) -> str:
     """The word, if it is a tag; raises ValueError, saying what one is."""
     if not TAG.fullmatch(tag):
         raise ValueError(
-            f"{tag!r} is no tag: use up to 40 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+            f"{tag!r} is not a tag: use up to 40 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )
     return tag
 

@@ -202,7 +202,7 @@ def chosen(
 def checked(kind: str, options: dict[str, Any]) -> None:
     """Raise ConfigError for a kind that there is not, and for an option that says nothing to it."""
     if kind not in KINDS:
-        raise ConfigError(f"'{kind}' is no kind of figure; there are {', '.join(KINDS)}.")
+        raise ConfigError(f"'{kind}' is not a kind of figure. Choose one of {', '.join(KINDS)}.")
     for name in options:
         if name not in (*KINDS[kind], "width"):
             ours = ", ".join(KINDS[kind]) or "none"

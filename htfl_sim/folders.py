@@ -63,7 +63,7 @@ def checked_name(name: str) -> str:
     """A name for a new session. Raises ConfigError unless it is a plain file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise ConfigError(
-            f"'{name}' is no session name: use up to 100 letters, digits, '.', '_' and '-', "
+            f"'{name}' is not a session name: use up to 100 letters, digits, '.', '_' and '-', "
             "beginning with a letter or digit."
         )
     return name

@@ -93,7 +93,7 @@ def refuse_idle(session: Owned, what: str) -> NoReturn:
         (f"its run was interrupted after round {done}", f"`htfl-sim resume {name}` goes on from there"),
     )
     raise SessionError(
-        f"nobody runs {session.folder}, so there is nothing to {what}: {how}. {remedy[0].upper()}{remedy[1:]}."
+        f"no process runs {session.folder}, so there is nothing to {what}: {how}. {remedy[0].upper()}{remedy[1:]}."
     )
 
 
@@ -109,6 +109,6 @@ def _give_up(session: Owned, command: Command, note: Note, waited: float, silent
         pulse = f"its heartbeat still moves, at {heartbeat} now ({progress(note)})"
         remedy = "It will be answered between two clients; wait longer with `timeout=60`."
     raise SessionError(
-        f"nobody answered in {waited:.0f} s: {session.folder} belongs to {holder(note)}; {pulse}. "
+        f"no process answered within {waited:.0f} s: {session.folder} belongs to {holder(note)}; {pulse}. "
         f"The {command.kind} stays in the mailbox. {remedy}"
     )

@@ -102,7 +102,7 @@ class DataConfig(Section):
         if self.indices is not None and self.pool is not None:
             raise ValueError("pool would give other images the indices' numbers; leave it out")
         if self.indices is not None and self.domains_per_client is not None:
-            raise ValueError("domains_per_client says nothing beside indices; leave it out")
+            raise ValueError("domains_per_client has no effect with indices; leave it out")
         return self
 
     @model_validator(mode="after")
@@ -145,7 +145,7 @@ class FederationConfig(Section):
         if self.participants == 0:
             least = math.ceil(0.5 / self.clients * 10**9) / 10**9
             raise ValueError(
-                f"participation {self.participation:g} of {self.clients} clients selects nobody. "
+                f"participation {self.participation:g} of {self.clients} clients selects no client. "
                 f"Use at least {least:.10g}"
             )
         return self
@@ -389,7 +389,9 @@ def split_shares(split: str) -> tuple[float, ...]:
     except ValueError:
         parts = []
     if len(parts) not in (2, 3):
-        raise ValueError(f"'{split}' is no split; use 'train:test', 'train:eval:test' (as 8:1:1) or 'global'")
+        raise ValueError(
+            f"'{split}' is not a split. Use 'train:test', 'train:eval:test' (as 8:1:1) or 'global'"
+        )
     if not all(part > 0 and math.isfinite(part) for part in parts):
         raise ValueError(f"'{split}' leaves a part empty; every part must be above zero")
     return tuple(part / sum(parts) for part in parts)

@@ -90,7 +90,7 @@ def read_idx(file: Path) -> NDArray[np.uint8]:
         raise _damaged(file, "no IDX file of bytes")
     shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
     if len(content) - start != math.prod(shape):
-        raise _damaged(file, f"it has {len(content)} bytes, which is not what its header says")
+        raise _damaged(file, f"it has {len(content)} bytes, but its header gives another size")
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 

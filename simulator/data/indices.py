@@ -64,7 +64,7 @@ def _checked(given: Any, samples: int, where: str) -> Indices:
     array = np.array(given, dtype=np.int64)
     values, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():
-        raise DataError(f"{where}: sample {values[counts > 1][0]} stands there twice.")
+        raise DataError(f"{where}: sample {values[counts > 1][0]} appears twice.")
     return array
 
 

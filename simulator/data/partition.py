@@ -160,7 +160,8 @@ def by_domain(
         )
     if clients * domains_per_client < len(names):
         raise ConfigError(
-            f"{clients} clients of {domains_per_client} domains each leave some of {', '.join(names)} to nobody; use "
+            f"{clients} clients of {domains_per_client} domains each leave samples of "
+            f"{', '.join(names)} without a client; use "
             f"at least {-(-len(names) // domains_per_client)} clients or a larger data.domains_per_client."
         )
     holds = _dealt(len(names), clients, domains_per_client, stream)

@@ -119,7 +119,7 @@ def _wanted(maker: Callable[..., Any], what: str) -> tuple[list[str], tuple[Kind
         ways = "; ".join(f"{', '.join(ARGUMENTS[kind])} of {SPECS[kind].noun}" for kind in SPECS)
         wants = f"'{odd.name}'" if odd else " and ".join(f"'{each.name}'" for each in needed)
         raise ConfigError(
-            f"{what} wants {wants}; it is given num_classes and, by name and as far as it takes them, {ways}. "
+            f"{what} needs {wants}. It is given num_classes and, by name and as far as it takes them, {ways}. "
             "Give the others a default."
         )
     everything = {name for kind in kinds for name in offered[kind]}
@@ -176,6 +176,6 @@ def _check(
             raise own_files.failed(f"{what}, given {spec.noun} of {spec},", error) from error
     if answers is not None and not (answers.shape == said.shape and torch.allclose(answers, said, atol=1e-5)):
         raise ConfigError(
-            f"{what} answers otherwise than its head on its features: nothing may stand between them or come after. "
-            "Put it into features, or leave it out."
+            f"{what}: forward(x) must equal head(features(x)), without steps between or after them. "
+            "Put those steps into features, or leave them out."
         )

@@ -46,7 +46,7 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
     try:
         paths = sorted(base.glob(inside)) if base.is_dir() else []
     except (ValueError, NotImplementedError) as fault:
-        raise SessionUnreadable(f"'{pattern}' is no pattern for sessions: {fault}.") from fault
+        raise SessionUnreadable(f"'{pattern}' is not a pattern for sessions: {fault}.") from fault
     # Also those that lost their session.json: they are to be named, not passed over.
     there = {
         each for parent in {path.parent for path in paths} for each in checkpoints.session_folders(parent)

@@ -248,7 +248,9 @@ def name(axes: Mapping[str, Any]) -> str:
     """
     joined = "-".join(_words(axes))
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", joined):
-        raise ConfigError(f"'{joined}' is no name for a point: its values make it too long, or it has none.")
+        raise ConfigError(
+            f"'{joined}' is not a name for a point: use up to 100 letters, digits, '.', '_', and '-'."
+        )
     return joined
 
 

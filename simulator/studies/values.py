@@ -17,7 +17,7 @@ def axis(assignment: str) -> tuple[str, tuple[Any, ...]]:
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip() or not text.strip():
         raise ConfigError(
-            f"'{assignment}' is no axis; for example: --over method.mu=0.5,0.7 --over seed=0..2."
+            f"'{assignment}' is not an axis; for example: --over method.mu=0.5,0.7 --over seed=0..2."
         )
     return key.strip(), values(key.strip(), text)
 
@@ -29,7 +29,9 @@ def values(key: str, given: Any) -> tuple[Any, ...]:
     elif isinstance(given, list | tuple | range):
         found = list(given)
     else:
-        raise ConfigError(f"over.{key} = {given!r} is no list of values; write [{given!r}], or leave it out.")
+        raise ConfigError(
+            f"over.{key} = {given!r} is not a list of values; write [{given!r}], or leave it out."
+        )
     if not found:
         raise ConfigError(f"the axis {key} has no values.")
     for number, value in enumerate(found):
@@ -45,7 +47,9 @@ def _expanded(key: str, piece: str) -> list[Any]:
     if match := _RANGE.fullmatch(piece):
         first, last = int(match[1]), int(match[2])
         if not 0 <= last - first < _MOST:
-            raise ConfigError(f"{key}={piece} is no range: it goes from the smaller number up to the larger.")
+            raise ConfigError(
+                f"{key}={piece} is not a valid range: use up to {_MOST:,} numbers, from the smaller up to the larger."
+            )
         return list(range(first, last + 1))
     return [parsed(piece)]
 

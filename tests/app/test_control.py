@@ -177,7 +177,7 @@ def fault(app: HtflApp) -> str:
         ({"set": "epochs"}, "'epochs' is not key=value"),
         ({"set": "training.epoch=2"}, "training.epochs"),
         ({"method": "fedloar"}, "fedlora"),
-        ({"name": "../out"}, "no session name"),
+        ({"name": "../out"}, "not a session name"),
         ({"name": "main"}, "exists already"),
         ({"dataset": "cifar10"}, "ctrl+f fetches it"),
     ],

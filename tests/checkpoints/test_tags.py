@@ -70,7 +70,7 @@ def test_a_tag_is_a_short_plain_word(text: str) -> None:
     if plain:
         assert checkpoints.check_tag(text) == text
     else:
-        with pytest.raises(ValueError, match="is no tag: use up to 40 letters"):
+        with pytest.raises(ValueError, match="is not a tag: use up to 40 letters"):
             checkpoints.check_tag(text)
 
 

@@ -48,7 +48,7 @@ RUNS = {
     "too many classes per client": (
         ["--set=data.partition=pathological", "--set=data.classes_per_client=11"], ["11", "10"],
     ),
-    "participation of nobody": (["--set=federation.participation=0.01"], ["selects nobody"]),
+    "participation of nobody": (["--set=federation.participation=0.01"], ["selects no client"]),
     "a split with an empty part": (["--set=data.split=8:0:2"], ["data.split", "8:0:2"]),
     "models the method cannot run": (
         ["--method=lg_fedavg", '--set=federation.group=["cnn5", "tiny_cnn"]'], ["lg_fedavg", "client 1 (tiny_cnn)"],

@@ -92,7 +92,7 @@ def test_an_owner_too_busy_to_answer_is_named_and_its_heartbeat_moves(cli: Cli, 
         result = cli("pause", "done", "--timeout", 0.6)
     owner = SessionReader(done).owner() or {}
     where = (f"process {owner['pid']} on {owner['host']}", "still moves", "round 4, 3 of 10 clients")
-    assert_refused(result, 4, "nobody answered", *where)
+    assert_refused(result, 4, "no process answered", *where)
 
 
 def test_an_owner_whose_heartbeat_stands_still_is_not_waited_for(
@@ -172,7 +172,7 @@ def test_nobody_to_steer_is_said_with_the_state_and_what_to_do(
     cli: Cli, done: Path, command: str, state: str, said: list[str]
 ) -> None:
     in_state(done, state)
-    assert_refused(cli(command, "done"), 4, "nobody runs", *said)
+    assert_refused(cli(command, "done"), 4, "no process runs", *said)
     assert inbox(done) == []
 
 

@@ -37,7 +37,7 @@ def test_a_run_is_marked_and_found_and_its_bits_are_those_of_one_that_is_not(
 
 def test_what_is_no_tag_is_refused_before_anything_is_written(cli: Cli, sessions: Path, done: Path) -> None:
     for words in (("run", *TINY, "--session=a", "--tag=two words"), ("tag", "done", "\x1b[2J")):
-        assert_refused(cli(*words), 2, "is no tag: use up to 40 letters")
+        assert_refused(cli(*words), 2, "is not a tag: use up to 40 letters")
     assert not (sessions / "a").exists() and not (done / "tags.json").exists()
 
 

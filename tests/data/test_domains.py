@@ -198,7 +198,7 @@ class TestClients:
         (
             1,
             {"domains_per_client": 1},
-            "1 clients of 1 domains each leave some of photo, drawing to nobody; .* 2 clients",
+            "1 clients of 1 domains each leave samples of photo, drawing without a client; .* 2 clients",
         ),
     ],
 )

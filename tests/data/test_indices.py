@@ -72,7 +72,7 @@ def changed(**parts: Any) -> list[dict[str, Any]]:
         (changed(eval=[8]), "client 1: sample 8 is in both eval and test"),
         (changed(train=[10]), "client 1, train: there is no sample 10; the data set has 0 to 9"),
         (changed(train=[-1]), "client 1, train: there is no sample -1"),
-        (changed(train=[3, 3]), "client 1, train: sample 3 stands there twice"),
+        (changed(train=[3, 3]), "client 1, train: sample 3 appears twice"),
         (changed(train=[]), "client 1: its train part is empty"),
         (changed(test=[]), "client 1: its test part is empty"),
         (changed(train=[True]), "client 1, train: must be a list of whole numbers"),
@@ -105,7 +105,7 @@ def test_a_missing_file_is_refused() -> None:
         ({"partition": "indices", "indices": "mine.json", "limit": 5}, "limit would give other images"),
         (
             {"partition": "indices", "indices": "mine.json", "domains_per_client": 1},
-            "says nothing beside indices",
+            "has no effect with indices",
         ),
     ],
 )

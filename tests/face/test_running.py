@@ -207,7 +207,7 @@ def test_a_run_is_marked_and_a_reader_sees_it(tmp_path: Path) -> None:
     run = hs.run(tiny(rounds=1), tmp_path / "marked")
     assert run.tag("paper", "old").tag("t3", remove=["old"]).tags == ("paper", "t3")
     assert hs.open(tmp_path / "marked").tags == ("paper", "t3")
-    with pytest.raises(hs.ConfigError, match="is no tag"):
+    with pytest.raises(hs.ConfigError, match="is not a tag"):
         run.tag("two words")
 
 

@@ -141,12 +141,12 @@ BAD: list[Any] = [
     pytest.param(NAMED, "Plain@fc3", "no linear layer 'fc3'", id="no such layer"),
     pytest.param(NAMED, "Plain@fc1", "fc1' has 6 outputs for 4 classes", id="another width"),
     pytest.param(
-        SPLIT.replace("self, in_channels", "self, depth, in_channels"), "Split", "wants 'depth'", id="argument"
+        SPLIT.replace("self, in_channels", "self, depth, in_channels"), "Split", "needs 'depth'", id="argument"
     ),
     pytest.param(
         SPLIT.replace("self.head(self.features(x))", "self.head(self.features(x)).softmax(1)"),
         "Split",
-        "answers otherwise than its head on its features",
+        r"forward\(x\) must equal head\(features\(x\)\)",
         id="after the head",
     ),
     pytest.param(

@@ -148,7 +148,7 @@ def test_a_study_file_may_write_ranges_and_dotted_keys(tmp_path: Path) -> None:
     [
         ("presett = 'quickstart'", "unknown key 'presett'. Did you mean 'preset'"),
         ("rounds = 3", r"settings go into \[config\]"),
-        ("[over]\nseed = 3", r"over.seed = 3 is no list of values; write \[3\]"),
+        ("[over]\nseed = 3", r"over.seed = 3 is not a list of values; write \[3\]"),
         ("over = 3", "'over' is no table"),
         ("preset = 3", "'preset' is no text"),
         ("seed =", "not valid TOML"),

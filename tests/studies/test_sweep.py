@@ -41,7 +41,7 @@ def test_a_sweep_runs_every_point_as_run_would_and_asked_for_again_runs_nothing(
     ("line", "sentences"),
     [
         (["--over=training.lrr=1,2"], ["unknown key 'training.lrr'", "Did you mean 'training.lr'"]),
-        (["--over=seed"], ["'seed' is no axis", "--over seed=0..2"]),
+        (["--over=seed"], ["'seed' is not an axis", "--over seed=0..2"]),
         ([], ["needs an axis"]),
         (["--preset={method}_htm6", "--over=method=fedgh"], ["unknown preset 'fedgh_htm6'", "fedgh_htm5"]),
         (["--over=method=standalone,inco_avg"], ["point inco_avg", "needs nested architectures", "client 0"]),

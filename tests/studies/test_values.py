@@ -42,11 +42,11 @@ def test_what_toml_can_say_comes_back_as_it_was(given_values: list[object]) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed", "is no axis"),
-        ("=1", "is no axis"),
-        ("seed=", "is no axis"),
-        ("seed=2..0", "from the smaller number up"),
-        ("seed=0..99999", "no range"),
+        ("seed", "is not an axis"),
+        ("=1", "is not an axis"),
+        ("seed=", "is not an axis"),
+        ("seed=2..0", "from the smaller up to the larger"),
+        ("seed=0..99999", "use up to 10,000 numbers"),
         ("lr=0.1,0.10", "value 0.1 twice"),
     ],
 )
