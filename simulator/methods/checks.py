@@ -127,10 +127,9 @@ def networks(value: object) -> dict[str, nn.Module]:
 
 def scores(value: object, samples: int, classes: int) -> Tensor:
     """A number for every sample and class: [samples, classes]."""
-    fits = isinstance(value, Tensor) and value.shape == (samples, classes) and value.dtype.is_floating_point
-    if not isinstance(value, Tensor) or not fits:
-        raise Unusable(f"handed back {_kind(value)} where scores, floats [{samples}, {classes}], belong")
-    return value
+    if isinstance(value, Tensor) and value.shape == (samples, classes) and value.dtype.is_floating_point:
+        return value
+    raise Unusable(f"handed back {_kind(value)} where scores, floats [{samples}, {classes}], belong")
 
 
 def _trains(phase: Phase, nets: Nets) -> None:

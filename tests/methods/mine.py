@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 from simulator.methods import Aggregated, Card, Method, register
 from simulator.base.tensors import named, of_module
-from simulator.training.phase import Phase
+from simulator.training.phase import Batch, Phase
 
 @register("mine")
 class Mine(Method):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from simulator.base.errors import ConfigError, MethodError, NotEnoughMemory
+from simulator.methods import Method
 from tests import federations
 from tests.methods.mine import Write, line, mine
 from tui.common.errors import explain
@@ -138,3 +139,59 @@ def test_an_error_of_our_own_stays_ours(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(FedProx, "loss", lambda *_: 1 / 0)
     with pytest.raises(StepFailed, match="phase 'model', step 1: ZeroDivisionError"):
         federations.run(federations.built(federations.config("fedprox")).engine, 1)
+
+
+def test_an_error_of_our_own_in_a_hook_stays_ours_beside_a_users_phases(
+    mine: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook is inherited: no line of the plugin has to do with it."""
+    engine = mine("""
+        def loss(self, nets, state, batch, draws): return nets.model(batch.x).sum()
+        def phases(self, local): return [Phase("p", self.loss)]
+    """)
+    monkeypatch.setattr(Method, "downlink", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        federations.run(engine, 1)
+
+
+def test_a_loss_that_is_not_the_users_is_placed_where_its_phase_is_made(mine: Write, tmp_path: Path) -> None:
+    """The body of the loss is torch's, which takes other arguments."""
+    engine = mine("def phases(self, local): return [Phase('p', F.l1_loss)]")
+    place = rf"mine\.py, line {line(tmp_path, 'def phases')}: l1_loss\(\) of method 'mine' failed"
+    with pytest.raises(MethodError, match=place):
+        federations.run(engine, 1)
+
+
+def test_a_loss_without_a_name_is_called_loss(mine: Write) -> None:
+    engine = mine("""
+        def phases(self, local):
+            import functools
+            return [Phase("p", functools.partial(lambda *_: 1 / 0))]
+    """)
+    with pytest.raises(MethodError, match=r": loss\(\) of method 'mine' failed"):
+        federations.run(engine, 1)
+
+
+@pytest.mark.parametrize(
+    ("failing", "reason"),
+    [
+        ("raise ValueError('Too few.')", "ValueError: Too few. --debug"),
+        ("raise ValueError", "ValueError: no reason given. --debug"),
+        ("raise SystemExit(3)", r"SystemExit: it called sys.exit\(3\). --debug"),
+        ("raise ValueError('outer') from KeyError('inner')", "ValueError: outer. --debug"),
+    ],
+)
+def test_the_reason_is_what_the_hook_itself_raised(mine: Write, failing: str, reason: str) -> None:
+    engine = mine(f"def init_server(self): {failing}")
+    with pytest.raises(MethodError, match=r"init_server\(\) of method 'mine' failed: " + reason):
+        engine.initial_state()
+
+
+def test_an_error_that_already_says_what_to_do_passes_as_it_is(mine: Write) -> None:
+    engine = mine("""
+        def init_server(self):
+            from simulator.base.errors import ConfigError
+            raise ConfigError("set another rank")
+    """)
+    with pytest.raises(ConfigError, match=r"^set another rank$"):
+        engine.initial_state()

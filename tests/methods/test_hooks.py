@@ -72,8 +72,10 @@ def test_a_draw_that_cannot_be_directed_is_refused_with_the_hooks_name(mine: Wri
 
 @pytest.mark.parametrize("kind", [np.random.MT19937, np.random.PCG64, np.random.Philox, np.random.SFC64])
 def test_a_single_draw_is_found_whichever_generator_numpy_draws_from(kind: Callable[[int], Any]) -> None:
+    """Also a draw that only moves on in the words that an earlier one made."""
     usual = np.random.get_bit_generator()
     np.random.set_bit_generator(kind(3))
+    np.random.rand()  # noqa: NPY002 - the earlier one
     try:
         with GlobalDraws().during("here") as drawn:
             np.random.rand()  # noqa: NPY002 - what is to be found
@@ -83,6 +85,16 @@ def test_a_single_draw_is_found_whichever_generator_numpy_draws_from(kind: Calla
         np.random.set_bit_generator(usual)
     assert drawn == (["numpy's global generator"], ["here"])
     assert none == ([], ["there"])
+
+
+def test_a_draw_from_torchs_global_generator_is_found() -> None:
+    before = torch.get_rng_state()
+    try:
+        with GlobalDraws().during("here") as drawn:
+            torch.rand(1)
+    finally:
+        torch.set_rng_state(before)
+    assert drawn == (["torch's global generator"], ["here"])
 
 
 def test_a_draw_is_blamed_on_all_hooks_that_ran_meanwhile() -> None:
@@ -134,6 +146,11 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
             r"gave numbers that are not finite in 'a'",
         ),
         ("def aggregate(self, round, server, uplinks): return None", r"must hand back Aggregated"),
+        ("def aggregate(self, round, server, uplinks): return server, {}, 1", r"must hand back Aggregated"),
+        (
+            "def init_client(self, client): return {'x': torch.full((1,), torch.nan)}",
+            r"init_client\(\) .*not finite in 'x'",
+        ),
         (
             "def aggregate(self, round, server, uplinks): return Aggregated(server, {'x': object()})",
             r"gave an object as the figure 'x', which JSON cannot hold",
@@ -256,13 +273,53 @@ def test_a_figure_that_holds_itself_is_refused(mine: Write) -> None:
         federations.run(engine, 1)
 
 
+def test_a_server_that_begins_with_numbers_that_are_not_finite_is_refused(mine: Write) -> None:
+    engine = mine("def init_server(self): return {'a': torch.full((1,), torch.nan)}")
+    with pytest.raises(
+        MethodError, match=r"init_server\(\) of method 'mine' .*not finite in 'a'.*mend it\.$"
+    ):
+        engine.initial_state()
+
+
+def test_a_servers_training_that_ends_in_numbers_that_are_not_finite_is_refused(mine: Write) -> None:
+    """A learning rate of 1e38 on a gradient of 1e38 gives infinity."""
+    engine = mine("""
+        def init_server(self): return named("g", of_module(torch.nn.Linear(1, 1)))
+        def server_networks(self): return {"g": torch.nn.Linear(1, 1)}
+        def aggregate(self, round, server, uplinks): return Aggregated(server, {})
+        def loss(self, nets, state, batch, draws): return nets.g(batch.x).sum() * 1e38
+        def server_phases(self, server, uplinks):
+            batches = [Batch(torch.ones(1, 1), torch.zeros(1))]
+            return [Phase("p", self.loss, trains=("g",), lr=1e38, optimizer="sgd", batches=batches)]
+    """)
+    where = r"line \d+: server_phases\(\) of method 'mine' gave numbers that are not finite in 'g/weight'"
+    with pytest.raises(MethodError, match=where):
+        federations.run(engine, 1)
+
+
+def test_modules_of_the_server_are_refused_by_the_name_of_their_hook(mine: Write) -> None:
+    """Not by that of init_server(), which makes a state of them."""
+    engine = mine("""
+        def init_server(self): return named("g", of_module(self.server_networks()["g"]))
+        def server_networks(self): return {"g": 3}
+    """)
+    with pytest.raises(MethodError, match=r"line \d+: server_networks\(\) .*handed back an int as 'g'"):
+        engine.initial_state()
+
+
+def test_a_client_is_prepared_for_its_evaluation(mine: Write) -> None:
+    engine = mine("def before_answering(self, local): return 1 / 0")
+    with pytest.raises(MethodError, match=r"before_answering\(\) of method 'mine' failed for client"):
+        federations.run(engine, 1)
+
+
 def test_a_phase_of_the_server_needs_batches(mine: Write) -> None:
     engine = mine("""
         def init_server(self): return named("g", of_module(torch.nn.Linear(2, 2)))
         def server_networks(self): return {"g": torch.nn.Linear(2, 2)}
         def server_phases(self, server, uplinks): return [Phase("p", lambda *_: None, trains=("g",))]
     """)
-    with pytest.raises(MethodError, match=r"server_phases\(\) .*gives phase 'p' no `batches`"):
+    with pytest.raises(MethodError, match=r"line \d+: server_phases\(\) .*gives phase 'p' no `batches`"):
         federations.run(engine, 1)
 
 
@@ -285,7 +342,7 @@ def test_what_is_taken_over_at_a_switch_must_fit_what_the_method_begins_with(
         def adopt(self, server): return {taken}
     """)
     before = federations.built(federations.config("fedavg"))
-    with pytest.raises(MethodError, match=r"adopt\(\) of method 'mine' " + message):
+    with pytest.raises(MethodError, match=r"line \d+: adopt\(\) of method 'mine' " + message):
         engine.take_over(before.engine.initial_state(), before.method)
 
 

@@ -1,6 +1,7 @@
 """What methods need of the clients' models: met, or refused with the first client that lacks it."""
 
 import pytest
+import torch
 
 from simulator import models
 from simulator.methods import needs
@@ -29,6 +30,30 @@ def test_a_representation_is_flat_and_of_one_width(
     """FC1 of tiny_cnn and tiny_mlp has 12 numbers, that of tiny_cnn_w2 has 6; conv1 is a stack of planes."""
     found = needs.same_width(federations.federation(architectures), lambda _: layer)
     assert found is None if reason is None else found is not None and reason in found
+
+
+def test_a_representation_may_have_another_name_in_every_model() -> None:
+    """The last ones, fc2 and features, have 8 numbers each."""
+    federation = federations.federation(["tiny_mlp", "tiny_vit1"])
+    assert needs.same_width(federation, lambda network: network.layers[-1]) is None
+
+
+def test_a_layer_of_another_shape_is_not_nested() -> None:
+    federation = federations.federation(["tiny_cnn", "tiny_cnn_w2"])
+    assert needs.nested(federation) == (
+        "needs nested architectures: client 1 (tiny_cnn_w2) has 'conv1.weight' [2, 1, 3, 3], "
+        "tiny_cnn has it [4, 1, 3, 3]"
+    )
+
+
+def test_a_head_that_is_no_linear_layer_is_not_the_same() -> None:
+    federation = federations.federation(["tiny_cnn", "tiny_mlp"])
+    network = federation.architectures["tiny_mlp"]
+    network.head = torch.nn.Bilinear(8, 8, 2)
+    network.head.in_features = 8
+    assert needs.same_head(federation) == (
+        "needs a head of one linear layer: client 1 (tiny_mlp) has a head 8→2 of its own kind"
+    )
 
 
 def test_widths_are_those_of_what_the_network_shows() -> None:
