@@ -10,6 +10,7 @@ import torch
 
 from simulator.base.errors import MethodError
 from simulator.methods.hooks import GlobalDraws
+from simulator.runners import Job, Work, synchronous
 from tests import federations
 from tests.methods.mine import Write, line, mine
 
@@ -56,6 +57,20 @@ def test_every_hook_draws_from_a_stream_of_its_own(hook: str, body: str, mine: W
 def test_clients_draw_differently_in_the_same_hook(mine: Write) -> None:
     state = mine("def init_client(self, client): return {'x': torch.rand(2)}").initial_state()
     assert len({tuple(client["x"].tolist()) for client in state.clients}) == 4
+
+
+def test_a_clients_hooks_draw_by_the_number_of_its_dispatch(mine: Write) -> None:
+    """Two jobs of one client in the same round draw differently; without a number, the round is its number."""
+    engine = mine("def uplink(self, local): return {'x': torch.rand(2)}", runtime={"runner": "sequential"})
+    jobs = {0: Job(engine.initial_state().clients[0], {})}
+
+    def drawn(dispatch: int | None) -> list[float]:
+        work = Work(engine._hooks, 1, jobs, dispatch=dispatch)
+        [update] = synchronous.carry_out(engine._runner, work)
+        values: list[float] = update.uplink["x"].tolist()
+        return values
+
+    assert drawn(1) == drawn(None) != drawn(7)
 
 
 def test_a_draw_that_cannot_be_directed_is_refused_with_the_hooks_name(mine: Write, tmp_path: Path) -> None:

@@ -38,6 +38,14 @@ def test_a_representation_may_have_another_name_in_every_model() -> None:
     assert needs.same_width(federation, lambda network: network.layers[-1]) is None
 
 
+def test_a_refusal_of_widths_names_what_each_model_has() -> None:
+    federation = federations.federation(["tiny_vit1", "tiny_cnn_w2"])
+    assert needs.same_width(federation, lambda network: network.layers[-1]) == (
+        "needs one width of the representation: client 0 (tiny_vit1) has 'features' of width 8, "
+        "client 1 (tiny_cnn_w2) has 'fc2' of width 4"
+    )
+
+
 def test_a_layer_of_another_shape_is_not_nested() -> None:
     federation = federations.federation(["tiny_cnn", "tiny_cnn_w2"])
     assert needs.nested(federation) == (
