@@ -23,6 +23,8 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 STATE = re.compile(r"server|client/(0|[1-9][0-9]{0,8})")
 PART = re.compile(rf"({STATE.pattern})/[a-z]{{1,32}}")
 """The name of a tensor file in an unfinished round: client/3/state, client/3/uplink."""
+HELD = re.compile(rf"{STATE.pattern}|{PART.pattern}")
+"""The name of a tensor file in a checkpoint that has uplinks in flight."""
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 KIND = re.compile(r"[a-z][a-z-]{0,31}")
 """The name of a command."""

@@ -26,6 +26,8 @@ class Manifest:
     applied: list[str]
     initial: Mapping[str, Any] | None = None
     """What the clients began with that `states` does not name, in the caller's words; None: it names all."""
+    in_flight: Mapping[str, Any] | None = None
+    """The caller's note of uplinks that wait for a later round. `states` names their tensors. None: there are none."""
 
     @property
     def line(self) -> bytes:
@@ -44,6 +46,8 @@ class Manifest:
         }
         if self.initial is not None:
             document["initial"] = self.initial
+        if self.in_flight is not None:
+            document["in_flight"] = self.in_flight
         return seal(document, limits.MANIFEST, path(self.round))
 
     @classmethod
@@ -63,6 +67,7 @@ class Manifest:
             ledger=Prefix(**manifest["ledger"]),
             applied=manifest["applied"],
             initial=manifest.get("initial"),
+            in_flight=manifest.get("in_flight"),
         )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeVar, cast, get_args
 from typing_extensions import TypedDict
 
 from checkpoints import limits
-from checkpoints.layout import KIND, PART, SHA256, STATE, TAG
+from checkpoints.layout import HELD, KIND, PART, SHA256, TAG
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -166,11 +166,12 @@ class ManifestDocument(TypedDict):
 
     round: Natural
     history: Many[Object]
-    states: Annotated[dict[Annotated[str, Spelled(STATE)], Ref], FirstFault()]
+    states: Annotated[dict[Annotated[str, Spelled(HELD)], Ref], FirstFault()]
     record: Object | None
     ledger: Beginning
     applied: Many[str]
     initial: NotRequired[Object]
+    in_flight: NotRequired[Object]
 
 
 @closed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from checkpoints import files, limits, lock, manifests, objects, recovery, tags
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable
 from checkpoints.events import EventWriter
-from checkpoints.layout import MANIFESTS, PART, STATE, TMP
+from checkpoints.layout import HELD, MANIFESTS, PART, STATE, TMP
 from checkpoints.ledger import LedgerWriter, check_ledger
 from checkpoints.lines import Prefix
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
@@ -154,6 +154,7 @@ class Store:
         history: Sequence[Mapping[str, Any]],
         applied: list[str],
         initial: Mapping[str, Any] | None = None,
+        in_flight: Mapping[str, Any] | None = None,
     ) -> None:
         """Make a round's checkpoint durable, then its ledger line, then retire what the policy does not keep.
 
@@ -165,8 +166,8 @@ class Store:
         """
         with self._writing():
             before = self._before(round, record)
-            self._check_states(states, STATE)
-            manifest = Manifest(round, history, dict(states), record, before, applied, initial)
+            self._check_states(states, STATE if in_flight is None else HELD)
+            manifest = Manifest(round, history, dict(states), record, before, applied, initial, in_flight)
             raw = manifest.to_bytes()
             if record is not None and round > self._round:
                 self._ledger.fitting(record)

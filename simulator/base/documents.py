@@ -235,6 +235,12 @@ class Finished(TypedDict):
     seconds: NotRequired[Amount | None]
 
 
+class Dispatched(Finished):
+    """What is noted of a client whose uplink is in flight."""
+
+    dispatch: Natural
+
+
 class Note(TypedDict):
     """What is noted of an unfinished round: the history in force, and its finished clients."""
 
@@ -262,6 +268,11 @@ def check_history(history: object) -> list[Entry]:
 def check_initial(initial: object) -> Initial:
     """The same, which says what clients began with; raises ValueError."""
     return checked(Initial, initial, "initial")
+
+
+def check_in_flight(note: object) -> dict[Client, Dispatched]:
+    """The same, which is a checkpoint's note of uplinks in flight; raises ValueError."""
+    return checked(dict[Client, Dispatched], note, "in_flight")
 
 
 def check_unfinished(note: object) -> Note:

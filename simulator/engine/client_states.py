@@ -19,7 +19,8 @@ from simulator.base.documents import Draws
 from simulator.base.record import Record
 from simulator.base.tensors import Tensors, named, of_module, total_bytes
 from simulator.methods.hooks import Hooks
-from simulator.models.federation import Federation
+from simulator.models.federation import ClientInfo, Federation
+from simulator.runners.base import LocalUpdate
 
 Loader = Callable[[int], Tensors]
 """Makes or reads a client's state when it is asked for: the same tensors every time, on any thread."""
@@ -177,6 +178,21 @@ class ClientStates(Sequence[Tensors]):
 
 
 @dataclass(frozen=True)
+class InFlight:
+    """A client's update whose uplink the server has not received."""
+
+    update: LocalUpdate
+    dispatch: int
+    """The number that keys its random draws."""
+    received: Mapping[str, Tensor]
+    """What the client was sent, if the wire adds noise."""
+
+    @property
+    def client(self) -> ClientInfo:
+        return self.update.client
+
+
+@dataclass(frozen=True)
 class State:
     """Everything a round starts from: the server's and every client's tensors, and the last record."""
 
@@ -188,6 +204,8 @@ class State:
     """The clients that have taken part in a round so far, and did not diverge in all of them."""
     standing: Mapping[str, Any] | None = None
     """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
+    in_flight: Sequence[InFlight] = ()
+    """Updates that arrive in the next round, in client order. Synchronous training has none."""
 
 
 def models_of(tensors: Mapping[str, Tensor]) -> Tensors:

@@ -19,7 +19,7 @@ from simulator.base.record import Cka, Record
 from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.data.federated import FederatedData
-from simulator.engine.client_states import Beginning, ClientStates, State, StateCache
+from simulator.engine.client_states import Beginning, ClientStates, InFlight, State, StateCache
 from simulator.engine.progress import (
     ClientDiverged,
     ClientStarted,
@@ -136,27 +136,32 @@ class Engine:
         began = time.perf_counter()
         self._set_threads()
         t = state.round + 1
-        participants = self.participants(t)
+        waiting = {each.client.id for each in state.in_flight}
+        participants = tuple(k for k in self.participants(t) if k not in waiting)
         observe(RoundStarted(t, self._config.rounds, participants, tuple(finished)))
 
         wire = Wire(len(state.clients), self._config.wire, self._config.seed, t)
         updates, held = self._train(t, state, participants, wire, observe, gate, finished)
         collected = time.perf_counter()
         sound = [update for update in updates if not update.diverged]
-        dropped = [update.client.id for update in sound if wire.loses(update.client.id)]
+        sent = [InFlight(update, t, wire.received(update.client.id)) for update in sound]
+        sent = sorted([*state.in_flight, *sent], key=lambda each: each.client.id)
+        dropped = [each.client.id for each in sent if wire.loses(each.client.id, each.dispatch)]
         uplinks = [
-            Uplink(update.client, wire.up(update.client.id, update.uplink))
-            for update in sound
-            if update.client.id not in dropped
+            Uplink(each.client, wire.up(each.client.id, each.update.uplink, each.dispatch, each.received))
+            for each in sent
+            if each.client.id not in dropped
         ]
         (server, metrics), server_flops = central.update(
             self._hooks, self._runner.context, t, state.server, uplinks
         )
-        clients = state.clients.after({update.client.id: update.tensors for update in sound})
+        clients = state.clients.after({each.client.id: each.update.tensors for each in sent})
         trained = time.perf_counter()
 
-        after = State(t, server, clients, None, state.trained | {update.client.id for update in sound})
-        answers = self._evaluate(after, self._unmeasured(state.record), participants, observe)
+        after = State(t, server, clients, None, state.trained | {each.client.id for each in sent})
+        answers = self._evaluate(
+            after, self._unmeasured(state.record), tuple(sorted(waiting.union(participants))), observe
+        )
         due = self._config.cka.every and t % self._config.cka.every == 0
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()

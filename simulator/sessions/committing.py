@@ -10,10 +10,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from checkpoints import Manifest, ObjectRef, Store
-from simulator.base.documents import Entry, Initial
+from simulator.base.documents import Dispatched, Entry, Initial
 from simulator.base.off_device import on_host
 from simulator.engine.client_states import Beginning, Loader, State
-from simulator.sessions.states import Stored, digest, name_of
+from simulator.sessions.states import Stored, digest, name_of, noted
 
 NOTHING: Mapping[str, ObjectRef] = MappingProxyType({})
 
@@ -30,6 +30,18 @@ def put(store: Store, state: State, known: Mapping[str, ObjectRef] = NOTHING) ->
         stays = name in known and client not in state.clients.changed
         refs[name] = known[name] if stays else store.put(on_host(state.clients[client]))
     return refs
+
+
+def put_in_flight(store: Store, state: State) -> tuple[dict[str, ObjectRef], dict[str, Dispatched] | None]:
+    """The objects of uplinks in flight, and the note of them; None where there are none. Raises DiskError."""
+    refs, notes = dict[str, ObjectRef](), dict[str, Dispatched]()
+    for each in state.in_flight:
+        client = each.update.client.id
+        parts = {"state": each.update.tensors, "uplink": each.update.uplink, "received": each.received}
+        for part, tensors in parts.items():
+            refs[f"{name_of(client)}/{part}"] = store.put(on_host(tensors))
+        notes[str(client)] = {**noted(each.update), "dispatch": each.dispatch}
+    return refs, notes or None
 
 
 def left_out(state: State, refs: Mapping[str, ObjectRef]) -> bool:
@@ -69,10 +81,11 @@ class Commits:
         assert record is not None
         began = time.perf_counter()
         refs = put(self._store, state, self._refs)
+        flying, note = put_in_flight(self._store, state)
         if self._store.round != state.round:  # the ledger has no line of it yet
             record["timing"]["checkpoint"] = time.perf_counter() - began
         initial = self._recorded(state.clients.beginning) if left_out(state, refs) else None
-        self._store.commit(state.round, refs, record, history, list(applied), initial)
+        self._store.commit(state.round, {**refs, **flying}, record, history, list(applied), initial, note)
         self._store.event("checkpoint", round=state.round)
         written: dict[int, Loader] = {
             client: Stored(self._store.session, state.round, refs[name_of(client)], state.clients.beginning)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import Damaged, ObjectRef, Store
-from simulator.base.documents import Change, Initial, Parent
+from simulator.base.documents import Change, Dispatched, Initial, Parent
 from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.engine.builder import Built, rebuild
@@ -121,19 +121,21 @@ def _write(
                 "files": facts["files"],
             }
             history.append(history_entry(config, round + 1, change))
-        refs, initial = _refs(store, parent, round, state)
-        store.commit(round, refs, source.records[round - 1], history, [], initial)
+        refs, initial, flying = _refs(store, parent, round, state)
+        store.commit(round, refs, source.records[round - 1], history, [], initial, flying)
 
 
 def _refs(
     store: Store, parent: SessionReader, round: int, state: State | None
-) -> tuple[dict[str, ObjectRef], Initial | None]:
+) -> tuple[dict[str, ObjectRef], Initial | None, dict[str, Dispatched] | None]:
     """The state's objects, the parent's where its checkpoint is taken as it is, else new ones; and what those clients
-    begin with that have none."""
+    begin with that have none; and the note of its uplinks in flight."""
     if state is not None:
         refs = committing.put(store, state)
         left_out = committing.left_out(state, refs)
-        return refs, committing.recorded(state.clients.beginning) if left_out else None
+        flying, note = committing.put_in_flight(store, state)
+        initial = committing.recorded(state.clients.beginning) if left_out else None
+        return {**refs, **flying}, initial, note
     manifest = parent.manifest(round)
     for ref, name in {ref: name for name, ref in manifest.states.items()}.items():
         try:
@@ -141,7 +143,7 @@ def _refs(
         except Damaged:
             parent.check(manifest, name, thorough=True)  # says more: the state, and the way back
             raise
-    return dict(manifest.states), manifest.initial
+    return dict(manifest.states), manifest.initial, manifest.in_flight
 
 
 def _with_partition_of(before: Config, config: Config) -> Config:

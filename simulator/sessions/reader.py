@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 import checkpoints
 from checkpoints import Damaged, UnfinishedRound
 from simulator.base.documents import (
+    Dispatched,
     Document,
     Entry,
     Event,
@@ -14,6 +15,7 @@ from simulator.base.documents import (
     check_document,
     check_event,
     check_history,
+    check_in_flight,
     check_initial,
     check_unfinished,
 )
@@ -28,6 +30,7 @@ class Manifest(checkpoints.Manifest):
     history: list[Entry]
     record: Record | None
     initial: Initial | None
+    in_flight: dict[str, Dispatched] | None
 
 
 class SessionReader(checkpoints.SessionReader):
@@ -47,6 +50,8 @@ class SessionReader(checkpoints.SessionReader):
         self._sound(where, lambda: check_history(manifest.history))
         if manifest.initial is not None:
             self._sound(where, lambda: check_initial(manifest.initial))
+        if manifest.in_flight is not None:
+            self._sound(where, lambda: check_in_flight(manifest.in_flight))
         if manifest.record is not None:
             self._sound_record(where, manifest.record)
         return cast(Manifest, manifest)

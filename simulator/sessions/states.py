@@ -12,15 +12,16 @@ from torch import Tensor
 
 import checkpoints
 from checkpoints import Damaged, ObjectRef, TensorSpec
-from simulator.base.documents import Initial
+from simulator.base.documents import Finished, Initial
 from simulator.base.errors import SessionError
 from simulator.base.record import Record
 from simulator.base.tensors import Tensors
 from simulator.engine.builder import Built
-from simulator.engine.client_states import Beginning, ClientStates, Loader, State, initial_model
+from simulator.engine.client_states import Beginning, ClientStates, InFlight, Loader, State, initial_model
 from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models.federation import Federation
+from simulator.runners.base import LocalUpdate
 from simulator.sessions.reader import Manifest, SessionReader
 
 
@@ -74,7 +75,45 @@ def restore(session: SessionReader, manifest: Manifest, built: Built, *, exact: 
         manifest.record,
         trained(records),
         by_client.standing(records[:-1]),
+        in_flight(session, manifest, built),
     )
+
+
+def noted(update: LocalUpdate) -> Finished:
+    """What is noted of a finished client beside its tensors."""
+    losses: list[list[str | float]] = [[phase, loss] for phase, loss in update.losses.items()]
+    # in order: sealed JSON sorts the keys of an object
+    return {"losses": losses, "flops": update.flops, "seconds": update.seconds}
+
+
+def read_back(built: Built, client: int, note: Finished, tensors: Tensors, uplink: Tensors) -> LocalUpdate:
+    """A finished client's update, on the device, from its note and tensors."""
+    device = built.federation.device
+    return LocalUpdate(
+        client=built.federation.clients[client],
+        tensors={name: tensor.to(device) for name, tensor in tensors.items()},
+        uplink={name: tensor.to(device) for name, tensor in uplink.items()},
+        losses={str(phase): float(loss) for phase, loss in note["losses"]},
+        finite=True,
+        flops=note["flops"],
+        seconds=note.get("seconds"),
+    )
+
+
+def in_flight(session: SessionReader, manifest: Manifest, built: Built) -> tuple[InFlight, ...]:
+    """The updates of a checkpoint whose uplinks wait for a later round, in client order."""
+    found = []
+    for number, note in sorted((manifest.in_flight or {}).items(), key=lambda each: int(each[0])):
+        client = int(number)
+        state, uplink, received = (
+            session.load(manifest.round, f"{name_of(client)}/{part}")
+            for part in ("state", "uplink", "received")
+        )
+        update = read_back(built, client, note, state, uplink)
+        device = built.federation.device
+        sent = {name: tensor.to(device) for name, tensor in received.items()}
+        found.append(InFlight(update, note["dispatch"], sent))
+    return tuple(found)
 
 
 def of_clients(

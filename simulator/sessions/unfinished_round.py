@@ -11,7 +11,7 @@ from simulator.engine.client_states import State
 from simulator.methods.hooks import Hooks
 from simulator.runners.base import Job, LocalUpdate
 from simulator.runners.local import prepare
-from simulator.sessions.states import specs
+from simulator.sessions.states import noted, read_back, specs
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.loop import steps
@@ -25,10 +25,7 @@ def save(store: Store, round: int, history: Sequence[Entry], updates: Sequence[L
             client = update.client.id
             states[f"client/{client}/state"] = store.put(on_host(update.tensors))
             states[f"client/{client}/uplink"] = store.put(on_host(update.uplink))
-            losses = list(
-                map(list, update.losses.items())
-            )  # in order: sealed JSON sorts the keys of an object
-            notes[str(client)] = {"losses": losses, "flops": update.flops, "seconds": update.seconds}
+            notes[str(client)] = noted(update)
     store.save_unfinished_round(round, {"history": list(history), "clients": notes}, states)
 
 
@@ -68,16 +65,7 @@ def _update(
     # Whoever diverged is not kept.
     if not all(tensor.isfinite().all() for tensor in (*tensors.values(), *uplink.values())):
         raise ValueError(f"what client {client} left holds numbers that are not finite.")
-    device = built.federation.device
-    return LocalUpdate(
-        client=built.federation.clients[client],
-        tensors={name: tensor.to(device) for name, tensor in tensors.items()},
-        uplink={name: tensor.to(device) for name, tensor in uplink.items()},
-        losses={str(phase): float(loss) for phase, loss in note["losses"]},
-        finite=True,
-        flops=note["flops"],
-        seconds=note.get("seconds"),
-    )
+    return read_back(built, client, note, tensors, uplink)
 
 
 def uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSpec] | None:
