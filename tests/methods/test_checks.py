@@ -100,13 +100,14 @@ def test_tensors_without_values_are_not_looked_at(named: Mapping[str, Tensor]) -
         {"epochs": 1},
         {"epochs": 2},
         {"draws": lambda *_: {}},
+        {"keeps": "adam"},
         {"samples": torch.tensor([0, 2])},
         {"correction": {"model/head.bias": torch.ones(2)}},
     ],
 )
 def test_settings_of_a_phase_that_can_be_used_are_taken(settings: dict[str, Any]) -> None:
     given = phase(**settings)
-    assert checks.phases((given,), nets(), ()) == [given]
+    assert checks.phases((given,), nets(), ["adam/step"]) == [given]
 
 
 @pytest.mark.parametrize(

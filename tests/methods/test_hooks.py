@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from simulator.base import rng
 from simulator.base.errors import MethodError
 from simulator.methods.hooks import GlobalDraws
 from simulator.runners import Job, Work, synchronous
@@ -57,6 +58,12 @@ def test_every_hook_draws_from_a_stream_of_its_own(hook: str, body: str, mine: W
 def test_clients_draw_differently_in_the_same_hook(mine: Write) -> None:
     state = mine("def init_client(self, client): return {'x': torch.rand(2)}").initial_state()
     assert len({tuple(client["x"].tolist()) for client in state.clients}) == 4
+
+
+def test_hooks_before_round_1_draw_by_round_0(mine: Write) -> None:
+    state = mine("def init_server(self): return {'x': torch.rand(2)}").initial_state()
+    expected = torch.rand(2, generator=rng.torch_stream(7, "hook/init_server", 0, rng.EVERYONE))
+    assert torch.equal(state.server["x"], expected)
 
 
 def test_a_clients_hooks_draw_by_the_number_of_its_dispatch(mine: Write) -> None:
@@ -324,7 +331,9 @@ def test_modules_of_the_server_are_refused_by_the_name_of_their_hook(mine: Write
 
 def test_a_client_is_prepared_for_its_evaluation(mine: Write) -> None:
     engine = mine("def before_answering(self, local): return 1 / 0")
-    with pytest.raises(MethodError, match=r"before_answering\(\) of method 'mine' failed for client"):
+    with pytest.raises(
+        MethodError, match=r"line \d+: before_answering\(\) of method 'mine' failed for client"
+    ):
         federations.run(engine, 1)
 
 
