@@ -1,5 +1,8 @@
 """What methods need of the clients' models: met, or refused with the first client that lacks it."""
 
+from types import SimpleNamespace
+from unittest import mock
+
 import pytest
 import torch
 
@@ -46,14 +49,6 @@ def test_a_refusal_of_widths_names_what_each_model_has() -> None:
     )
 
 
-def test_a_layer_of_another_shape_is_not_nested() -> None:
-    federation = federations.federation(["tiny_cnn", "tiny_cnn_w2"])
-    assert needs.nested(federation) == (
-        "needs nested architectures: client 1 (tiny_cnn_w2) has 'conv1.weight' [2, 1, 3, 3], "
-        "tiny_cnn has it [4, 1, 3, 3]"
-    )
-
-
 def test_a_head_that_is_no_linear_layer_is_not_the_same() -> None:
     federation = federations.federation(["tiny_cnn", "tiny_mlp"])
     network = federation.architectures["tiny_mlp"]
@@ -83,3 +78,28 @@ def test_a_client_with_too_few_samples_is_refused_and_one_with_enough_is_not() -
     federation = federations.federation(["tiny_cnn"] * 3, samples=[4, 3, 2])
     assert needs.samples(federation, 2, "so") is None
     assert needs.samples(federation, 4, "so") == "needs 4 training samples (so): client 1 (tiny_cnn) has 3"
+
+
+def test_samples_of_the_kind_that_is_needed_are_accepted() -> None:
+    assert needs.kind(federations.federation(["tiny_cnn"]), "image", "so") is None
+
+
+@pytest.mark.parametrize(
+    ("lacking", "reason"),
+    [
+        (
+            RuntimeError("No forward AD for this.\nMore."),
+            "needs models with a forward-mode derivative: client 0 (tiny_cnn) has none (No forward AD for this)",
+        ),
+        (RuntimeError("no values"), None),
+        (TypeError("no values"), None),
+    ],
+)
+def test_a_model_is_refused_for_its_derivative_and_not_for_what_only_fails_without_values(
+    lacking: Exception, reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = federations.federation(["tiny_cnn"])
+    network = federation.architectures["tiny_cnn"]
+    monkeypatch.setattr(models, "get", lambda name: SimpleNamespace(foreign=True))
+    monkeypatch.setattr(type(network), "forward", mock.Mock(side_effect=lacking))
+    assert needs.forward_derivative(federation) == reason
