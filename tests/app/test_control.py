@@ -68,7 +68,7 @@ def test_a_command_whose_run_ends_without_an_answer_ends_with_what_became_of_it(
             app.control.post("checkpoint")
             await until(pilot, lambda: "writing a checkpoint…" in app.waiting)
             store.close("stopped")
-        await until(pilot, lambda: "checkpoint came too late: the run is stopped" in notices(app))
+        await until(pilot, lambda: "checkpoint was too late: the run is stopped" in notices(app))
         await until(pilot, lambda: not app.view.run.live)
         assert app.view.run.pending  # until the next start refuses it
         assert app.waiting == []
@@ -173,13 +173,13 @@ def fault(app: HtflApp) -> str:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"rounds": "none"}, "rounds: 'none' is no whole number"),
+        ({"rounds": "none"}, "rounds: 'none' is not a whole number"),
         ({"set": "epochs"}, "'epochs' is not key=value"),
         ({"set": "training.epoch=2"}, "training.epochs"),
         ({"method": "fedloar"}, "fedlora"),
         ({"name": "../out"}, "not a session name"),
-        ({"name": "main"}, "exists already"),
-        ({"dataset": "cifar10"}, "ctrl+f fetches it"),
+        ({"name": "main"}, "exists"),
+        ({"dataset": "cifar10"}, "Press ctrl+f to download it"),
     ],
 )
 def test_a_new_run_that_cannot_be_is_refused_in_the_form(
@@ -218,9 +218,9 @@ def test_digits_stand_in_for_a_data_set_that_is_not_there(home: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"name": "main"}, "exists already"),
-        ({"rounds": "7"}, "round 7 would be the fork's last"),
-        ({"seed": "-1"}, "seed: '-1' is no whole number"),
+        ({"name": "main"}, "exists"),
+        ({"rounds": "7"}, "The fork starts after round 7"),
+        ({"seed": "-1"}, "seed: '-1' is not a whole number"),
         ({"set": "'open"}, "No closing quotation"),
     ],
 )
@@ -314,8 +314,8 @@ def test_a_second_run_gets_a_process_of_its_own_whose_failure_is_told(home: Path
         assert app.runs.elsewhere == ["fork"]
         app.runs.start(Beginning(home / "fork", wait, ()))  # type: ignore[arg-type]
         await pilot.pause()
-        assert "fork runs in a process of its own, beside main." in notices(app)
-        assert "fork has been started already." in notices(app)
+        assert "fork runs in its own process, beside main." in notices(app)
+        assert "fork is already starting or running." in notices(app)
         await until(pilot, lambda: "fork failed:" in notices(app))
         assert "fork" in notices(app).split("fork failed:")[1]  # there is no such session
         assert app.runs.elsewhere == []

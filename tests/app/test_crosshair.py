@@ -85,7 +85,7 @@ def test_every_legend_on_the_screen_reads_the_round_that_arrows_choose(app: Htfl
         assert f"mean {record['accuracy']['mean'] * 100:.1f} %" in first_row(accuracy)
         a, b, c, d = sorted(record["accuracy"]["per_client"])
         low, high = a + 0.3 * (b - a), c + 0.7 * (d - c)  # the quantiles of four
-        assert f"10–90 % {low * 100:.1f}–{high * 100:.1f} %" in first_row(accuracy)
+        assert f"middle 80 % of clients {low * 100:.1f}–{high * 100:.1f} %" in first_row(accuracy)
         assert f"up {record['bytes']['up'] / 1024:.1f} KiB" in first_row(bytes)
         assert accuracy.cursor == bytes.cursor == ROUNDS - 4
 

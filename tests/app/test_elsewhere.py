@@ -153,7 +153,7 @@ def test_a_process_that_cannot_be_had_is_a_sentence(tmp_path: Path, monkeypatch:
     ("code", "words", "failure"),
     [
         (2, "session  one\nerror: no such preset.\n", "no such preset."),
-        (-9, "round 1/2 …", "its process was ended by SIGKILL."),
+        (-9, "round 1/2 …", "its process was stopped by SIGKILL."),
         (9, "", "its process ended with exit code 9."),
     ],
 )
@@ -172,7 +172,7 @@ def test_leaving_the_app_says_whose_processes_go_on(
         await pilot.press("q")
         said = str(pilot.app.screen.query_one(".text", Static).content)
         assert said.startswith("one runs in this process.")
-        assert "two goes on in a process of its own. three goes on in a process of its own." in said
+        assert "two continues in its own process. three continues in its own process." in said
 
     drive(HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), panels=blanks()), script)
     _say_who_goes_on(["two"])

@@ -156,7 +156,7 @@ def test_an_answer_that_takes_over_half_a_second_is_said_to_be_worked_on(home: P
         title = app.screen.query_one(".title", Static)
         await pilot.press("enter")
         assert str(title.content) == "Slow"
-        await until(pilot, lambda: str(title.content) == "Slow: checking…")
+        await until(pilot, lambda: str(title.content) == "Slow · checking…")
         form.answered = True
         await until(pilot, lambda: given == ["done"])
 
@@ -167,10 +167,10 @@ def test_an_answer_that_takes_over_half_a_second_is_said_to_be_worked_on(home: P
     ("round", "said"),
     [
         # Checkpoints are kept of rounds 5, 10 and 12; every round took 2.5 s.
-        (9, "4 rounds will be recomputed, about 10 s. With nothing changed"),
-        (6, "1 round will be recomputed, about 2 s. With nothing changed"),
-        (10, "With nothing changed it will end as its parent"),
-        (3, "3 rounds will be recomputed, about 8 s."),
+        (9, "4 rounds must be computed again, about 10 s. Without changes"),
+        (6, "1 round must be computed again, about 2 s. Without changes"),
+        (10, "Without changes, the fork repeats its parent bit for bit."),
+        (3, "3 rounds must be computed again, about 8 s."),
     ],
 )
 def test_a_fork_says_what_is_computed_again_for_it(round: int, said: str, home: Path) -> None:
@@ -183,9 +183,9 @@ def test_a_fork_says_what_is_computed_again_for_it(round: int, said: str, home: 
 @pytest.mark.parametrize(
     ("round", "said"),
     [
-        (4, "With nothing changed it goes on with fedlora, as its parent did until round 6."),
-        (6, "With nothing changed it goes on with fedlora, as its parent did until round 6."),
-        (7, "With nothing changed it will end as its parent, bit for bit."),
+        (4, "Without changes, the fork continues with fedlora, which its parent used until round 6."),
+        (6, "Without changes, the fork continues with fedlora, which its parent used until round 6."),
+        (7, "Without changes, the fork repeats its parent bit for bit."),
     ],
 )
 def test_a_fork_from_before_a_switch_is_not_said_to_end_as_its_parent(
@@ -209,7 +209,7 @@ def test_a_fork_has_as_many_rounds_as_its_parent_had_then(home: Path) -> None:
         await shown(app, pilot)
         app.push_screen(ForkDialog(run, 5, home, KNOWN))
         await until(pilot, lambda: bool(app.screen.query("#field-rounds")))
-        assert app.screen.query_one("#field-rounds", Input).placeholder == "as before: 12"
+        assert app.screen.query_one("#field-rounds", Input).placeholder == "unchanged: 12"
 
     drive(app, script)
 
@@ -238,7 +238,7 @@ def test_a_fork_that_is_made_is_shown_if_that_was_asked_for_and_nobody_looks_at_
         await pilot.press("question_mark")
         app.runs.forked(home / "main", wish(home, "show"))
         assert app.view.run.name == "main"
-        assert "Forked: fork." in [*app._notifications][-1].message
+        assert "Created fork fork." in [*app._notifications][-1].message
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
         app.runs.forked(home / "main", wish(home, "show"))
@@ -279,7 +279,7 @@ def test_keys_typed_while_the_methods_are_asked_are_for_the_form_that_lists_them
     async def script(pilot: Pilot[str]) -> None:
         await shown(app, pilot)
         typed_at_once(app, "f tab f e d g h tab tab 2 8")
-        await until(pilot, lambda: app.waiting == ["asking the methods…"])
+        await until(pilot, lambda: app.waiting == ["checking the methods…"])
         await asyncio.sleep(0.1)
         answered.append(True)
         await until(pilot, lambda: bool(app.screen.query("#field-rounds")))
@@ -296,7 +296,7 @@ def test_escape_gives_up_a_form_that_waits_for_the_methods(home: Path, answered:
         await shown(app, pilot)
         await pilot.press("f", "escape", "question_mark")
         await until(pilot, lambda: isinstance(app.screen, Help))
-        assert app.waiting == ["asking the methods…"]
+        assert app.waiting == ["checking the methods…"]
         answered.append(True)
         await until(pilot, lambda: app.waiting == [])
         await asyncio.sleep(0.1)

@@ -355,7 +355,7 @@ def test_while_an_earlier_round_is_shown_the_run_cannot_be_steered(name: str, li
         await pilot.press("left_square_bracket", key.keys)
         await pilot.pause()
         assert len(app.screen_stack) == 1
-        assert "replay" in [*app._notifications][-1].message
+        assert "You are viewing round" in [*app._notifications][-1].message
         assert asked(live) == []
 
     drive(app, script)

@@ -93,7 +93,7 @@ def test_on_a_marked_one_keys_mean_all_that_are_marked(home: Path, live: Stores)
         await pilot.press("space")
         await until(pilot, lambda: asked(live["a"]) == asked(live["b"]) == ["pause"])
         assert checkpoints.pending(home / "c") == []  # nobody runs it
-        assert "pause asked for: a, b." in notices(app)
+        assert "Requested pause: a, b." in notices(app)
         table.put_cursor(home / "d")
         await pilot.pause()
         assert [each.name for each in app.panel.steered()] == ["d"]
@@ -175,7 +175,7 @@ def test_what_nobody_runs_is_said_to_need_no_stop_and_no_checkpoint() -> None:
     for what in ("stop", "checkpoint"):
         desk = steered(Desk(), what, "stopped")
         assert desk.posted == []
-        assert desk.said[0].startswith("Nobody runs a, so")
+        assert desk.said[0].startswith("a: not running.")
 
 
 def test_checkpoints_are_asked_of_all_that_run() -> None:
@@ -192,9 +192,9 @@ def test_one_that_was_stopped_asks_how_it_is_to_go_on(tmp_path: Path) -> None:
 
 def test_several_that_were_stopped_start_again_and_what_is_finished_is_left() -> None:
     desk = steered(Desk(), "pause", "stopped", "interrupted", "finished")
-    assert desk.titles == ["Start a, b again?"]
+    assert desk.titles == ["Resume a, b?"]
     assert desk.started == [["a", "b"]]
-    assert steered(Desk(), "pause", "finished", "finished").said == ["Nothing of a, b is left to run."]
+    assert steered(Desk(), "pause", "finished", "finished").said == ["a, b: already finished."]
 
 
 def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_command() -> None:
@@ -202,4 +202,4 @@ def test_a_study_s_sweep_is_held_in_its_own_mailbox_and_started_by_its_own_comma
         desk = Desk()
         Steering(desk, desk, desk, desk).steer_listed("pause", [StudySummary("t3", "x/t3", state, 4, ())])  # type: ignore[arg-type]
         assert desk.posted == posted
-    assert desk.said == ["A study goes on with `htfl-sim sweep`, which says how many run at a time."]
+    assert desk.said == ["Continue a study with `htfl-sim sweep NAME`."]

@@ -84,7 +84,7 @@ def test_from_an_empty_folder_to_two_methods_laid_over_one_another(
     # Start a run.
     terminal.wait_for("n begins a run")
     terminal.press("n")
-    terminal.wait_for("tab: next line")
+    terminal.wait_for("tab next")
     terminal.press("Tab", "Tab", "Tab")
     terminal.type("400")
     terminal.wait_for("rounds +400")
@@ -115,7 +115,7 @@ def test_from_an_empty_folder_to_two_methods_laid_over_one_another(
 
     # Switch the method.
     terminal.press("m")
-    terminal.wait_for("letters, up, down: method")
+    terminal.wait_for("letters or ↑↓ method")
     terminal.type("fedproto")
     terminal.press("Enter")
     terminal.wait_for("running · fedproto")
@@ -133,7 +133,7 @@ def test_from_an_empty_folder_to_two_methods_laid_over_one_another(
     terminal.press(*["BSpace"] * len(f"first-at{earlier}"))
     terminal.type("second")
     terminal.press(*["Tab"] * 5)
-    terminal.wait_for("the same, and run it here")
+    terminal.wait_for("show the fork and run it here")
     terminal.type("run")
     terminal.press("Enter")
     terminal.wait_for(r"second · round \d+/400 · running · fedlora")
@@ -149,14 +149,14 @@ def test_from_an_empty_folder_to_two_methods_laid_over_one_another(
     terminal.press("w")
     terminal.wait_for("CSV +the numbers of this panel")
     terminal.press("Enter")
-    written = terminal.wait_for(r"Written: (\S+\.csv)")[1]
+    written = terminal.wait_for(r"Wrote (\S+\.csv)")[1]
     with (tmp_path / written).open(encoding="utf-8", newline="") as file:
         names = {row["session"] for row in csv.DictReader(file)}
     assert names == {"first", "second"}
 
     # Leave; what was begun first stops with a checkpoint, the other goes on by itself.
     terminal.press("q")
-    terminal.wait_for("second goes on in a process of its own")
+    terminal.wait_for("second continues in its own process")
     terminal.type("stop")
     terminal.press("Enter")
     deadline = time.monotonic() + PATIENCE

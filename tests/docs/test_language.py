@@ -1,4 +1,4 @@
-"""Pages, help, keys, and errors are in plain English: short sentences, American spelling, no odd phrases."""
+"""Pages, help, keys, errors, and screens are in plain English: short sentences, American spelling, no odd phrases."""
 
 import ast
 import inspect
@@ -129,6 +129,20 @@ def error_texts(source: str) -> Iterator[tuple[int, str]]:
             yield from texts(node.exc)
 
 
+def screen_texts(source: str) -> Iterator[tuple[int, str]]:
+    """The texts of more than one word in a module of the app, with their lines; its docstrings are none of them."""
+    tree = ast.parse(source)
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    skipped |= {
+        id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in skipped:
+            text = written(node)
+            if text is not None and " " in text:
+                yield node.lineno, text
+
+
 def stands_alone(text: str) -> bool:
     """Whether a text begins as a sentence does, and ends as one."""
     return bool(re.match(r"[A-Z`\d]", text)) and text.endswith(".")
@@ -186,6 +200,25 @@ def test_errors_are_in_plain_sentences() -> None:
         if (wrong := faults(text))
     }
     assert found == {}
+
+
+def test_screens_are_in_plain_sentences() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}:{line}": wrong
+        for path in sorted((ROOT / "tui" / "app").rglob("*.py"))
+        for line, text in screen_texts(path.read_text(encoding="utf-8"))
+        if (wrong := faults(text))
+    }
+    assert found == {}
+
+
+def test_errors_and_screens_are_spelled_as_in_american_english(tmp_path: Path) -> None:
+    page = tmp_path / "texts.md"
+    read = {path: error_texts for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))}
+    read |= dict.fromkeys(sorted((ROOT / "tui" / "app").rglob("*.py")), screen_texts)
+    texts = [text for path, find in read.items() for _, text in find(path.read_text(encoding="utf-8"))]
+    page.write_text("\n".join(texts), encoding="utf-8")
+    assert misspelled(page) == ""
 
 
 def test_help_and_keys_are_spelled_as_in_american_english(tmp_path: Path) -> None:

@@ -398,8 +398,8 @@ class HtflApp(App[str]):
         """Hand the mouse to the terminal, whose own selection works then, or take it back."""
         self.has_mouse = not self.has_mouse
         terminal.give_mouse(self._driver, self.has_mouse)
-        terminals = "The terminal has the mouse: select text as usual."
-        self.say("The app has the mouse." if self.has_mouse else terminals)
+        terminals = "The mouse selects text in the terminal. Press % to give it back to the app."
+        self.say("The mouse controls the app again." if self.has_mouse else terminals)
 
     def action_command_palette(self) -> None:
         if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
@@ -434,11 +434,11 @@ class HtflApp(App[str]):
         if not self.runs.running:
             self.exit(LEAVE)
             return
-        others = "".join(f" {name} goes on in a process of its own." for name in self.runs.elsewhere)
+        others = "".join(f" {name} continues in its own process." for name in self.runs.elsewhere)
         choices = [
-            (KEEP, "keep training", "without the app, in this terminal, a line per round"),
-            (STOP, "stop", "between two clients, with a checkpoint to resume from"),
-            ("cancel", "stay", "in the app"),
+            (KEEP, "keep training", "without the app, in this terminal, one line per round"),
+            (STOP, "stop", "finish the clients at work and write a checkpoint"),
+            ("cancel", "cancel", "stay in the app"),
         ]
         question = Choose("Leave", f"{self.runs.name} runs in this process.{others}", choices)
         self.ask(question, lambda which: self.exit(which) if which in (KEEP, STOP) else None)

@@ -61,7 +61,7 @@ class MethodChoices:
             then(self._known[key])
         else:
             self._then = then
-            self._background.run("choices", "asking the methods…", lambda: method_choices(config), known)
+            self._background.run("choices", "checking the methods…", lambda: method_choices(config), known)
 
 
 def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:

@@ -75,8 +75,8 @@ class EmbeddingProcess:
             return said.decode(errors="replace")
         how = f"with code {process.returncode}"
         if process.returncode < 0:
-            how = f"by {signal.Signals(-process.returncode).name}; perhaps memory ran out"
-        return f"The process that computes it was ended {how}."
+            how = f"by {signal.Signals(-process.returncode).name}. Memory may have run out"
+        return f"The process that computes it ended {how}."
 
 
 def main(folder: str, data_dir: str, round: str, images: str) -> int:

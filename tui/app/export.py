@@ -16,7 +16,7 @@ from tui.common.errors import explain
 CHOICES: tuple[Choice, ...] = (
     ("csv", "CSV", "the numbers of this panel"),
     ("svg", "SVG", "a picture of the screen"),
-    ("command", "command line", "what to type to get this session again"),
+    ("command", "command line", "the command that makes this session again"),
 )
 
 
@@ -30,9 +30,9 @@ def offer(host: Host, picture: Callable[[], str]) -> None:
             host.say(explain(error)[0], "error")
         else:
             if text:
-                host.ask(Text(f"Written to {path}", text), lambda _: None)
+                host.ask(Text(f"Wrote {path}", text), lambda _: None)
             else:
-                host.say(f"Written: {path}")
+                host.say(f"Wrote {path}.")
 
     host.ask(Choose("Export", "Files go to the folder in which you started the app.", CHOICES), write)
 
@@ -45,7 +45,7 @@ def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> t
     name = view.run.name
     if what == "command":
         if not name:
-            raise ConfigError("there is no session to get again: open one with a.")
+            raise ConfigError("no session is open. Press a to open one.")
         path, text = free_path(Path(), f"{name}-again", "txt"), "\n\n".join(command_lines(view.run.folder))
         path.write_text(text.replace("\n\n", "\n") + "\n", encoding="utf-8", errors="surrogateescape")
         return path, text

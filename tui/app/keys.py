@@ -35,12 +35,12 @@ SHORT_TITLES = {
 PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
     "clients": "who is behind; data, loss, bytes of each client",
-    "similarity": "CKA, how alike the models are, by layer",
+    "similarity": "CKA: similarity of the models, by layer",
     "communication": "bytes by round, tensor and client; FLOPs",
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
     "resources": "where a round's time goes, slow clients, memory",
-    "learning": "who holds which classes; t-SNE of features",
+    "learning": "classes by client; t-SNE of features",
     "sessions": "all there are, with studies and forks",
 }
 """What there is to see in each."""
@@ -107,7 +107,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         ),
         Key("c", "steer('checkpoint')", "checkpoint", "Write a checkpoint now, also with CKA.", 55),
         Key("m", "steer('switch')", "method", "Switch to another method, or other settings.", 70),
-        Key("f", "steer('fork')", "fork", "Make a new session that goes on from the round shown.", 65),
+        Key("f", "steer('fork')", "fork", "Fork a new session from the round shown.", 65),
         Key("S", "steer('stop')", "stop", "Stop the run between two clients, with a checkpoint.", 30),
         Key("n", "steer('new_run')", "new run", "Begin a new run.", 20),
     ),
@@ -147,12 +147,12 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("O", "panel('reverse')", "reverse", "Sort the other way round.", 10, REVERSED),
         Key("comma", "panel('previous')", "previous", "The layer or figure before; a lower target.", 62, LAYERS, ","),
         Key("full_stop", "panel('next')", "next", "The layer or figure after; a higher target.", 61, LAYERS, "."),
-        Key("d", "panel('least')", "least alike", "The pair of clients least alike; again: the next.", 59, MATRIX),
-        Key("e", "panel('scale')", "scale", "Colours for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
+        Key("d", "panel('least')", "least similar", "The least similar pair of clients. Again: the next.", 59, MATRIX),
+        Key("e", "panel('scale')", "scale", "Colors for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
         Key("t", "panel('embed')", "t-SNE", "Compute t-SNE of the round shown; while it is computed: stop.", 64, PLANE),
         Key("b", "panel('colours')", "points", "Points by class, by client, or of the client selected.", 61, PLANE),
         Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds; the next chart.", 63, UNITS),
-        Key("z", "maximise", "maximise", "The focused part of the screen alone; again: all of it.", 35),
+        Key("z", "maximise", "maximize", "Show the focused part alone. Again: show all.", 35),
         Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", 15, CHARTS, "+"),
         Key("minus", "zoom(-1)", "zoom out", "Zoom out of the chart.", 14, CHARTS, "-"),
         Key("shift+left", "pan(-0.25)", "pan left", "Earlier rounds of a zoomed chart.", where=CHARTS),
@@ -163,7 +163,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
     ),
     "App": (
         Key("w", "export", "export", "Write what is shown: CSV, SVG, or the command line.", 28),
-        Key("T", "change_theme", "theme", "Choose the colours."),
+        Key("T", "change_theme", "theme", "Choose the colors."),
         Key(
             "percent_sign", "mouse", "mouse",
             "Leave the mouse to the terminal, to select text; or take it.", shown="%",

@@ -111,7 +111,7 @@ def _failure(code: int, words: str) -> str:
     if said:
         return said[-1]
     with suppress(ValueError):
-        return f"its process was ended by {signal.Signals(-code).name}."
+        return f"its process was stopped by {signal.Signals(-code).name}."
     return f"its process ended with exit code {code}."
 
 

@@ -50,7 +50,7 @@ class LaunchOptions:
         return Beginning(wish.folder, create, ("run", *given, *where))
 
     def again(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Beginning:
-        """Takes a session up again, with so many rounds in all if they are to be others."""
+        """Takes a session up again, with so many total rounds if they are to be others."""
 
         def resume() -> "Session":
             from simulator.sessions.dry_run import extend

@@ -87,7 +87,7 @@ class LocalRuns:
         if run.document:
             self._choices.give(run.config, partial(self._show_fork, run.folder))
         else:
-            self._host.say("There is no session to fork: open one with a.")
+            self._host.say("No session is open. Press a to open one.")
 
     def _show_fork(self, folder: Path, choices: list[MethodChoice]) -> None:
         view = self._host.view
@@ -104,7 +104,7 @@ class LocalRuns:
 
             def observe(event: Event) -> None:
                 if isinstance(event, RoundStarted):
-                    again = f"forking: round {event.round} of {wish.round} again"
+                    again = f"forking: recomputing round {event.round} of {wish.round}"
                     self._background.tell("fork", again)
 
             fork(
@@ -123,7 +123,7 @@ class LocalRuns:
 
     def forked(self, parent: Path, wish: ForkWish) -> None:
         """A fork is made: go on as was wished, but take nobody away from what he has turned to meanwhile."""
-        self._host.say(f"Forked: {wish.folder.name}.")
+        self._host.say(f"Created fork {wish.folder.name}.")
         if wish.then != "stay" and self._host.is_at(parent):
             self._host.open_session(wish.folder)
         if wish.then == "run":
@@ -134,14 +134,14 @@ class LocalRuns:
         folder = beginning.folder
         begun: list[LocalRun] = [*([self.launch] if self.launch else []), *self._others.values()]
         if any(each.folder == folder and each.is_active for each in begun):
-            self._host.say(f"{checkpoints.name_of(folder)} has been started already.")
+            self._host.say(f"{checkpoints.name_of(folder)} is already starting or running.")
             return
         self._failures.pop(folder, None)
         self._background.begin(_topic(folder), "starting…")
         if self.running:
             other = self._others[folder] = ProcessRun(folder, beginning.arguments, self._host.post_message)
             other.start()
-            self._host.say(f"{checkpoints.name_of(folder)} runs in a process of its own, beside {self.name}.")
+            self._host.say(f"{checkpoints.name_of(folder)} runs in its own process, beside {self.name}.")
         else:
             self.launch = ThreadRun(folder, beginning.open, self._host.post_message)
             self.launch.start()
@@ -157,7 +157,7 @@ class LocalRuns:
         self._background.end(_topic(message.folder))
         name = checkpoints.name_of(message.folder)
         if message.failure is None:
-            self._host.say(f"{name} has {message.state}.")
+            self._host.say(f"{name} is {message.state}.")
             return
         run = self._host.view.run
         self._host.say(f"{name} failed: {message.failure}", "error")

@@ -51,8 +51,8 @@ class RemoteControl:
         if self.steerable("stop", live=True):
             question = confirm(
                 f"Stop {self._host.view.run.name}?",
-                "The clients at work finish and are kept, then a checkpoint is written.",
-                "stop; space starts it again",
+                "The clients at work finish first. Then a checkpoint is written.",
+                "stop; press space to resume",
             )
             self._host.ask(question, lambda answer: self.post("stop") if answer == "yes" else None)
 
@@ -64,8 +64,8 @@ class RemoteControl:
     def ask_for_checkpoints(self, folders: Sequence[Path]) -> None:
         """Ask whether CKA is wanted with them."""
         choices = [
-            ("now", "now", "at the next client boundary, with the round's finished clients"),
-            ("cka", "with CKA", "at the end of the round, with how alike the models are"),
+            ("now", "now", "when the current client finishes, with all finished clients"),
+            ("cka", "with CKA", "at the end of the round, with the similarity of the models"),
         ]
 
         def chosen(which: str) -> None:
@@ -84,9 +84,9 @@ class RemoteControl:
         run = self._host.view.run
         if not self._host.is_at(folder):
             return
-        when = f"Takes hold at the end of the round; until then {run.method} goes on."
+        when = f"The switch happens at the end of the round. Until then, {run.method} continues."
         if not run.live:
-            when = "Nobody runs this session: the switch waits for its next start (space)."
+            when = "This session is not running. The switch waits until you resume it (space)."
 
         def chosen(wish: SwitchWish) -> None:
             self.post("switch", {"method": wish.method, "set": list(wish.settings)})
@@ -113,7 +113,7 @@ class RemoteControl:
         if answer is None:
             kept = " Its last round has a checkpoint." if message.ended in ("finished", "stopped") else ""
             self._host.say(
-                f"{whose}The {command.kind} came too late: the run is {message.ended}.{kept}", "warning"
+                f"{whose}The {command.kind} was too late: the run is {message.ended}.{kept}", "warning"
             )
         elif answer.outcome == "refused":
             self._host.say(f"{whose}The {command.kind} was refused: {answer.message}", "warning")
@@ -127,11 +127,11 @@ class RemoteControl:
         view, run = self._host.view, self._host.view.run
         why = None
         if not run.document:
-            why = f"There is no session for {what}: open one with a, or begin one with n."
+            why = "No session is open. Press a to open one or n to start a run."
         elif view.replaying:
-            why = f"Round {view.shown} is a replay: L goes back to the newest round; f forks here."
+            why = f"You are viewing round {view.shown}. Press L for the newest round, or f to fork here."
         elif live and not run.live:
-            why = f"{run.name} is {run.state}, so {what} makes no sense; space goes on with it."
+            why = f"{run.name} is {run.state}, and {what} needs a running session. Press space to resume it."
         elif run.state == "stopping":
             why = f"{run.name} is stopping."
         if why:

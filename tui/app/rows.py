@@ -105,7 +105,7 @@ def _facts(view: View) -> list[str]:
     run = view.run
     if not run.document:
         if not run.name:
-            return ["htfl-sim", "no session: n begins one, a shows one"]
+            return ["htfl-sim", "no session: n new run, a open"]
         return [run.name, run.state if run.state == "failed" else "cannot be read" if run.error else "…"]
     facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
     if run.state in ("running", "pausing", "stopping") and (within := _within(view)):

@@ -64,8 +64,8 @@ class Steering:
         if live := self._live(chosen, "stop"):
             question = confirm(
                 f"Stop {_named(live)}?",
-                "The clients at work finish and are kept, then a checkpoint is written.",
-                "stop; space starts it again" if len(live) == 1 else "stop; space starts them again",
+                "The clients at work finish first. Then a checkpoint is written.",
+                "stop; press space to resume" if len(live) == 1 else "stop; press space to resume them",
             )
             self._host.ask(question, lambda answer: self._post("stop", live) if answer == "yes" else None)
 
@@ -78,13 +78,13 @@ class Steering:
         """Those that a process runs; says where there are none."""
         live = [each for each in chosen if each.state in LIVE]
         if not live:
-            self._host.say(f"Nobody runs {_named(chosen)}, so {what} makes no sense; space goes on.")
+            self._host.say(f"{_named(chosen)}: not running. Press space to resume.")
         return live
 
     def _post(self, kind: str, chosen: Sequence[Listed]) -> None:
         for each in chosen:
             self._control.post(kind, folder=Path(each.path))
-        self._host.say(f"{kind} asked for: {_named(chosen)}.")
+        self._host.say(f"Requested {kind}: {_named(chosen)}.")
 
     def _start_again(self, chosen: Sequence[Listed]) -> None:
         """Start sessions that nobody runs: one asks how, several go on to the rounds they are to have."""
@@ -96,17 +96,17 @@ class Steering:
         elif unfinished:
             folders = [Path(each.path) for each in unfinished]
             question = confirm(
-                f"Start {_named(unfinished)} again?",
-                "Each goes on to its last round, and all share this machine's processors.",
+                f"Resume {_named(unfinished)}?",
+                "Each run continues to its last round. All share the CPU of this machine.",
                 f"start {len(folders)} runs",
             )
             self._host.ask(
                 question, lambda answer: self._runs.resume_as_they_are(folders) if answer == "yes" else None
             )
         elif any(isinstance(each, StudySummary) for each in chosen):
-            self._host.say("A study goes on with `htfl-sim sweep`, which says how many run at a time.")
+            self._host.say("Continue a study with `htfl-sim sweep NAME`.")
         else:
-            self._host.say(f"Nothing of {_named(chosen)} is left to run.")
+            self._host.say(f"{_named(chosen)}: already finished.")
 
 
 def _named(chosen: Sequence[Listed]) -> str:

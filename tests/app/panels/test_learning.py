@@ -41,7 +41,7 @@ def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
         await pilot.press("right", "right")
 
     app, text = on_stage("learning", view, cell)
-    assert "samples to train on: 10 classes × 10 clients" in text
+    assert "training samples: 10 classes × 10 clients" in text
     assert "class 0 × client 1 cnn2: 11\n" in text  # 4 + 7 of client 1
     assert app.selected[-1] == 1
 
@@ -63,7 +63,7 @@ def test_a_session_that_does_not_say_who_holds_what_says_who_counts(at_home: Pat
 def test_nothing_is_computed_before_it_is_asked_for(view: View) -> None:
     app, _ = on_stage("learning", view)
     assert app.posted == []
-    assert instead(view).startswith("t draws what the models make of their test images after round 20")
+    assert instead(view).startswith("Press t to draw a t-SNE of the models' features after round 20")
     app, _ = on_stage("learning", view, ask)
     assert app.posted == [EmbeddingWanted(20)]
 
@@ -71,14 +71,14 @@ def test_nothing_is_computed_before_it_is_asked_for(view: View) -> None:
 def test_while_it_is_computed_the_panel_says_so_and_t_asks_to_stop(view: View) -> None:
     waiting = drawn(view, under_way=(session_of(view.run), 19))
     app, text = on_stage("learning", waiting, ask)
-    assert "t-SNE of round 19 is being computed. t stops it." in text
+    assert "Computing t-SNE of round 19. Press t to stop." in text
     assert app.posted == [EmbeddingWanted(19)]
 
 
 def test_a_refusal_stands_where_the_picture_would_and_can_be_tried_again(view: View) -> None:
     why = "main: its clients' features differ in width (84, 120) and have no common plane."
     refused = replace(view, embeddings=Embeddings({(session_of(view.run), 20): why}))
-    assert instead(refused) == f"{why}\n\nt tries again."
+    assert instead(refused) == f"{why}\n\nPress t to try again."
     app, _ = on_stage("learning", refused, ask)
     assert app.posted == [EmbeddingWanted(20)]
 
@@ -88,10 +88,13 @@ def test_a_round_whose_checkpoint_is_gone_says_what_can_be_done(view: View) -> N
     app, _ = on_stage("learning", earlier, ask)
     said = instead(earlier)
     assert said.startswith("The checkpoint of round 7 is gone, and the models with it.")
-    assert "Rounds 10, 15, 20 can be drawn: [ and ] lead there." in said
-    assert "f makes a session that goes on from this round" in said
+    assert "Rounds 10, 15, 20 can be computed. Press [ or ] to go there." in said
+    assert "Press f to fork a session that computes this round again." in said
     assert app.posted == []
-    assert gone(replace(earlier, run=replace(view.run, checkpoints=()))).count("No other is kept.") == 1
+    assert (
+        gone(replace(earlier, run=replace(view.run, checkpoints=()))).count("No other checkpoint is left.")
+        == 1
+    )
 
 
 def test_the_round_shown_is_drawn_and_live_the_newest_that_is_kept(view: View) -> None:
@@ -106,14 +109,14 @@ def test_the_picture_shown_is_the_last_one_up_to_the_round_and_names_its_own(vie
     several = drawn(view, 10, 20)
     seen = {round: on_stage("learning", replace(several, round=round))[1] for round in (20, 15, 12)}
     assert "t-SNE after round 20, by class─" in seen[20]
-    assert "t-SNE after round 10, by class; t draws 15" in seen[15]
-    assert "t-SNE after round 10, by class; the checkpoint of round 12 is gone" in seen[12]
+    assert "t-SNE after round 10, by class; press t for round 15" in seen[15]
+    assert "t-SNE after round 10, by class; round 12 has no checkpoint" in seen[12]
     assert instead(replace(several, round=9)).startswith("The checkpoint of round 9 is gone")
 
 
 def test_another_sessions_picture_is_not_shown(view: View) -> None:
     others = Embeddings({("another", 20): sessions.embedding(10, 20)})
-    assert instead(replace(view, embeddings=others)).startswith("t draws what the models make")
+    assert instead(replace(view, embeddings=others)).startswith("Press t to draw a t-SNE")
 
 
 def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
@@ -121,9 +124,9 @@ def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
         view.run, config={**view.run.config, "federation": {"clients": 5_000, "group": "htm5"}}
     )
     crowd = replace(view, run=thousands)
-    assert "up to 15 of each of 100 clients drawn from those that took part" in instead(crowd)
+    assert "up to 15 of each of 100 sampled clients" in instead(crowd)
     _, text = on_stage("learning", drawn(crowd, 20))
-    assert "t-SNE after round 20, by class; 100 clients drawn" in text
+    assert "t-SNE after round 20, by class; sample of 100 clients" in text
 
 
 def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(view: View) -> None:

@@ -155,13 +155,13 @@ def test_a_filter_leaves_the_clients_that_have_its_words(view: View) -> None:
     _, text = on_stage("clients", replace(view, filter="cnn3"))
     assert "2 of 10 clients" in text
     _, text = on_stage("clients", replace(view, filter="nobody"))
-    assert "No client has all these words" in text
+    assert "No client matches the filter" in text
 
 
 def test_remarks_say_what_happened_now_and_before(view: View) -> None:
     assert remarks(replace(view, round=5), 4) == ["diverged: its loss is not finite"]
-    assert remarks(replace(view, round=8), 3) == ["took no part in this round"]
-    assert remarks(replace(view, round=9), 4) == ["diverged in 1 earlier rounds, last in round 5"]
+    assert remarks(replace(view, round=8), 3) == ["did not take part in this round"]
+    assert remarks(replace(view, round=9), 4) == ["diverged in 1 earlier rounds, most recently in round 5"]
     assert remarks(replace(view, round=9), 0) == []
 
 
@@ -176,8 +176,8 @@ def test_u_walks_through_the_charts_of_communication(view: View) -> None:
 
     on_stage("communication", view, act, size=(80, 24))
     assert seen == [
-        "bytes a round",
-        "bytes in total",
+        "bytes per round",
+        "total bytes",
         "accuracy over bytes",
         "accuracy over FLOPs",
         "accuracy over seconds",
@@ -225,7 +225,7 @@ def test_the_first_round_is_followed_client_by_client(at_home: Path) -> None:
         _, text = on_stage("live", View(run, sessions_dir=at_home))
         seen.append(" ".join(text.split()))
     assert "Round 1: 3 of 10 clients have trained." in seen[0]
-    assert "Round 1: all have trained and are evaluated now." in seen[1]
+    assert "Round 1: all clients have trained. Evaluating them now." in seen[1]
 
 
 def test_a_fault_while_a_resized_panel_is_drawn_is_said_and_the_app_goes_on(

@@ -67,7 +67,7 @@ def test_the_cursor_previews_the_curve_and_the_settings_that_differ_from_the_one
 def test_of_the_session_shown_there_is_nothing_to_compare(view: View) -> None:
     app, text = on_stage("sessions", view)
     assert len(app.panel._preview._chart.figure.series) == 1
-    assert "This is the session shown" in " ".join(text.split())
+    assert "This session is open" in " ".join(text.split())
 
 
 def test_a_damaged_session_says_what_is_wrong_with_it(tmp_path: Path) -> None:

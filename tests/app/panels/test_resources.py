@@ -48,7 +48,7 @@ def test_the_round_s_time_is_told_by_what_it_was_for(view: View) -> None:
     assert "waiting" not in facts
     assert facts["workers"] == "2, busy 72.2 %"  # 2.6 s of clients in two times 1.8 s
     assert facts["memory"] == "720.0 MiB"
-    assert facts["processors"] == "1.8 at work"
+    assert facts["CPU cores"] == "1.8 in use"
 
 
 def test_while_a_round_runs_each_client_says_where_it_is(view: View) -> None:
@@ -58,7 +58,7 @@ def test_while_a_round_runs_each_client_says_where_it_is(view: View) -> None:
     _, text = on_stage("resources", replace(view, run=run))
     assert text.count("training") == 2
     assert text.count("waiting") == 6
-    assert "1.8 at work, now 1.8" in text
+    assert "1.8 in use, now 1.8" in text
     assert "720.0 MiB, now 300.0 MiB" in text
 
 
@@ -73,11 +73,11 @@ def test_u_walks_through_the_charts_where_there_is_room_for_one(view: View) -> N
 
     on_stage("resources", view, act, size=(80, 24))
     assert seen == [
-        "seconds of a round",
-        "memory of the process, at most",
-        "processors at work",
-        "figures of the method",
-        "seconds of a round",
+        "seconds per round",
+        "peak memory of the process",
+        "CPU cores in use",
+        "metrics of the method",
+        "seconds per round",
     ]
 
 
@@ -114,7 +114,7 @@ def test_memory_that_stays_as_it_is_gives_way_to_processors_that_do_not(view: Vi
     for memory, cpu in ((flat, steep), ([1000, 1000, 900], steep), (flat, [1.0, 1.0, 1.0])):
         app, _ = on_stage("resources", taking(view, memory, cpu))
         drawn.append(app.panel._charts["machine"].figure.series[0].name)  # type: ignore[attr-defined]
-    assert drawn == ["processors", "memory", "memory"]
+    assert drawn == ["CPU cores", "memory", "memory"]
 
     async def act(pilot: Any, panel: Any) -> None:
         panel.action_unit()
@@ -160,7 +160,7 @@ def test_what_an_earlier_version_did_not_record_is_said_to_be_missing(view: View
     old = Ledger.of([sessions.record(round, 10, timing=timing) for round in (1, 2)])
     app, _ = on_stage("resources", replace(view, run=replace(view.run, ledger=old)))
     machine = app.panel._parts["machine"]  # type: ignore[attr-defined]
-    assert machine._said == "The memory of these rounds is not on record."
+    assert machine._said == "No memory was recorded in these rounds."
     drawn = app.panel._charts["time"].figure.series  # type: ignore[attr-defined]
     assert [line.name for line in drawn] == ["clients", "evaluation", "checkpoint"]
 

@@ -72,12 +72,12 @@ def test_a_table_of_few_clients_leaves_the_room_it_does_not_need_to_the_charts(
 def test_traffic_that_is_the_same_in_every_round_gives_way_to_the_loss(at_home: Path, crowd: View) -> None:
     varying = View(read(at_home / "main"), sessions_dir=at_home)  # client 3 misses every fourth round
     _, text = on_stage("live", varying)
-    assert "22.8 MiB up, 22.8 MiB down so far" in text
+    assert "22.8 MiB up, 22.8 MiB down in total" in text
     steady = View(
         read(sessions.make(crowd.library / "steady", rounds=3, clients=4)), sessions_dir=crowd.library
     )
     app, text = on_stage("live", steady)
-    assert "loss; 479.2 KiB up and down a round" in text  # 4 × 122,680 bytes
+    assert "loss; 479.2 KiB up and down per round" in text  # 4 × 122,680 bytes
     losses = [record["loss"]["mean"] for record in steady.run.records]
     assert app.panel._trend.figure.series[0].y.tolist() == pytest.approx(losses)  # type: ignore[attr-defined]
 
@@ -94,4 +94,4 @@ def test_traffic_that_is_the_same_in_every_round_gives_way_to_what_it_adds_up_to
     view = View(read(sessions.make(tmp_path / "steady", rounds=3, clients=4)), sessions_dir=tmp_path)
     _, text = on_stage("communication", view, measure, size=(200, 60))
     assert seen == [(66, 66), (0, 99)]
-    assert "bytes in total; 479.2 KiB up and down a round" in text
+    assert "total bytes; 479.2 KiB up and down per round" in text

@@ -24,9 +24,9 @@ def view(at_home: Path) -> View:
 def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> None:
     ended = read(at_home / "begun")
     for run, way in (
-        (replace(ended, state="running"), "c measures it now"),
-        (replace(ended, state="stopped"), "space has it do so, and c then measures it"),
-        (Run(Path("nowhere")), "There is no session to show"),
+        (replace(ended, state="running"), "Press c to measure it now"),
+        (replace(ended, state="stopped"), "Press space to resume it, then c to measure CKA."),
+        (Run(Path("nowhere")), "No session is open"),
     ):
         _, text = on_stage("similarity", View(run, sessions_dir=at_home))
         assert way in " ".join(text.split())
@@ -167,7 +167,7 @@ def test_o_puts_like_beside_like_and_back(view: View) -> None:
     async def act(pilot: Any, panel: Any) -> None:
         panel.action_sort()
         assert panel._map.clustered
-        assert "like beside like" in panel._matrix.border_title
+        assert "similar clients adjacent" in panel._matrix.border_title
 
     on_stage("similarity", view, act)
 

@@ -191,13 +191,13 @@ def test_keys_mark_a_study_and_fold_it(home: Path) -> None:
     app, text = on_stage("sessions", view_of(home), act, size=MIDDLE)
     assert shown == [7, 2, 7]
     assert [each.folder for each in app.posted if isinstance(each, SessionMarked)] == [home / "t3"]
-    assert "study t3" in text and "6: 4 finished, 1 stopped, 1 not begun" in text
+    assert "study t3" in text and "6: 4 finished, 1 stopped, 1 not started" in text
 
 
 def test_a_filter_that_leaves_but_a_study_shows_it(home: Path) -> None:
     app, text = on_stage("sessions", replace(view_of(home), filter="study t3"), size=MIDDLE)
     assert [row.key for row in app.panel._list.rows] == [home / "t3"]  # type: ignore[attr-defined]
-    assert "No session has all these words" not in text and " t3 " in text
+    assert "No session matches the filter" not in text and " t3 " in text
 
 
 def test_a_study_whose_list_is_damaged_is_said_to_be(home: Path, tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ def test_a_fault_in_a_drawing_is_a_sentence_in_its_place():
 
     async def act(pilot):
         await pilot.pause()
-        assert "cannot be drawn, a bug in htfl-sim: ZeroDivisionError: a fault" in " ".join(
+        assert "Drawing failed. This is a bug in htfl-sim: ZeroDivisionError: a fault" in " ".join(
             lines(chart)
         ).replace("  ", "")
 

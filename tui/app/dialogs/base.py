@@ -27,7 +27,7 @@ class Dialog(ModalScreen[Result]):
     focused = Reactive[Widget | None](None, repaint=False)
     """As of the main screen: Textual paints all of a screen, and what is under it, when the focus moves."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "leave", show=False)]
-    hint = "escape: leave"
+    hint = "esc cancel"
 
     def __init__(self, title: str, **about: Any) -> None:
         super().__init__(**about)

@@ -43,7 +43,7 @@ class Options(OptionList):
 class Choose(Dialog[str]):
     """Gives back the id of the line chosen."""
 
-    hint = "up, down, enter: choose   escape: leave"
+    hint = "↑↓ choose · enter confirm · esc cancel"
 
     def __init__(self, title: str, text: str, choices: Sequence[Choice], selected: str | None = None) -> None:
         super().__init__(title)
@@ -80,4 +80,4 @@ class Choose(Dialog[str]):
 
 def confirm(title: str, text: str, yes: str) -> Choose:
     """A question whose harmless answer comes first."""
-    return Choose(title, text, [("no", "no", "leave it as it is"), ("yes", "yes", yes)])
+    return Choose(title, text, [("no", "no", "change nothing"), ("yes", "yes", yes)])

@@ -12,9 +12,9 @@ from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.formatting import duration
 
 THEN: tuple[Known, ...] = (
-    ("show", "show the fork, if nothing else was opened meanwhile"),
-    ("run", "the same, and run it here"),
-    ("stay", "it waits in Sessions (s)"),
+    ("show", "show the fork when it is ready"),
+    ("run", "show the fork and run it here"),
+    ("stay", "find it in Sessions (s)"),
 )
 """What is to be done once it is made."""
 
@@ -42,9 +42,9 @@ class ForkDialog(Form[ForkWish]):
             f"Fork {run.name} after round {round} of {run.round}",
             [
                 Field("name", "name", free_name(sessions, f"{run.name}-at{round}")),
-                Field("method", "method", placeholder=f"as before: {self._method}", known=lambda: methods),
-                Field("seed", "seed", placeholder="as before: then nothing differs by chance", whole=True),
-                Field("rounds", "rounds in all", placeholder=f"as before: {before['rounds']}", whole=True),
+                Field("method", "method", placeholder=f"unchanged: {self._method}", known=lambda: methods),
+                Field("seed", "seed", placeholder="unchanged: the same random draws", whole=True),
+                Field("rounds", "total rounds", placeholder=f"unchanged: {before['rounds']}", whole=True),
                 Field("set", "settings", placeholder="key=value …, such as training.lr=0.005"),
                 Field("then", "then", "show", known=lambda: THEN),
             ],
@@ -54,12 +54,12 @@ class ForkDialog(Form[ForkWish]):
         """What will be computed for it, and what becomes of it where nothing changes."""
         rounds, took = ahead.again(self._run, self._round)
         count = "1 round" if rounds == 1 else f"{rounds} rounds"
-        said = [f"{count} will be recomputed, about {duration(took)}."] if rounds else []
+        said = [f"{count} must be computed again, about {duration(took)}."] if rounds else []
         if not any(values[name] for name in ("method", "seed", "rounds", "set")):
             changed = next_change(self._run.history, self._run.events, self._round)
-            until = f"goes on with {self._method}, as its parent did until round {changed}."
-            ends = "will end as its parent, bit for bit." if changed is None else until
-            said.append(f"With nothing changed it {ends}")
+            until = f"continues with {self._method}, which its parent used until round {changed}."
+            ends = "repeats its parent bit for bit." if changed is None else until
+            said.append(f"Without changes, the fork {ends}")
         return " ".join(said)
 
     def accept(self, values: dict[str, str]) -> ForkWish:
@@ -68,14 +68,14 @@ class ForkDialog(Form[ForkWish]):
 
         folder = self._sessions / checked_name(values["name"])
         if folder.exists():
-            raise ConfigError(f"{folder.name} exists already; choose another name.")
+            raise ConfigError(f"{folder.name} exists. Choose another name.")
         if values["method"]:
             methods.get(values["method"])
         if values["then"] not in dict(THEN):
             raise ConfigError(f"then: one of {', '.join(dict(THEN))}.")
         seed, rounds = number(values, "seed", 0), number(values, "rounds")
         if rounds is not None and rounds <= self._round:
-            raise ConfigError(f"round {self._round} would be the fork's last; ask for more.")
+            raise ConfigError(f"The fork starts after round {self._round}. Enter more total rounds.")
         quick = [f"{key}={value}" for key, value in (("seed", seed), ("rounds", rounds)) if value is not None]
         settings = (*quick, *assignments(values["set"]))
         return ForkWish(folder, self._round, values["method"] or None, settings, values["then"])

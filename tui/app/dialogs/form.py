@@ -40,7 +40,7 @@ class Field:
 class Form(Dialog[Result]):
     """Fields by line. Enter hands the values to `accept`, on a thread; what it raises is said in the dialog."""
 
-    hint = "tab: next line  up, down: choose  enter: do it  escape: leave"
+    hint = "tab next · ↑↓ choose · enter confirm · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "choose(-1)", "choose", show=False),
         Binding("down", "choose(1)", "choose", show=False),
@@ -140,7 +140,7 @@ class Form(Dialog[Result]):
 
     def _entitle(self) -> None:
         """The title, and whether the values are being looked at."""
-        working = ": checking…" if self._working else ""
+        working = " · checking…" if self._working else ""
         self.query_one(".title", Static).update(self.spelled(self._title + working))
 
     def _take(self, value: str) -> None:
@@ -184,7 +184,7 @@ def number(values: dict[str, str], name: str, least: int = 1) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or int(text) < least:
-        raise ConfigError(f"{name}: '{text}' is no whole number from {least} on.")
+        raise ConfigError(f"{name}: '{text}' is not a whole number of at least {least}.")
     return int(text)
 
 
@@ -200,5 +200,5 @@ def assignments(text: str) -> list[str]:
         raise ConfigError(f"settings: {error} in '{text}'.") from error
     for word in words:
         if "=" not in word:
-            raise ConfigError(f"settings: '{word}' is not key=value; for example: training.lr=0.005.")
+            raise ConfigError(f"settings: '{word}' is not key=value. Example: training.lr=0.005.")
     return words

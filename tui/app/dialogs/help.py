@@ -37,7 +37,7 @@ class Help(Dialog[None]):
     DEFAULT_CSS = """
     Help VerticalScroll { scrollbar-gutter: stable; }  /* or it would be laid out twice */
     """
-    hint = "up, down, page up, page down: scroll   escape: leave"
+    hint = "↑↓ page up, page down scroll · esc close"
 
     def __init__(self, panel: str) -> None:
         super().__init__("Keys")

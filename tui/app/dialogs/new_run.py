@@ -30,8 +30,8 @@ class NewRunDialog(Form[NewRun]):
     """Gives back a NewRun whose data are here."""
 
     hint = (
-        "tab: next line  up, down: choose  enter: begin  escape: leave\n"
-        "ctrl+f: fetch the data set  ctrl+d: take digits, which need no download"
+        "tab next · ↑↓ choose · enter start · esc cancel\n"
+        "ctrl+f download the data set · ctrl+d use digits (no download)"
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fetch", "fetch", show=False, priority=True),
@@ -47,16 +47,20 @@ class NewRunDialog(Form[NewRun]):
             [
                 Field("preset", "preset", choices.preset or "", f"{QUICKSTART}", _presets),
                 Field(
-                    "dataset", "data set", choices.dataset or "", "the preset's; or a folder", self._datasets
+                    "dataset",
+                    "data set",
+                    choices.dataset or "",
+                    "from the preset; or a folder",
+                    self._datasets,
                 ),
-                Field("method", "method", choices.method or "", "the preset's", _methods),
-                Field("rounds", "rounds", _text(choices.rounds), "the preset's", whole=True),
-                Field("clients", "clients", _text(choices.clients), "the preset's", whole=True),
-                Field("seed", "seed", _text(choices.seed), "the preset's", whole=True),
+                Field("method", "method", choices.method or "", "from the preset", _methods),
+                Field("rounds", "rounds", _text(choices.rounds), "from the preset", whole=True),
+                Field("clients", "clients", _text(choices.clients), "from the preset", whole=True),
+                Field("seed", "seed", _text(choices.seed), "from the preset", whole=True),
                 Field(
                     "set", "settings", " ".join(choices.assignments), "key=value …, such as training.epochs=2"
                 ),
-                Field("name", "session", name, "made up"),
+                Field("name", "session", name, "generated name"),
             ],
         )
 
@@ -66,7 +70,7 @@ class NewRunDialog(Form[NewRun]):
             return self._fetching
         name = values["preset"] or QUICKSTART
         if name not in presets.names():
-            return f"There is no preset '{name}'."
+            return f"No preset is named '{name}'."
         preset = presets.load(name)
         raw = preset.config
         dataset = values["dataset"] or str(raw.get("data", {}).get("dataset", "digits"))
@@ -93,11 +97,11 @@ class NewRunDialog(Form[NewRun]):
         )
         config = choices.read()
         if missing := _missing(config.data.dataset, self._data):
-            raise DataError(f"{missing}: ctrl+f fetches it, ctrl+d takes digits instead.")
+            raise DataError(f"{missing}. Press ctrl+f to download it, or ctrl+d to use digits.")
         name = checked_name(values["name"]) if values["name"] else None
         folder = self._sessions / (name or new_name(config, self._sessions, datetime.now().astimezone()))
         if folder.exists():
-            raise ConfigError(f"{folder.name} exists already; choose another name, or attach to it.")
+            raise ConfigError(f"{folder.name} exists. Choose another name, or open it with a.")
         return NewRun(choices, folder)
 
     def action_digits(self) -> None:
@@ -108,7 +112,7 @@ class NewRunDialog(Form[NewRun]):
     def action_fetch(self) -> None:
         """Download the data set, on a thread, with the bytes under the fields."""
         if not self._fetching:
-            self._fetching = "fetching…"
+            self._fetching = "downloading…"
             self.run_worker(partial(self._fetch, self.values), thread=True)
 
     def _fetch(self, values: dict[str, str]) -> None:
@@ -125,7 +129,7 @@ class NewRunDialog(Form[NewRun]):
 
     def _fetched(self, name: str, done: int, total: int | None) -> None:
         share = f"{size(done)} of {size(total)}" if total else size(done)
-        text = f"fetching {name}: {share}"
+        text = f"downloading {name}: {share}"
         if text != self._fetching:
             self._fetching = text
             self.app.call_from_thread(self._remark)
@@ -139,7 +143,7 @@ class NewRunDialog(Form[NewRun]):
         from simulator.data import datasets
 
         return [
-            (name, ("here" if datasets.get(name).is_present(self._data) else "to fetch"))
+            (name, ("here" if datasets.get(name).is_present(self._data) else "not downloaded"))
             for name in datasets.names()
         ]
 
@@ -165,8 +169,8 @@ def _missing(dataset: str, data: Path) -> str:
 
     if dataset in datasets.names():
         here = datasets.get(dataset).is_present(data)
-        return "" if here else f"{dataset} is not in {data} yet"
-    return "" if Path(dataset).expanduser().exists() else f"there is no data set or folder '{dataset}'"
+        return "" if here else f"{dataset} is not in {data}"
+    return "" if Path(dataset).expanduser().exists() else f"no data set or folder is named '{dataset}'"
 
 
 def _presets() -> Sequence[Known]:

@@ -27,8 +27,8 @@ class TooSmall(ModalScreen[None]):
     def on_resize(self) -> None:
         width, height = self.app.size
         self.query_one("#small", Static).update(
-            f"This terminal has {width} columns and {height} rows. The app needs {SMALLEST[0]} and {SMALLEST[1]}: "
-            "make it larger, or q to leave."
+            f"This terminal has {width} columns and {height} rows. The app needs {SMALLEST[0]} and {SMALLEST[1]}. "
+            "Make it larger, or press q to quit."
         )
 
 

@@ -10,7 +10,7 @@ from tui.common.formatting import duration
 
 @dataclass(frozen=True)
 class ResumeWish:
-    """The number of rounds in all, None for as many as it has; and whether other bits than a single run's will do."""
+    """The number of total rounds, None for as many as it has; and whether other bits than a single run's will do."""
 
     rounds: int | None
     allow_inexact: bool
@@ -23,16 +23,19 @@ class ResumeDialog(Form[ResumeWish]):
         self._run = run
         over = run.round >= run.rounds
         super().__init__(
-            f"Go on with {run.name} after round {run.round}",
+            f"Resume {run.name} from round {run.round}",
             [
-                Field("rounds", "rounds in all", str(run.rounds + 10 if over else run.rounds), whole=True),
+                Field("rounds", "total rounds", str(run.rounds + 10 if over else run.rounds), whole=True),
                 Field(
                     "inexact",
-                    "allow inexact",
+                    "numeric differences",
                     "no",
                     known=lambda: [
-                        ("no", "refuse to go on where the result would not be bit-identical"),
-                        ("yes", "go on with another torch, device or thread setting; it is recorded"),
+                        ("no", "resume only if the result stays bit-identical"),
+                        (
+                            "yes",
+                            "accept small numeric differences from another torch, device, or thread setting",
+                        ),
                     ],
                 ),
             ],
@@ -47,14 +50,18 @@ class ResumeDialog(Form[ResumeWish]):
             return ""
         took = ahead.seconds(self._run.curves, last - first + 1)
         text = f"Computes rounds {first} to {last}" + (f", about {duration(took)}." if took else ".")
-        return text + (f" No checkpoint has rounds {first} to {self._run.round}." if repeated else "")
+        return text + (
+            f" Rounds {first} to {self._run.round} have no checkpoint and are computed again."
+            if repeated
+            else ""
+        )
 
     def accept(self, values: dict[str, str]) -> ResumeWish:
         from simulator.base.errors import ConfigError
 
         rounds = number(values, "rounds")
         if rounds is not None and rounds <= self._run.round:
-            raise ConfigError(f"round {self._run.round} is done; ask for more rounds in all.")
+            raise ConfigError(f"Round {self._run.round} is done. Enter more total rounds.")
         if values["inexact"] not in ("yes", "no"):
-            raise ConfigError("allow inexact: yes or no.")
+            raise ConfigError("numeric differences: enter yes or no.")
         return ResumeWish(None if rounds == self._run.rounds else rounds, values["inexact"] == "yes")

@@ -29,7 +29,7 @@ class SwitchWish:
 class SwitchDialog(Form[SwitchWish]):
     """Gives back a SwitchWish that the configuration accepts. Methods the models cannot run are grey and say why."""
 
-    hint = "letters, up, down: method  tab: settings  enter: switch  escape: leave"
+    hint = "letters or ↑↓ method · tab settings · enter switch · esc cancel"
 
     def __init__(self, config: Mapping[str, Any], choices: Sequence[MethodChoice], when: str) -> None:
         self._config = config

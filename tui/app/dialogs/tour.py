@@ -11,15 +11,15 @@ from textual.widgets import Static
 from tui.app.dialogs.base import Dialog
 
 PAGES = (
-    "Clients with different models and different data learn together. The status row says which session is shown, "
-    "what it does and how far it is; the tabs below it are the panels, each with its digit, Sessions with s.",
-    "Live is where to begin: accuracy over the rounds, the clients, the traffic, how alike the models have become. "
-    "y changes the chart, p pins a client, z gives one part the whole screen.",
-    "space pauses and goes on, c writes a checkpoint, m changes the method under way, S stops. What is asked for takes "
-    "hold between two clients or two rounds; until then the status row says so.",
-    "[ and ] go back and forth in time, L returns to the newest round. f forks a new session off the round shown: "
-    "another method, another seed, the same past. x in Sessions marks, v compares.",
-    "q asks whether the training goes on without the app. ? lists every key, ctrl+p finds every command by name.",
+    "Clients with different models and different data learn together. The status row shows the session, its state, and "
+    "its progress. The tabs below it are the panels. Press a panel's digit, or s for Sessions.",
+    "Start with Live. It shows accuracy over the rounds, the clients, the traffic, and the similarity of the models. "
+    "Press y to change the chart, p to pin a client, and z to give one part the whole screen.",
+    "space pauses and resumes, c writes a checkpoint, m switches the method during a run, and S stops. A command acts "
+    "between two clients or two rounds. Until then, the status row shows it.",
+    "[ and ] show earlier and later rounds. L returns to the newest round. f forks a new session from the round shown, "
+    "with another method or seed. In Sessions, x marks sessions and v compares them.",
+    "q asks whether training continues without the app. ? lists every key. ctrl+p finds every command by name.",
 )
 
 
@@ -30,7 +30,7 @@ class Tour(Dialog[None]):
         Binding("enter,right,space", "page(1)", "on", show=False),
         Binding("left,backspace", "page(-1)", "back", show=False),
     ]
-    hint = "enter: on   left: back   escape: skip the tour"
+    hint = "enter next · ← back · esc skip the tour"
 
     def __init__(self) -> None:
         super().__init__("Welcome to htfl-sim")

@@ -63,7 +63,7 @@ class AccuracyChart(Container):
         band = None
         if view.chart == 0:
             low, high = curves.accuracy.by_round(_band)[rounds - 1].T * PERCENT
-            band = Band(spelled("10–90 %", glyphs_of(self)), low, high, x, colour=MEAN)
+            band = Band(spelled("middle 80 % of clients", glyphs_of(self)), low, high, x, colour=MEAN)
         self._lines.show(Figure(series, band, marks(view.run), "round", "%", crowd="clients", over="rounds"))
 
     def _show_map(self, view: View) -> None:

@@ -49,7 +49,7 @@ def steady(curves: Curves) -> bool:
 def in_each_round(record: Record) -> str:
     """What crosses the wire where it is the same in every round."""
     up, down = size(record["bytes"]["up"]), size(record["bytes"]["down"])
-    return f"{up} up and down a round" if up == down else f"{up} up, {down} down a round"
+    return f"{up} up and down per round" if up == down else f"{up} up, {down} down per round"
 
 
 def losses(mean: Array) -> Figure:

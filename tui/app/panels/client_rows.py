@@ -94,7 +94,7 @@ def shown(view: View) -> list[int]:
 
 def drawn(view: View) -> str:
     """What is to be said of them where they are not all."""
-    return ", drawn of those that took part first" if len(shown(view)) < view.curves.clients else ""
+    return ", a sample of those that took part" if len(shown(view)) < view.curves.clients else ""
 
 
 def client_row(
@@ -161,10 +161,10 @@ def remarks(view: View, client: int) -> list[str]:
     if now.diverged:
         found.append("diverged: its loss is not finite")
     if now.dropped:
-        found.append("dropped: its uplink was lost")
+        found.append("dropped: its update was lost")
     if now.absent:
-        found.append("took no part in this round")
+        found.append("did not take part in this round")
     for about, rounds in (("diverged", before.diverged), ("was dropped", before.dropped)):
         if rounds:
-            found.append(f"{about} in {len(rounds)} earlier rounds, last in round {rounds[-1]}")
+            found.append(f"{about} in {len(rounds)} earlier rounds, most recently in round {rounds[-1]}")
     return found

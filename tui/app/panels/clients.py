@@ -18,7 +18,7 @@ from tui.app.widgets.surface import room
 from tui.common.formatting import number, percent, size
 
 LARGEST = 5  # classes of a client that are named
-BEGINNING = "No round is finished yet. What each client learns will be drawn here."
+BEGINNING = "No round is finished yet. This chart starts after the first round."
 
 
 class ClientsPanel(SizedPanel):
@@ -76,10 +76,12 @@ class ClientsPanel(SizedPanel):
         client_rows.follow(self._table, view)
         shown = len(self._table.rows)
         column, descending = self._table.sort
-        order = f"by {column}, {'falling' if descending else 'rising'}"
+        order = f"by {column}, {'descending' if descending else 'ascending'}"
         some = f"{shown} of {count} clients" if shown != count else f"{count} clients"
         self._clients.caption(f"{some}{client_rows.drawn(view)}, {order}")
-        self._clients.say(None if shown or not count else "No client has all these words; / changes them.")
+        self._clients.say(
+            None if shown or not count else "No client matches the filter. Press / to change it."
+        )
         self._draw_client(view)
 
     def _draw_client(self, view: View) -> None:
@@ -88,7 +90,7 @@ class ClientsPanel(SizedPanel):
         facts = (view.curves, client, view.round, room(self._facts).width, view.run.config, view.run.error)
         if not self.differs("client", *facts):
             return
-        sentence = None if isinstance(client, int) else "No client is under the cursor."
+        sentence = None if isinstance(client, int) else "Select a client in the table."
         if not view.curves.rounds:
             sentence = view.run.error or BEGINNING
         self._parts["accuracy"].say(sentence)
@@ -189,8 +191,8 @@ def facts_of(view: View, client: int) -> list[tuple[str, str]]:
         ("accuracy", f"{percent(accuracy[-1])}, best {percent(top)} (r{when})"),
         *_data(samples, client),
         ("loss", number(curves.loss.of(client)[-1])),
-        ("up", f"{size(up[-1])}, {size(up.sum())} in all"),
-        ("down", f"{size(down[-1])}, {size(down.sum())} in all"),
+        ("up", f"{size(up[-1])}, {size(up.sum())} total"),
+        ("down", f"{size(down[-1])}, {size(down.sum())} total"),
         ("rounds", f"took part in {rounds} of {view.shown}"),
     ]
     return facts + [("remark", remark) for remark in client_rows.remarks(view, client)]

@@ -16,25 +16,27 @@ from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.common.formatting import amount, duration, percent, size
 
-BEGINNING = "No round is finished yet. What crosses the wire will be counted here, per tensor and per client."
-CHARTS = ("bytes a round", "bytes in total", *(f"accuracy over {cost}" for cost in COSTS[1:]))
+BEGINNING = (
+    "No round is finished yet. This panel counts traffic per tensor and per client after the first round."
+)
+CHARTS = ("bytes per round", "total bytes", *(f"accuracy over {cost}" for cost in COSTS[1:]))
 OVER = 2  # from here on CHARTS are of accuracy
 FACTS = 7  # lines that are said of a round
 
 TENSORS = (
     Column("tensor", stretch=True, names=True, worth=9),
-    Column("way", worth=8),
+    Column("direction", worth=8),
     Column("round", numeric=True, worth=7),
     Column("share", numeric=True, worth=5),
-    Column("in all", numeric=True, worth=6),
+    Column("total", numeric=True, worth=6),
 )
 CLIENTS = (
     Column("client", numeric=True, worth=9),
     Column("model", worth=2),
     Column("up", numeric=True, worth=6),
     Column("down", numeric=True, worth=5),
-    Column("up in all", numeric=True, worth=8),
-    Column("down in all", numeric=True, worth=7),
+    Column("up total", numeric=True, worth=8),
+    Column("down total", numeric=True, worth=7),
 )
 
 
@@ -130,7 +132,7 @@ class CommunicationPanel(SizedPanel):
                 for way in [each.direction]
             ]
         )
-        self._parts["tensors"].say(None if found else "Nothing crosses the wire with this method.")
+        self._parts["tensors"].say(None if found else "This method sends no tensors.")
 
     def _draw_clients(self, view: View) -> None:
         curves, models = view.curves.upto(view.shown), view.run.models
@@ -179,11 +181,11 @@ def facts_of(view: View) -> list[tuple[str, str]]:
     record, curves = view.run.records[view.shown - 1], view.curves.upto(view.shown)
     traffic, parameters, flops = record["bytes"], record["params"], record["flops"]
     return [
-        ("up", f"{size(traffic['up'])}, {size(traffic['up_total'])} in all"),
-        ("down", f"{size(traffic['down'])}, {size(traffic['down_total'])} in all"),
-        ("numbers", f"{amount(parameters['up'])} up, {amount(parameters['down'])} down"),
-        ("FLOPs", f"{amount(flops['total'])}, {amount(curves.flops.sum())} in all"),
-        ("of these", f"clients {amount(flops['clients'])}, server {amount(flops['server'])}"),
-        ("time", f"{duration(record['timing']['seconds'])}, {duration(curves.seconds.sum())} in all"),
+        ("up", f"{size(traffic['up'])}, {size(traffic['up_total'])} total"),
+        ("down", f"{size(traffic['down'])}, {size(traffic['down_total'])} total"),
+        ("parameters", f"{amount(parameters['up'])} up, {amount(parameters['down'])} down"),
+        ("FLOPs", f"{amount(flops['total'])}, {amount(curves.flops.sum())} total"),
+        ("split", f"clients {amount(flops['clients'])}, server {amount(flops['server'])}"),
+        ("time", f"{duration(record['timing']['seconds'])}, {duration(curves.seconds.sum())} total"),
         ("clients", f"{len(record['participants'])} took part"),
     ]

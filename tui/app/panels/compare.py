@@ -26,15 +26,15 @@ from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import NONE, amount, course, duration, percent, size, spelled
 
 UNMARKED = (
-    "No session is marked. Go to Sessions (s), mark those to compare with x, and press v.\n\n"
-    "Their accuracies are then drawn together, or their losses, CKA and more (y), over rounds, bytes, FLOPs or seconds "
-    "(u), with what each took to reach a target accuracy."
+    "No session is marked. Go to Sessions (s), mark sessions with x, and press v to compare them.\n\n"
+    "This panel then draws their accuracies together. y shows losses, CKA, and more. u shows them over rounds, bytes, "
+    "FLOPs, or seconds. A table shows the cost of reaching a target accuracy."
 )
 STEP = 0.01  # of the target
 
 
 class ComparePanel(SizedPanel):
-    """Sessions in one chart, their standings, and the settings that differ."""
+    """Sessions in one chart, their standings, and the different settings."""
 
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
@@ -57,7 +57,7 @@ class ComparePanel(SizedPanel):
         self._curves = Part("compare", self._chart)
         self._sessions = Part("target", self._table)
         self._room = Vertical(self._sessions, classes="table")  # not the part's own height, for z
-        self._differences = Part("settings that differ", self._settings, classes="differences")
+        self._differences = Part("different settings", self._settings, classes="differences")
 
     def compose(self) -> ComposeResult:
         yield self._caveat
@@ -83,7 +83,7 @@ class ComparePanel(SizedPanel):
         facts = tuple((run.state, run.error, run.rounds) for run in runs)
         if self.differs("table", ledgers, target, facts):
             seeds = any(len(line.runs) > 1 for line in lines)
-            band = "; the row under the cursor has the band" if seeds and len(lines) > 1 else ""
+            band = "; the selected row shows its band" if seeds and len(lines) > 1 else ""
             self._sessions.caption(f"target {percent(target)} (, lower, . higher){band}")
             self._table.show([row_of(place, line, target) for place, line in zip(places, lines, strict=True)])
         if self.differs("chart", ledgers, self._unit, self._shown, clients, self._table.selected):
@@ -128,7 +128,7 @@ class ComparePanel(SizedPanel):
             Column(key_of(place), stretch=True, worth=90 - column) for column, place in enumerate(places)
         ]
         self._settings.show([Row(row[0], row) for row in rows], columns)
-        self._differences.say(None if rows else "All their settings are the same.")
+        self._differences.say(None if rows else "All settings are equal.")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         """The band is that of the row under the cursor."""

@@ -1,4 +1,4 @@
-"""The Learning panel: who holds which classes, and what the models make of images, in the plane."""
+"""The Learning panel: classes by client, and what the models make of images, in the plane."""
 
 import numpy as np
 from textual.app import ComposeResult
@@ -22,15 +22,14 @@ UNCOUNTED = (
     "The session does not say which classes its clients hold.\n\nhtfl-sim partition {name} counts them."
 )
 OFFER = (
-    "t draws what the models make of their test images after round {round}, in the plane by t-SNE: up to {images} of "
-    "{whose}.\n\n"
-    "It loads the models and the data in a process of its own, which takes some seconds; t again stops it."
+    "Press t to draw a t-SNE of the models' features after round {round}: up to {images} of {whose}.\n\n"
+    "Another process loads the models and the data. This takes some seconds. Press t again to stop."
 )
-UNDER_WAY = "t-SNE of round {round} is being computed. t stops it."
+UNDER_WAY = "Computing t-SNE of round {round}. Press t to stop."
 GONE = (
     "The checkpoint of round {round} is gone, and the models with it. {kept}\n\n"
-    "f makes a session that goes on from this round and runs it again; in a new one, --set checkpoint.keep_last={more} "
-    "keeps more."
+    "Press f to fork a session that computes this round again. In a new run, --set checkpoint.keep_last={more} keeps "
+    "more checkpoints."
 )
 MARGIN = 14  # cells beside the partition's columns: names of rows, and the colour bar
 BY_CLASS, BY_CLIENT, OF_ONE = range(3)
@@ -53,7 +52,7 @@ class LearningPanel(SizedPanel):
         self._points = BY_CLASS
         self._map = Heatmap(axes=("class", "client"), decimals=0)
         self._scatter = Scatter()
-        self._partition = Part("who holds which classes", self._map)
+        self._partition = Part("classes by client", self._map)
         self._room = Vertical(self._partition, classes="partition")  # not the part's own height, for z
         self._plane = Part("t-SNE", self._scatter, classes="plane")
 
@@ -77,7 +76,7 @@ class LearningPanel(SizedPanel):
     def _draw_partition(self, view: View) -> None:
         samples = Samples.of(view.run)
         if samples is None:
-            self._partition.caption("who holds which classes")
+            self._partition.caption("classes by client")
             self._partition.say(UNCOUNTED.format(name=view.run.name) if view.run.document else "")
             return
         self._partition.say(None)
@@ -90,7 +89,7 @@ class LearningPanel(SizedPanel):
         if max(map(len, rows)) + 2 > room(self._map).width // 3:  # the heatmap would leave them out
             rows = [key_of(label) for label in range(len(names))]
         self._map.show(np.where(held > 0, held, np.nan), rows, titles=(names, clients))
-        self._partition.caption(f"samples to train on: {len(names)} classes × {len(clients)} clients")
+        self._partition.caption(f"training samples: {len(names)} classes × {len(clients)} clients")
 
     def _follow(self, view: View) -> None:
         """Keep the cursor in the column of the client selected; where there is none, mark that, and let it come up
@@ -114,14 +113,14 @@ class LearningPanel(SizedPanel):
         how = ("by class", "by client", f"client {view.client or 0} by class")[self._points]
         said = f"t-SNE after round {found.round}, {how}"
         if computing and under_way:
-            said += f"; round {under_way[1]} is being computed"
+            said += f"; computing round {under_way[1]}"
         elif target is not None and target != found.round:
             failed = view.embeddings.refusal(view.run, target)
-            said += f"; {failed}" if failed else f"; t draws {target}"
+            said += f"; {failed}" if failed else f"; press t for round {target}"
         elif target is None:
-            said += f"; the checkpoint of round {view.shown} is gone"
+            said += f"; round {view.shown} has no checkpoint"
         if (looked := looked_at(len(view.run.models))) < len(view.run.models):
-            said += f"; {looked} clients drawn"
+            said += f"; sample of {looked} clients"
         self._plane.caption(said)
         self._scatter.show(self._figure(view, found))
 
@@ -191,9 +190,9 @@ def target_of(view: View) -> int | None:
 def gone(view: View) -> str:
     """That the checkpoint of the round shown is gone, and what can be done."""
     kept = [round for round in view.run.checkpoints if round]
-    said = f"Round{'s' * (len(kept) > 1)} {', '.join(map(str, kept[-6:]))} can be drawn: [ and ] lead there."
+    said = f"Round{'s' * (len(kept) > 1)} {', '.join(map(str, kept[-6:]))} can be computed. Press [ or ] to go there."
     return GONE.format(
-        round=view.shown, kept=said if kept else "No other is kept.", more=max(view.run.rounds, 1)
+        round=view.shown, kept=said if kept else "No other checkpoint is left.", more=max(view.run.rounds, 1)
     )
 
 
@@ -207,12 +206,10 @@ def _sentence(view: View, target: int | None, under_way: int | None) -> str:
         return gone(view)
     failed = view.embeddings.refusal(view.run, target)
     if failed is not None:
-        return f"{failed}\n\nt tries again."
+        return f"{failed}\n\nPress t to try again."
     clients = len(view.run.models)
     looked = looked_at(clients)
-    whose = (
-        "each client" if looked == clients else f"each of {looked} clients drawn from those that took part"
-    )
+    whose = "each client" if looked == clients else f"each of {looked} sampled clients"
     return OFFER.format(images=images_of(clients), whose=whose, round=target)
 
 

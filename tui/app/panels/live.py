@@ -28,10 +28,12 @@ from tui.app.widgets import Heatmap, LineChart, Table
 from tui.app.widgets.surface import glyphs_of, room
 from tui.common.formatting import number, percent, size, spelled
 
-BEGINNING = "No round is finished yet. The first one will be drawn here."
-NO_SESSION = "No session is shown: n begins a run, s lists those there are."
-UNMEASURED = "Not measured yet: c measures it now, --set cka.every=5 every fifth round."
-NEVER_MEASURED = "Not measured: --set cka.every=5 has it measured every fifth round."
+BEGINNING = "No round is finished yet. This chart starts after the first round."
+NO_SESSION = "No session is open. Press n to start a run or s to list sessions."
+UNMEASURED = (
+    "CKA has not been measured yet. Press c to measure it now, or start the run with --set cka.every=5."
+)
+NEVER_MEASURED = "CKA was not measured. Use --set cka.every=5 to measure it every fifth round."
 FEW = 4  # clients at work that are named
 CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
 
@@ -70,7 +72,7 @@ class LivePanel(SizedPanel):
         self._parts = {
             "accuracy": Part("accuracy", self._accuracy, classes="accuracy"),
             "clients": Part("clients", self._table, classes="clients"),
-            "trend": Part("bytes a round", self._trend, classes="trend"),
+            "trend": Part("bytes per round", self._trend, classes="trend"),
             "similarity": Part("CKA", self._map, classes="similarity"),
             "log": Part("log", self._log, classes="log -bare"),
             "sessions": Part("sessions", self._sessions, classes="sessions"),
@@ -99,7 +101,7 @@ class LivePanel(SizedPanel):
             self._draw_similarity(view, found)
         if full:
             self._sessions.show_view(view)
-            self._parts["sessions"].say("Reading the sessions…" if self._sessions.found is None else None)
+            self._parts["sessions"].say("Reading sessions…" if self._sessions.found is None else None)
 
     def point(self, view: View) -> None:
         super().point(view)
@@ -145,7 +147,7 @@ class LivePanel(SizedPanel):
             f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
         at_most(self._room, max(count, 1) + 2)  # what it does not need, the matrix has
-        nobody = "No client has all these words; / changes them." if count else BEGINNING
+        nobody = "No client matches the filter. Press / to change it." if count else BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
     def _draw_trend(self, view: View) -> None:
@@ -155,7 +157,7 @@ class LivePanel(SizedPanel):
         curves, record, part = view.curves, view.record, self._parts["trend"]
         part.say(None if curves.rounds else BEGINNING)
         if record is None:
-            part.caption("bytes a round")
+            part.caption("bytes per round")
             return
         loss = curves.loss.means()
         if steady(curves) and np.isfinite(loss).any():
@@ -163,7 +165,7 @@ class LivePanel(SizedPanel):
             self._trend.show(losses(loss))
         else:
             about = record["bytes"]
-            part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down so far")
+            part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down in total")
             self._trend.show(traffic(curves.up, curves.down))
 
     def _draw_similarity(self, view: View, found: Measured | None) -> None:
@@ -283,7 +285,7 @@ def beginning(view: View) -> str:
         return NO_SESSION
     match view.run.progress:
         case {"round": 1, "phase": "evaluate"} if view.run.live:
-            return "Round 1: all have trained and are evaluated now. It will be drawn here."
+            return "Round 1: all clients have trained. Evaluating them now."
         case {"round": 1, "done": int(done), "clients": int(clients)} if view.run.live:
-            return f"Round 1: {done} of {clients} clients have trained{at_it(view)}. It will be drawn here."
+            return f"Round 1: {done} of {clients} clients have trained{at_it(view)}."
     return BEGINNING

@@ -31,9 +31,9 @@ class LogPanel(SizedPanel):
         rows = log_lines.lines(events, width, view.filter)
         warnings = sum(alarming(event) for event in events)
         told = f"{len(events)} events" + (f", {warnings} warnings" if warnings else "")
-        self._part.caption(told + (f", those with '{view.filter}'" if view.filter else "") + ", times in UTC")
+        self._part.caption(told + (f", filter '{view.filter}'" if view.filter else "") + ", times in UTC")
         self._lines.show(rows)
-        nothing = "No event has all these words; / changes them." if events else "Nothing has happened yet."
+        nothing = "No event matches the filter. Press / to change it." if events else "No events yet."
         self._part.say(None if rows else nothing)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:

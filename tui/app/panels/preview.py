@@ -41,7 +41,7 @@ class Preview(Horizontal):
         self._facts, self._chart, self._settings = Facts(), LineChart(), Table(())
         self._about = Part("session", self._facts, classes="facts")
         self._curve = Part("accuracy", self._chart)
-        self._differences = Part("settings that differ", self._settings, classes="differences")
+        self._differences = Part("different settings", self._settings, classes="differences")
 
     def compose(self) -> ComposeResult:
         yield self._about
@@ -64,9 +64,9 @@ class Preview(Horizontal):
             series.append(_series(other.name, other.curves.mean, key="o"))
         self._draw(series)
         self._differences.say(None)
-        self._differences.caption("settings that differ" if other is None else f"differs from {other.name}")
+        self._differences.caption("different settings" if other is None else f"differs from {other.name}")
         if other is None:
-            self._differences.say("This is the session shown: the others are compared with it.")
+            self._differences.say("This session is open. Other sessions are compared with it.")
             return
         found = differences([Run(Path(session.path), config=sketch.config), other])
         columns = [
@@ -76,7 +76,7 @@ class Preview(Horizontal):
         ]
         rows = [Row(name, (name, *map(_said, values))) for name, values in found]
         self._settings.show(rows, columns)
-        self._differences.say(None if rows else f"It has the settings of {other.name}.")
+        self._differences.say(None if rows else f"It has the same settings as {other.name}.")
 
     def show_study(self, study: StudySummary, sketches: Mapping[Path, Sketch]) -> None:
         """Preview a study: a line for each of its sessions."""
@@ -121,7 +121,7 @@ def study_facts(study: StudySummary) -> list[tuple[str, str]]:
     states = Counter(each.state for each in study.sessions)
     begun = ", ".join(f"{number} {state}" for state, number in states.items())
     waiting = study.points - len(study.sessions)
-    words = ", ".join(filter(None, (begun, f"{waiting} not begun" if waiting else "")))
+    words = ", ".join(filter(None, (begun, f"{waiting} not started" if waiting else "")))
     return [
         ("points", f"{study.points}: {words}" if words else str(study.points)),
         ("methods", ", ".join(study.methods) or NONE),

@@ -19,14 +19,14 @@ from tui.app.view import View
 from tui.app.widgets import LineChart, Table
 from tui.common.formatting import NONE, duration, percent, size
 
-BEGINNING = "No round is finished yet. Where its time goes will be drawn here."
-NO_METRICS = "This method tells no figures of its own, and has no second phase."
+BEGINNING = "No round is finished yet. This chart shows the time per round after the first one."
+NO_METRICS = "This method reports no metrics of its own."
 MACHINE = {
-    "memory": "memory of the process, at most",
-    "processors": "processors at work",
-    "GPU memory": "memory of tensors on the GPU, at most",
+    "memory": "peak memory of the process",
+    "CPU cores": "CPU cores in use",
+    "GPU memory": "peak GPU memory of tensors",
 }
-TITLES = {"time": "seconds of a round", "machine": MACHINE["memory"], "metric": "figures of the method"}
+TITLES = {"time": "seconds per round", "machine": MACHINE["memory"], "metric": "metrics of the method"}
 TREND = 40  # rounds of which a sparkline tells
 FACTS = 9  # lines that are said of a round
 
@@ -130,10 +130,10 @@ class ResourcesPanel(SizedPanel):
 
     def _draw_machine(self, view: View, part: str, name: str) -> None:
         values, unit = of_machine(view.curves, name), ""
-        if name != "processors":
+        if name != "CPU cores":
             (values,), unit, _ = sizes(values)
         self._show(part, MACHINE[name], view, [_line(name, values)], unit)
-        missing = f"The {name} of these rounds is not on record."
+        missing = f"No {name} was recorded in these rounds."
         self._parts[part].say(None if np.isfinite(values).any() else missing)
 
     def _draw_metric(self, view: View, part: str, found: Mapping[str, Array]) -> None:
@@ -272,12 +272,12 @@ def _machine(
     """What the round shown took of the machine, and what the run takes at this moment."""
     now = {} if view.replaying else machine(view.run)
     of_round = {
-        "processors": "" if np.isnan(busy) else f"{busy:.1f} at work",
+        "CPU cores": "" if np.isnan(busy) else f"{busy:.1f} in use",
         "memory": "" if np.isnan(memory) else size(memory),
         "GPU": "" if np.isnan(gpu) else size(gpu),
     }
     of_now = {
-        "processors": f"now {now['cpu']:.1f}" if "cpu" in now else "",
+        "CPU cores": f"now {now['cpu']:.1f}" if "cpu" in now else "",
         "memory": f"now {size(now['memory'])}" if "memory" in now else "",
         "GPU": f"now {size(now['gpu_memory'])}" if "gpu_memory" in now else "",
     }
@@ -286,8 +286,8 @@ def _machine(
 
 
 def of_machine(curves: Curves, name: str) -> Array:
-    """What each round took of one part of the machine: processors at work, or bytes."""
-    if name == "processors":
+    """What each round took of one part of the machine: CPU cores in use, or bytes."""
+    if name == "CPU cores":
         return curves.cpu / curves.seconds
     return curves.memory if name == "memory" else curves.gpu_memory
 

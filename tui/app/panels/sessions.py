@@ -43,11 +43,11 @@ class SessionsPanel(SizedPanel):
         shown = sum(row.key not in studies for row in self._list.rows)
         sentence = None
         if found is None:
-            sentence = f"Reading the sessions in {view.library}…"
+            sentence = f"Reading sessions in {view.library}…"
         elif not found:
-            sentence = f"No session is in {view.library} yet. n begins a run."
+            sentence = f"No sessions in {view.library}. Press n to start a run."
         elif not self._list.rows:
-            sentence = "No session has all these words; / changes them."
+            sentence = "No session matches the filter. Press / to change it."
         self._sessions.say(sentence)
         if found is not None:
             number = f"{shown} of {len(found)}" if shown != len(found) else f"{shown}"

@@ -20,13 +20,12 @@ from tui.app.widgets.surface import glyphs_of
 from tui.common.formatting import number
 
 UNMEASURED = (
-    "How alike the clients' models are has not been measured yet.\n\n"
-    "{how} To have it measured every fifth round, begin the run with --set cka.every=5, or switch the setting on "
-    "with m."
+    "CKA has not been measured yet.\n\n"
+    "{how} To measure it every fifth round, start the run with --set cka.every=5, or press m to change the setting."
 )
-NO_SESSION = "There is no session to show: n begins one, a shows one."
-NOW = "c measures it now, with a checkpoint."
-ONCE_IT_GOES_ON = "The run does not go on: space has it do so, and c then measures it, with a checkpoint."
+NO_SESSION = "No session is open. Press n to start a run or a to open a session."
+NOW = "Press c to measure it now, with a checkpoint."
+ONCE_IT_GOES_ON = "The run is stopped. Press space to resume it, then c to measure CKA."
 BAR = 12
 CKA = (0.0, 1.0)
 
@@ -103,7 +102,7 @@ class SimilarityPanel(SizedPanel):
         if self._fitted and pairs:
             scale = float(matrix[pairs[0]]), float(matrix[pairs[-1]])
             said = f"scale fitted: {number(scale[0])}–{number(scale[1])}"
-        order = ", like beside like" if self._map.clustered else ""
+        order = ", similar clients adjacent" if self._map.clustered else ""
         mean = f"{number(found.mean(layer))}{found.whom}"
         self._matrix.caption(f"CKA of {layer}, round {found.round}: {mean}, {said}{order}")
         names, titles = list(map(str, found.clients)), named_clients(view.run, found.clients)
@@ -251,7 +250,7 @@ def _beside(pair: Sequence[float], mean: Sequence[float], x: Array) -> list[Seri
 def _unmeasured(view: View) -> str:
     later = view.run.ledger.measured
     if later:
-        return f"CKA was first measured after round {later[0].round}. Go there with ] or L."
+        return f"CKA was first measured after round {later[0].round}. Press ] or L to go there."
     if not view.run.document:
         return NO_SESSION
     return UNMEASURED.format(how=NOW if view.run.live else ONCE_IT_GOES_ON)

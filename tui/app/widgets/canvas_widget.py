@@ -84,7 +84,7 @@ class CanvasWidget(Widget):
         except Exception as fault:
             canvas = Canvas.blank(size.width, size.height, scheme.text, scheme.background)
             lines = wrap(
-                f"This cannot be drawn, a bug in htfl-sim: {type(fault).__name__}: {fault}",
+                f"Drawing failed. This is a bug in htfl-sim: {type(fault).__name__}: {fault}",
                 max(size.width, 1),
             )
             for row, line in enumerate(lines):

@@ -21,7 +21,7 @@ class Filter(Input):
         done: bool
 
     def __init__(self) -> None:
-        super().__init__(id="filter", placeholder="show only what has these words", compact=True)
+        super().__init__(id="filter", placeholder="filter by words", compact=True)
 
     def ask(self, words: str) -> None:
         """Come up with these words."""
