@@ -87,10 +87,10 @@ def refuse_idle(session: Owned, what: str) -> NoReturn:
             f"it finished with round {done}",
             f"`htfl-sim resume {name} --rounds {done + 10}` extends it",
         ),
-        "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` goes on with it"),
+        "stopped": (f"it was stopped after round {done}", f"`htfl-sim resume {name}` continues it"),
     }.get(
         session.state(),
-        (f"its run was interrupted after round {done}", f"`htfl-sim resume {name}` goes on from there"),
+        (f"its run was interrupted after round {done}", f"`htfl-sim resume {name}` continues from there"),
     )
     raise SessionError(
         f"no process runs {session.folder}, so there is nothing to {what}: {how}. {remedy[0].upper()}{remedy[1:]}."

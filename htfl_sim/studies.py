@@ -193,7 +193,7 @@ def open_point(planned: "Plan", number: int, launched: "Launch") -> "Session | N
     name, points = planned.folder.name, planned.points
     if not planned.listed:
         raise ConfigError(
-            f"study {name} is not there as it is asked for now; `htfl-sim sweep {name} …` prepares it."
+            f"study {name} has no such point yet. Prepare it with `htfl-sim sweep {name} …` and the same options."
         )
     if number >= len(points):
         raise ConfigError(f"study {name} has the points 0 to {len(points) - 1}, and no point {number}.")

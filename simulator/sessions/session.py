@@ -150,12 +150,12 @@ class Session:
 
     @property
     def rounds(self) -> int:
-        """The round that is to be the last, as far as is asked for now."""
+        """The last round under the settings requested so far."""
         return (self._steering.planned(self.round) or self.config).rounds
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds have been run, as far as is asked for now."""
+        """Whether all rounds have run, under the settings requested so far."""
         return goal.finished(self._steering.planned(self.round) or self.config, self.round, self.record)
 
     @property

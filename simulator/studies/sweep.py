@@ -261,7 +261,7 @@ def _reason(how: Ended) -> str:
         except ValueError:
             by = f"signal {-how.code}"
         out_of_memory = ", perhaps for want of memory" if how.code == -signal.SIGKILL else ""
-        return f"killed by {by}{out_of_memory}; the sweep, asked for again, goes on with it"
+        return f"killed by {by}{out_of_memory}; run the sweep again to continue it"
     errors = [line for line in how.words.splitlines() if line.startswith("error: ")]
     words = errors or how.words.splitlines()
     return words[-1].removeprefix("error: ") if words else f"its process ended with exit code {how.code}"

@@ -115,9 +115,9 @@ def test_the_worst_come_first_and_reversed_the_best(view: View) -> None:
 
 def test_where_there_is_no_room_for_the_clients_a_line_says_who_is_behind(view: View) -> None:
     _, text = on_stage("live", view, size=(80, 24))
-    assert " worst 6 cnn2 70.6 % · fell most 1 −1.1" in text
+    assert " worst 6 cnn2 70.6 % · largest drop: client 1, −1.1 pp" in text
     _, text = on_stage("live", view, size=(120, 40))
-    assert "fell most" not in text
+    assert "largest drop" not in text
 
 
 def test_a_fall_of_more_than_twenty_points_stands_in_the_log(view: View) -> None:

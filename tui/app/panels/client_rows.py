@@ -147,7 +147,7 @@ def behind(view: View) -> str:
     if (worst := lowest(curves)) is not None:
         said.append(f"worst {worst[0]} {models[worst[0]]} {percent(worst[1])}")
     if (fallen := fell_most(curves)) is not None:
-        said.append(f"fell most {fallen[0]} {points(fallen[1])}")
+        said.append(f"largest drop: client {fallen[0]}, {points(fallen[1])} pp")
     return " · ".join(said)
 
 
