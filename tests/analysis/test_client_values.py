@@ -14,7 +14,7 @@ from simulator.base.record import check_record
 from simulator.metrics.by_client import Values
 from simulator.results.analysis import client_values
 from simulator.results.analysis.client_values import Array, ClientValues, ClientValuesBuilder
-from simulator.results.analysis.clients import change, falls, fell_most, lowest
+from simulator.results.analysis.clients import accuracy_changes, falls, fell_most, lowest_client
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.measures import measured
 from simulator.results.analysis.quantiles import quantiles
@@ -133,12 +133,12 @@ def test_curves_of_twenty_thousand_clients_take_less_memory_than_one_full_table(
     try:
         run = Run(Path("large"), ledger=Ledger.of(records))
         curves = run.curves
-        assert lowest(curves) and not fell_most(curves) and not falls(curves)
+        assert lowest_client(curves) and not fell_most(curves) and not falls(curves)
         assert np.isfinite([measured(run, "std over clients"), measured(run, "loss")]).all()
         assert curves.accuracy.select(range(1000)).shape == (rounds, 1000)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert np.isfinite(change(curves)).sum() <= 500
+    assert np.isfinite(accuracy_changes(curves)).sum() <= 500
     assert curves.client_up.totals().sum() == curves.up.sum()
     assert peak < clients * rounds * 8 // 2

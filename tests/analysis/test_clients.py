@@ -9,13 +9,13 @@ from simulator.base.sections import MANY
 from simulator.results.analysis.clients import (
     ClientResult,
     Incidents,
-    best,
-    change,
+    best_round,
+    accuracy_changes,
     falls,
     fell_most,
     incidents,
-    listed,
-    lowest,
+    listed_clients,
+    lowest_client,
     results,
 )
 from simulator.results.analysis.curves import Curves
@@ -27,9 +27,9 @@ from tests.analysis.rounds import ledger
 
 def test_the_change_is_that_to_the_round_before() -> None:
     curves = ledger(0.2, 0.5, 0.4).curves
-    assert change(curves) == pytest.approx([-0.1])
-    assert change(curves.upto(2)) == pytest.approx([0.3])
-    assert np.isnan(change(curves.upto(1))).all()
+    assert accuracy_changes(curves) == pytest.approx([-0.1])
+    assert accuracy_changes(curves.upto(2)) == pytest.approx([0.3])
+    assert np.isnan(accuracy_changes(curves.upto(1))).all()
 
 
 def curves_of(*rounds: list[float | None]) -> Curves:
@@ -39,10 +39,10 @@ def curves_of(*rounds: list[float | None]) -> Curves:
 
 def test_who_is_behind_and_who_fell_most_is_told_of_the_last_round() -> None:
     curves = curves_of([0.9, 0.4, None], [0.5, 0.3, None])
-    assert lowest(curves) == (1, 0.3)
+    assert lowest_client(curves) == (1, 0.3)
     assert fell_most(curves) == (0, pytest.approx(-0.4))
     assert fell_most(curves.upto(1)) is None
-    assert lowest(curves_of([None, None])) is None
+    assert lowest_client(curves_of([None, None])) is None
     assert fell_most(curves_of([0.2, 0.3], [0.2, 0.4])) is None
 
 
@@ -64,8 +64,8 @@ def test_falls_that_rest_on_few_samples_do_not_count_and_before_round_one_there_
 
 
 def test_the_best_is_the_first_of_equals_and_leaves_gaps_out() -> None:
-    assert best(np.array([0.1, np.nan, 0.7, 0.7])) == (0.7, 3)
-    value, round = best(np.array([np.nan]))
+    assert best_round(np.array([0.1, np.nan, 0.7, 0.7])) == (0.7, 3)
+    value, round = best_round(np.array([np.nan]))
     assert np.isnan(value) and round == 0
 
 
@@ -99,20 +99,20 @@ def test_a_round_says_of_every_client_what_became_of_it() -> None:
 
 
 def test_lists_show_everybody_up_to_a_thousand_clients() -> None:
-    assert listed(MANY, []) == list(range(MANY))
+    assert listed_clients(MANY, []) == list(range(MANY))
 
 
 @given(clients=st.integers(MANY + 1, 3000), data=st.data())
 def test_of_more_they_show_a_thousand_those_that_took_part_first(clients: int, data: st.DataObject) -> None:
     took_part = data.draw(st.sets(st.integers(0, clients - 1), max_size=20))
     pinned = data.draw(st.sets(st.integers(0, clients - 1), max_size=3))
-    shown = listed(clients, took_part, pinned)
+    shown = listed_clients(clients, took_part, pinned)
     assert shown == sorted(set(shown))
     assert MANY <= len(shown) <= MANY + len(pinned)
     assert took_part | pinned <= set(shown)
 
 
 def test_a_list_keeps_whom_it_had_when_another_takes_part() -> None:
-    before = set(listed(2000, []))
+    before = set(listed_clients(2000, []))
     newcomer = next(client for client in range(2000) if client not in before)
-    assert len(before - set(listed(2000, [newcomer]))) == 1
+    assert len(before - set(listed_clients(2000, [newcomer]))) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.resources import at_work, busy, machine, metrics, parts
+from simulator.results.analysis.resources import at_work, busy_share, machine_use, method_metrics, seconds_by_part
 from simulator.results.analysis.run import Run
 from tests import sessions
 
@@ -35,7 +35,7 @@ def ledger(*timings: dict[str, Any], **changes: Any) -> Ledger:
 
 
 def test_training_is_split_into_clients_and_server_and_a_pause_is_waiting() -> None:
-    spent = {name: values.tolist() for name, values in parts(ledger(TIMING).curves).items()}
+    spent = {name: values.tolist() for name, values in seconds_by_part(ledger(TIMING).curves).items()}
     assert spent == {
         "clients": [4.0],
         "server": [2.0],
@@ -47,26 +47,26 @@ def test_training_is_split_into_clients_and_server_and_a_pause_is_waiting() -> N
 
 def test_an_earlier_version_s_round_has_its_server_with_the_clients_and_no_more() -> None:
     curves = ledger(OLD).curves
-    spent = {name: values[0] for name, values in parts(curves).items()}
+    spent = {name: values[0] for name, values in seconds_by_part(curves).items()}
     assert spent["clients"] == 6.0
     assert np.isnan(
-        [spent["server"], spent["waiting"], curves.cpu[0], curves.memory[0], busy(curves)[0]]
+        [spent["server"], spent["waiting"], curves.cpu[0], curves.memory[0], busy_share(curves)[0]]
     ).all()
     assert not curves.client_seconds.values.size
 
 
 def test_two_workers_that_had_six_of_eight_seconds_of_clients_were_busy_three_quarters() -> None:
-    np.testing.assert_allclose(busy(ledger(TIMING).curves), [0.75])
+    np.testing.assert_allclose(busy_share(ledger(TIMING).curves), [0.75])
 
 
 def test_clients_kept_of_an_interrupted_round_make_no_worker_busier_than_it_can_be() -> None:
-    np.testing.assert_allclose(busy(ledger(TIMING | {"train": 2.5}).curves), [1.0])
+    np.testing.assert_allclose(busy_share(ledger(TIMING | {"train": 2.5}).curves), [1.0])
 
 
 def test_figures_of_the_method_are_gaps_where_a_round_lacks_them_and_texts_are_none() -> None:
     one = sessions.record(1, 4, method_metrics={"spread": 2, "note": "x"})
     two = sessions.record(2, 4, method_metrics={"spread": 3.5, "late_loss": 0.25})
-    found = metrics([one, two])
+    found = method_metrics([one, two])
     assert list(found) == ["spread", "late_loss"]
     np.testing.assert_array_equal(found["late_loss"], [np.nan, 0.25])
     np.testing.assert_array_equal(found["spread"], [2, 3.5])
@@ -80,7 +80,7 @@ def run() -> Run:
 
 def test_the_owner_s_letters_are_where_the_clients_are(run: Run) -> None:
     assert at_work(run) == ("done", "training", "waiting", "")
-    assert machine(run) == {"memory": 1 << 20, "cpu": 1.5}
+    assert machine_use(run) == {"memory": 1 << 20, "cpu": 1.5}
 
 
 @pytest.mark.parametrize(

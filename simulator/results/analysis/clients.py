@@ -17,7 +17,7 @@ FALL = 0.2
 """An accuracy that a round lowers by more than this is worth an event."""
 
 
-def listed(clients: int, took_part: Collection[int], always: Collection[int] = ()) -> list[int]:
+def listed_clients(clients: int, took_part: Collection[int], always: Collection[int] = ()) -> list[int]:
     """Whom lists and charts show, ascending: everybody, or of more than MANY clients MANY, and those in `always`.
 
     Those that have taken part come first, and are drawn, as the others then are, in an order that follows from their
@@ -32,14 +32,14 @@ def listed(clients: int, took_part: Collection[int], always: Collection[int] = (
     return sorted({*first.tolist(), *(client for client in always if client < clients)})
 
 
-def change(curves: Curves) -> Array:
+def accuracy_changes(curves: Curves) -> Array:
     """[N] each client's accuracy after the last round less the one before it; NaN without either."""
     if curves.rounds < 2:
         return np.full(curves.clients, np.nan)
     return np.asarray(curves.accuracy.after(curves.rounds) - curves.accuracy.after(curves.rounds - 1))
 
 
-def lowest(curves: Curves) -> tuple[int, float] | None:
+def lowest_client(curves: Curves) -> tuple[int, float] | None:
     """The client of the lowest accuracy after the last round, and that; None before anyone was evaluated."""
     if not curves.rounds or not np.isfinite(last := curves.accuracy.after(curves.rounds)).any():
         return None
@@ -49,7 +49,7 @@ def lowest(curves: Curves) -> tuple[int, float] | None:
 
 def fell_most(curves: Curves) -> tuple[int, float] | None:
     """The client whose accuracy the last round lowered most, and by how much (negative); None where it lowered none."""
-    by = change(curves)
+    by = accuracy_changes(curves)
     if not (by < 0).any():
         return None
     client = int(np.nanargmin(by))
@@ -73,7 +73,7 @@ def falls(
     return [(round, sorted(fallen, key=itemgetter(1))) for round, fallen in found.items()]
 
 
-def best(values: Array) -> tuple[float, int]:
+def best_round(values: Array) -> tuple[float, int]:
     """The highest of values [n] and its round, from 1; (NaN, 0) where there is none."""
     if not np.isfinite(values).any():
         return float("nan"), 0

@@ -9,31 +9,31 @@ from simulator.base.record import Record
 from simulator.results.analysis.curves import Array, Curves
 from simulator.results.analysis.run import Run
 
-PARTS = ("clients", "server", "evaluation", "checkpoint", "waiting")
+TIME_PARTS = ("clients", "server", "evaluation", "checkpoint", "waiting")
 """What a round's time is for; the first two are training. Waiting is a pause, and in no round's `seconds`."""
 _AT_WORK = {"w": "waiting", "t": "training", "d": "done"}
 
 
-def parts(curves: Curves) -> dict[str, Array]:
-    """[n] seconds of each of PARTS; NaN where the ledger does not say. Without the server's, `clients` has it too."""
+def seconds_by_part(curves: Curves) -> dict[str, Array]:
+    """[n] seconds of each of TIME_PARTS; NaN where the ledger does not say. Without the server's, `clients` has it too."""
     server = np.where(np.isfinite(curves.server), curves.server, 0.0)
     seconds = (curves.train - server, curves.server, curves.evaluate, curves.checkpoint, curves.waited)
-    return dict(zip(PARTS, seconds, strict=True))
+    return dict(zip(TIME_PARTS, seconds, strict=True))
 
 
-def busy(curves: Curves) -> Array:
+def busy_share(curves: Curves) -> Array:
     """[n] the share of their time, 0…1, in which the workers had a client while clients trained; NaN: not recorded.
 
     The rest is waiting for the last client. Clients that were kept of an interrupted round took no time in it, so the
     share may be more than the workers could do; it is 1 then.
     """
     worked = curves.client_seconds.sums()
-    had = curves.workers * parts(curves)["clients"]
+    had = curves.workers * seconds_by_part(curves)["clients"]
     share = np.divide(worked, had, out=np.full(len(worked), np.nan), where=had > 0)
     return np.asarray(np.minimum(share, 1.0))
 
 
-def metrics(records: Sequence[Record]) -> dict[str, Array]:
+def method_metrics(records: Sequence[Record]) -> dict[str, Array]:
     """[n] the method's own figures, and the losses of its later phases, by name; NaN in rounds that lack them."""
     names = dict.fromkeys(name for record in records for name in record["method_metrics"])
     found = {
@@ -52,7 +52,7 @@ def at_work(run: Run) -> tuple[str, ...]:
     return tuple(_AT_WORK.get(letter, "") for letter in each) if len(each) == _clients(run) else ()
 
 
-def machine(run: Run) -> Mapping[str, Any]:
+def machine_use(run: Run) -> Mapping[str, Any]:
     """What the run takes of the machine now, as far as its owner says: memory, gpu_memory (bytes), cpu (processors)."""
     said = run.progress if run.live else {}
     return {name: said[name] for name in ("cpu", "memory", "gpu_memory") if name in said}

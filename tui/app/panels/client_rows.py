@@ -3,7 +3,7 @@
 import numpy as np
 from textual.widget import Widget
 
-from simulator.results.analysis.clients import change, fell_most, incidents, listed, lowest
+from simulator.results.analysis.clients import accuracy_changes, fell_most, incidents, listed_clients, lowest_client
 from simulator.results.analysis.resources import at_work
 from simulator.results.analysis.samples import Samples
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
@@ -65,7 +65,7 @@ def rows(view: View) -> list[Row]:
             )
             for client in shown(view)
         ]
-    clients, changes = shown(view), change(curves)
+    clients, changes = shown(view), accuracy_changes(curves)
     accuracy, up, down = (
         each.after(curves.rounds) for each in (curves.accuracy, curves.client_up, curves.client_down)
     )
@@ -89,7 +89,7 @@ def rows(view: View) -> list[Row]:
 def shown(view: View) -> list[int]:
     """The clients that lists and charts show: of more than a thousand, a thousand and those pinned."""
     clients = view.curves.clients or len(view.run.models)
-    return listed(clients, view.curves.participated.upto(view.shown).named, view.pinned)
+    return listed_clients(clients, view.curves.participated.upto(view.shown).named, view.pinned)
 
 
 def drawn(view: View) -> str:
@@ -144,7 +144,7 @@ def behind(view: View) -> str:
     """Who is worst at the round shown, and whom it set back most; "" before anyone was evaluated."""
     curves, models = view.curves.upto(view.shown), view.run.models
     said = []
-    if (worst := lowest(curves)) is not None:
+    if (worst := lowest_client(curves)) is not None:
         said.append(f"worst {worst[0]} {models[worst[0]]} {percent(worst[1])}")
     if (fallen := fell_most(curves)) is not None:
         said.append(f"largest drop: client {fallen[0]}, {points(fallen[1])} pp")

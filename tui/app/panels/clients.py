@@ -4,7 +4,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from simulator.results.analysis.clients import best
+from simulator.results.analysis.clients import best_round
 from simulator.results.analysis.samples import Samples
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
@@ -160,7 +160,7 @@ class ClientsPanel(SizedPanel):
                 client,
                 models[client],
                 own[-1],
-                best(own)[0],
+                best_round(own)[0],
                 loss[client],
                 *(int(each[client]) for each in (sent, received, up_total, down_total, rounds)),
                 *_counts(samples, client),
@@ -183,7 +183,7 @@ def facts_of(view: View, client: int) -> list[tuple[str, str]]:
     if not view.shown:
         return [("model", view.run.models[client]), *_data(samples, client)]
     accuracy = curves.accuracy.of(client)
-    top, when = best(accuracy)
+    top, when = best_round(accuracy)
     up, down = curves.client_up.of(client), curves.client_down.of(client)
     rounds = int(curves.participated.of(client).sum())
     facts = [

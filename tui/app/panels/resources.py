@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from simulator.results.analysis.curves import Array, Curves
-from simulator.results.analysis.resources import PARTS, at_work, busy, machine, metrics, parts
+from simulator.results.analysis.resources import TIME_PARTS, at_work, busy_share, machine_use, method_metrics, seconds_by_part
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Trend
 from tui.app.messages import PanelWanted
@@ -96,7 +96,7 @@ class ResourcesPanel(SizedPanel):
         wide = self.has_class("-wide")
         if not self.differs("charts", *about, wide, self._chart, self._metric):
             return
-        found = metrics(view.run.records)
+        found = method_metrics(view.run.records)
         self.set_class(not view.curves.rounds, "-empty")
         self.set_class(not found, "-without-metrics")
         self._parts["time"].say(None if view.curves.rounds else view.run.error or BEGINNING)
@@ -115,10 +115,10 @@ class ResourcesPanel(SizedPanel):
             self._draw_machine(view, "time", self._chart)
 
     def _draw_time(self, view: View) -> None:
-        spent = parts(view.curves)
+        spent = seconds_by_part(view.curves)
         series = [
             Series(name, spent[name], pinned=True, key=key)
-            for name, key in zip(PARTS, "csekw", strict=True)
+            for name, key in zip(TIME_PARTS, "csekw", strict=True)
             if np.nansum(spent[name]) > 0
         ]
         self._show("time", TITLES["time"], view, series, "s")
@@ -203,7 +203,7 @@ class ResourcesPanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row a round: its seconds by what they were for, of the machine, and of each client shown."""
         curves, shown = view.curves, view.shown
-        spent = {name: values[:shown] for name, values in parts(curves).items()}
+        spent = {name: values[:shown] for name, values in seconds_by_part(curves).items()}
         columns = ["round", "seconds", *spent, "cpu", "memory", "gpu_memory"]
         clients = client_rows.shown(view)
         columns += [f"client {client}" for client in clients]
@@ -256,13 +256,13 @@ def facts_of(view: View) -> list[tuple[str, str]]:
     curves = view.curves.upto(view.shown)
     total = float(curves.seconds[-1])
     facts = [("time", f"{seconds(total)}, {duration(float(curves.seconds.sum()))} in all")]
-    for name, spent in parts(curves).items():
+    for name, spent in seconds_by_part(curves).items():
         took = float(spent[-1])
         if np.isfinite(took) and (took > 0 or name != "waiting"):
-            within = f" ({percent(took / total)})" if name in PARTS[:3] and total > 0 else ""
+            within = f" ({percent(took / total)})" if name in TIME_PARTS[:3] and total > 0 else ""
             facts.append((name, f"{seconds(took)}{within}"))
     if np.isfinite(curves.workers[-1]):
-        facts.append(("workers", f"{curves.workers[-1]:.0f}, busy {percent(float(busy(curves)[-1]))}"))
+        facts.append(("workers", f"{curves.workers[-1]:.0f}, busy {percent(float(busy_share(curves)[-1]))}"))
     return facts + _machine(view, curves.cpu[-1] / total, curves.memory[-1], curves.gpu_memory[-1])
 
 
@@ -270,7 +270,7 @@ def _machine(
     view: View, busy: float = np.nan, memory: float = np.nan, gpu: float = np.nan
 ) -> list[tuple[str, str]]:
     """What the round shown took of the machine, and what the run takes at this moment."""
-    now = {} if view.replaying else machine(view.run)
+    now = {} if view.replaying else machine_use(view.run)
     of_round = {
         "CPU cores": "" if np.isnan(busy) else f"{busy:.1f} in use",
         "memory": "" if np.isnan(memory) else size(memory),
