@@ -14,7 +14,8 @@
 Names are loaded when first used: reading sessions needs no torch. What a user can mend is raised as one of `hs.errors`,
 most often as a subclass of `hs.HtflError`, with a sentence that says how. Every command has its function here:
 the functions above for runs and studies, `hs.sessions` and `hs.steering` for single sessions, `hs.compare`, `hs.plot`,
-and `hs.report` for several, `hs.catalog` for what there is to choose from.
+and `hs.report` for several, `hs.catalog` for what there is to choose from, `hs.analysis` for the numbers that the
+app draws.
 """
 
 import importlib
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from htfl_sim import rooms
 
 if TYPE_CHECKING:
-    from htfl_sim import catalog, errors, folders, machine, sessions, steering, studies
+    from htfl_sim import analysis, catalog, errors, folders, machine, sessions, steering, studies
     from htfl_sim.comparing import compare, plot, report
     from htfl_sim.configuring import config, load_files, plugin, preset
     from htfl_sim.results import Results, open
@@ -59,7 +60,7 @@ _HOMES = {
     "sweep": "htfl_sim.studying",
 }
 """Where each public name lives."""
-_MODULES = ("catalog", "errors", "folders", "machine", "sessions", "steering", "studies")
+_MODULES = ("analysis", "catalog", "errors", "folders", "machine", "sessions", "steering", "studies")
 """Public modules: what there is more of, by topic."""
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "Run",
     "SessionError",
     "Study",
+    "analysis",
     "catalog",
     "compare",
     "config",

@@ -11,6 +11,7 @@ from simulator.base.errors import (
     NotEnoughMemory,
     PointsFailed,
     SessionError,
+    is_of_memory,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "SessionError",
     "SessionUnreadable",
     "TooLarge",
+    "is_of_memory",
 ]

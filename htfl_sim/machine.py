@@ -13,8 +13,9 @@ from typing import Literal
 
 from htfl_sim import folders
 from simulator.base.units import size
+from simulator.studies.process import Process
 
-__all__ = ["Check", "doctor"]
+__all__ = ["Check", "Process", "doctor"]
 
 Place = str | Path
 

@@ -24,7 +24,8 @@ from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.data.datasets import data_folder
 from simulator.engine.builder import build
-from simulator.engine.progress import Observer, unobserved
+from simulator.engine.progress import Event as RoundEvent
+from simulator.engine.progress import Observer, RoundStarted, unobserved
 from simulator.sessions import dry_run
 from simulator.sessions.forking import Fork
 from simulator.sessions.forking import fork as make_fork
@@ -35,6 +36,9 @@ from simulator.sessions.session import RunOutcome, Session
 __all__ = [
     "Config",
     "Fork",
+    "Observer",
+    "RoundEvent",
+    "RoundStarted",
     "Run",
     "RunOutcome",
     "Session",

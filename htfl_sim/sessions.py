@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import checkpoints
-from checkpoints import Finding, Leftover, Locked, Pruned, SessionUnreadable, UnfinishedRound
+from checkpoints import (
+    Finding,
+    Leftover,
+    Locked,
+    Pruned,
+    SessionUnreadable,
+    Stamp,
+    UnfinishedRound,
+    changed_stamp,
+)
+from checkpoints import groups as studies_in
+from checkpoints import session_folders as folders_in
 from htfl_sim import folders
 from htfl_sim.mailbox import holder, owner
 from htfl_sim.steering import tag
@@ -28,25 +39,33 @@ if TYPE_CHECKING:
     from simulator.results.export.sinks import Target
     from simulator.results.export.weights import Exported as Exported
     from simulator.results.inspection.partition import Partition as Partition
+    from simulator.results.inspection.representations import Representations
 
 __all__ = [
     "Branch",
     "Finding",
     "Leftover",
     "Pruned",
+    "Stamp",
     "Summary",
     "UnfinishedRound",
+    "changed_stamp",
     "details",
     "export",
     "export_partition",
     "export_weights",
+    "folders_in",
+    "inside",
     "leftovers",
     "partition",
     "prune",
     "remove",
     "remove_leftover",
+    "representations",
     "search",
     "similarity",
+    "state",
+    "studies_in",
     "tag",
     "tags",
     "verify",
@@ -190,6 +209,20 @@ def size_on_disk(folder: Path) -> int:
     return checkpoints.size_on_disk(folder)
 
 
+def state(folder: Path) -> str:
+    """The state of a session, or of the process that runs a study. Raises SessionUnreadable or DiskError."""
+    if not checkpoints.is_group(folder):
+        return SessionReader(folder).state()
+    study = checkpoints.GroupReader(folder)
+    note = study.owner() if study.alive() else None
+    return str(note["state"]) if note else "stopped"
+
+
+def inside(folder: Path) -> list[Path]:
+    """The sessions of a study, in order; a session is itself. Raises DiskError."""
+    return checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
+
+
 def tags(session: Place, *, sessions_dir: Place | None = None) -> tuple[str, ...]:
     """The words that a session is marked with; `tag` changes them."""
     return tuple(checkpoints.tags_of(folder_of(session, sessions_dir)))
@@ -252,6 +285,23 @@ def similarity(
         model=settings.model,
         untrained=settings.untrained,
     )
+
+
+def representations(
+    session: Place,
+    round: int | None = None,
+    *,
+    images: int = 40,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+) -> "Representations":
+    """What every client's model makes of the same number of test images each, after a kept round (None: the newest).
+
+    Raises SessionUnreadable, ConfigError, and DataError.
+    """
+    from simulator.results.inspection.representations import of_checkpoint
+
+    return of_checkpoint(folder_of(session, sessions_dir), _data(data_dir), round, images=images)
 
 
 def export(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import checkpoints
-from checkpoints import Answer, Command, Damaged
+from checkpoints import Answer, Command, Damaged, now, post
 from htfl_sim import folders
 from htfl_sim.mailbox import POLL_SECONDS, Note, Owned, await_answer, holder, owner, progress, refuse_idle
 from simulator.base.documents import Event
@@ -20,7 +20,22 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import toml_value
 from simulator.sessions.reader import SessionReader
 
-__all__ = ["Reply", "Watch", "checkpoint", "pause", "progress", "resume", "stop", "switch", "tag"]
+__all__ = [
+    "Answer",
+    "Command",
+    "Reply",
+    "Watch",
+    "answer_to",
+    "checkpoint",
+    "now",
+    "pause",
+    "post",
+    "progress",
+    "resume",
+    "stop",
+    "switch",
+    "tag",
+]
 
 Place = str | Path
 LET_GO_SECONDS = 30.0
@@ -204,6 +219,17 @@ def owner_of(session: Place, sessions_dir: Place | None = None) -> tuple[str, st
     """Who runs a session, in words, and its state: 'running', 'pausing', 'paused' or 'stopping'."""
     note = owner(_reader(session, sessions_dir))
     return holder(note), note.get("state")
+
+
+def owner_pid(folder: Path) -> int | None:
+    """The process that owns a session; None when there is none. Raises SessionUnreadable or DiskError."""
+    note = SessionReader(folder).owner()
+    return note["pid"] if note and not note["closed"] else None
+
+
+def answer_to(folder: Path, command: str) -> Answer | None:
+    """The owner's answer to a command, by the command's number; None before it comes."""
+    return checkpoints.answer(folder, command)
 
 
 def waiting_switches(session: Place, sessions_dir: Place | None = None) -> list[Command]:

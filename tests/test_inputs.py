@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import htfl_sim as hs
+from htfl_sim.compatibility import method_choices
 from simulator import methods
 from simulator.base import own_files, rng
 from simulator.base.documents import check_document
@@ -31,7 +32,6 @@ from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import Session
 from tests import federations
 from tests.own import written
-from tui.app.compatibility import method_choices
 
 LENGTH, VOCABULARY, CLASSES = 10, 29, 4
 MODELS = '''

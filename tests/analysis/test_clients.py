@@ -9,8 +9,8 @@ from simulator.base.sections import MANY
 from simulator.results.analysis.clients import (
     ClientResult,
     Incidents,
-    best_round,
     accuracy_changes,
+    best_round,
     falls,
     fell_most,
     incidents,

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.resources import at_work, busy_share, machine_use, method_metrics, seconds_by_part
+from simulator.results.analysis.resources import (
+    at_work,
+    busy_share,
+    machine_use,
+    method_metrics,
+    seconds_by_part,
+)
 from simulator.results.analysis.run import Run
 from tests import sessions
 

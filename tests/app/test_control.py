@@ -11,12 +11,13 @@ from textual.widgets import Input, Static
 
 import checkpoints
 from checkpoints import Store
+from htfl_sim.compatibility import MethodChoice, Parameter
+from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError
 from simulator.config import Config
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app.app import HtflApp
-from tui.app.compatibility import MethodChoice, Parameter
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRunDialog
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
@@ -24,7 +25,6 @@ from tui.app.dialogs.tour import is_due
 from tui.app.launch import ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
 from tui.app.view import View
-from tui.common.settings import Choices
 
 
 @pytest.fixture

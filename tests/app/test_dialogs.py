@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from htfl_sim.compatibility import MethodChoice, Parameter
+from htfl_sim.configuring import Choices
 from simulator.results.analysis.run import Run
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.compatibility import MethodChoice, Parameter
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.base import Dialog
 from tui.app.dialogs.choose import Choose, confirm
@@ -29,7 +30,6 @@ from tui.app.dialogs.resume import ResumeDialog
 from tui.app.dialogs.switch import SwitchDialog
 from tui.app.dialogs.tour import PAGES, Tour
 from tui.app.launch_options import LaunchOptions
-from tui.common.settings import Choices
 
 FOLDER = Path(__file__).parent / "snapshots" / "dialogs"
 MIDDLE = (120, 40)

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 import checkpoints
+from htfl_sim.configuring import Choices
 from simulator.config.own import Files
 from tests import sessions
 from tests.app.driving import blanks, drive
@@ -18,12 +19,11 @@ from tui.app import launch
 from tui.app.app import HtflApp
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch import ProcessRun, _failure
-from tui.app.launch_options import LaunchOptions
+from tui.app.launch_options import LaunchOptions, options_of
 from tui.app.local_runs import LocalRuns
 from tui.app.messages import RunEnded, RunStarted
 from tui.cli import app as commands
 from tui.cli.tui import _say_who_goes_on
-from tui.common.settings import Choices
 
 CHOICES = Choices(
     preset="fedlora_htm5",
@@ -76,10 +76,10 @@ def test_a_new_run_s_process_is_told_all_that_the_form_and_the_command_line_said
 
 def test_every_choice_is_said_to_the_process() -> None:
     one = {"file": Path("x.toml"), "partition": Path("p.json")}
-    said = list(replace(CHOICES, **one).options())
+    said = list(options_of(replace(CHOICES, **one)))
     for option in ("--config", "--partition"):
         assert said[said.index(option) + 1] in ("x.toml", "p.json")
-    assert list(Choices().options()) == []
+    assert list(options_of(Choices())) == []
 
 
 def test_a_resume_s_process_is_told_rounds_files_and_whether_other_bits_will_do(tmp_path: Path) -> None:

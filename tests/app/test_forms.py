@@ -11,12 +11,13 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from htfl_sim.compatibility import MethodChoice, Parameter
+from htfl_sim.configuring import Choices
 from simulator.config import Config
 from tests import sessions
 from tests.app.driving import blanks, drive, typed_at_once, until
 from tests.app.panels.stage import read
 from tui.app.app import HtflApp
-from tui.app.compatibility import MethodChoice, Parameter
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.form import VALUE_CELLS, Field, Form
 from tui.app.dialogs.help import Help
@@ -25,7 +26,6 @@ from tui.app.dialogs.resume import ResumeDialog, ResumeWish
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.launch_options import LaunchOptions
 from tui.app.messages import RunRead
-from tui.common.settings import Choices
 
 CHOICES = [
     MethodChoice("fedgh", "FedGH", "…", None, (Parameter("server_epochs", "1", ""),)),

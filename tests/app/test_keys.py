@@ -10,11 +10,11 @@ from textual.widgets import Input
 
 import checkpoints
 from checkpoints import Store
+from htfl_sim.compatibility import MethodChoice
 from tests import sessions
 from tests.app.driving import Blank, blanks, drive, until
 from tui.app import app as module
 from tui.app.app import HtflApp
-from tui.app.compatibility import MethodChoice
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.choose import Choose
 from tui.app.dialogs.fork import ForkDialog

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from htfl_sim.compatibility import MethodChoice
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
-from tui.app.compatibility import MethodChoice
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels import PANELS
 from tui.app.panels.facts import Facts

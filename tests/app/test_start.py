@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from checkpoints import SessionUnreadable
+from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError
 from tests import sessions
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch_options import LaunchOptions
 from tui.cli.tui import _start
-from tui.common.settings import Choices
 
 
 @pytest.fixture

@@ -54,7 +54,17 @@ FUNCTIONS = {
     ],
     "switch": ["steering.switch"],
     "tag": ["steering.tag", "sessions.tag", "sessions.tags"],
-    "tui": [],  # the app is for people
+    "tui": [
+        "sessions.changed_stamp",
+        "sessions.folders_in",
+        "sessions.inside",
+        "sessions.representations",
+        "sessions.state",
+        "sessions.studies_in",
+        "steering.answer_to",
+        "steering.now",
+        "steering.post",
+    ],
     "verify": ["sessions.verify"],
 }
 """What does in Python what a command does."""
@@ -62,6 +72,7 @@ HELPERS = {
     "catalog.as_toml",
     "catalog.toml_value",
     "steering.progress",
+    "errors.is_of_memory",
     "studies.time_left",
 }
 """Functions that only word what others have found."""
@@ -75,13 +86,13 @@ def commands() -> Iterator[str]:
 
 
 def offered() -> Iterator[str]:
-    """The functions of the public API, its own and those of its modules."""
+    """The functions of the public API, its own and those of its modules; `hs.analysis` is what the app draws."""
     for name in hs.__all__:
         found = getattr(hs, name)
         if inspect.isfunction(found):
             yield name
         elif isinstance(found, ModuleType):
-            names = getattr(found, "__all__", ())
+            names = () if found is hs.analysis else getattr(found, "__all__", ())
             yield from (f"{name}.{each}" for each in names if inspect.isfunction(getattr(found, each)))
 
 

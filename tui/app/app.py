@@ -21,7 +21,8 @@ from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widgets import ContentSwitcher, Static
 
-from simulator.results.analysis.run import Run
+from htfl_sim.analysis import Run
+from htfl_sim.configuring import Choices
 from tui.app import export, messages, rows, terminal
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
@@ -54,7 +55,6 @@ from tui.app.widgets.scroll_bar import use_scroll_bars
 from tui.app.xterm import XtermFilter
 from tui.common.errors import explain
 from tui.common.formatting import spelled
-from tui.common.settings import Choices
 
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
 """What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""

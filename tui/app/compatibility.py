@@ -1,33 +1,10 @@
-"""Which methods a session's models can run, and why the others cannot: asked of the methods, without data."""
+"""The methods to choose from for a session's models, found on a thread and kept."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from htfl_sim.compatibility import MethodChoice, method_choices
 from tui.app.background import Background
-
-if TYPE_CHECKING:
-    from simulator.models.federation import Federation
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A hyper-parameter of a method: its key, default as text, and meaning."""
-
-    key: str
-    default: str
-    about: str
-
-
-@dataclass(frozen=True)
-class MethodChoice:
-    """A method as the switch dialog lists it; `obstacle` says why the models cannot run it, if they cannot."""
-
-    name: str
-    title: str
-    needs: str
-    obstacle: str | None
-    parameters: tuple[Parameter, ...]
 
 
 class MethodChoices:
@@ -62,69 +39,3 @@ class MethodChoices:
         else:
             self._then = then
             self._background.run("choices", "checking the methods…", lambda: method_choices(config), known)
-
-
-def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:
-    """Every method, with what it lacks here. Takes a second or two, and torch: call it on a thread.
-
-    How many samples a client has is not known without its data, nor the shape of a user's own images: what depends on
-    those is left to the session's owner, who checks again and may refuse.
-    """
-    from simulator import methods
-    from simulator.base.errors import HtflError
-    from simulator.config import Config
-
-    settings = Config.read(config)
-    federation = _federation(settings)
-    found = []
-    for name in methods.names():
-        method = methods.get(name)
-        try:
-            obstacle = method(method.Config(name=name), federation).unmet_need()
-        except HtflError as error:
-            obstacle = str(error)
-        parameters = tuple(
-            Parameter(key, _text(field.default), field.description or "")
-            for key, field in method.Config.model_fields.items()
-            if key != "name"
-        )
-        found.append(MethodChoice(name, method.card.title, method.card.needs, obstacle, parameters))
-    return found
-
-
-def _federation(config: Any) -> "Federation":
-    import torch
-
-    from simulator import models
-    from simulator.data import datasets, inputs, specs
-    from simulator.models.federation import ClientInfo, Federation
-
-    spec: specs.InputSpec = specs.ImageSpec(3, 32, 32)
-    classes, samples = 10, 10_000
-    if config.data.dataset in datasets.names():
-        dataset = datasets.get(config.data.dataset)
-        spec, classes = dataset.spec, dataset.classes
-    elif (declared := datasets.declared(config.data.dataset)) is not None:
-        spec = declared
-    if isinstance(spec, specs.ImageSpec):
-        spec = inputs.shaped(spec, config.data)
-    architectures = models.assign(config.federation.group, config.federation.clients)
-    everything = tuple(range(classes))
-    return Federation(
-        seed=config.seed,
-        rounds=config.rounds,
-        num_classes=classes,
-        spec=models.spec_for(spec, config.models),
-        clients=tuple(
-            ClientInfo(number, name, samples, everything) for number, name in enumerate(architectures)
-        ),
-        training=config.training,
-        device=torch.device("cpu"),
-        pretrained=config.federation.pretrained,
-    )
-
-
-def _text(value: object) -> str:
-    from pydantic_core import PydanticUndefined
-
-    return "" if value in (None, PydanticUndefined) else str(value)

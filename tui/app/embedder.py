@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from simulator.results.inspection.embedding import Embedding
+from htfl_sim.analysis import Embedding
 from tui.app.background import Background
 from tui.app.embedding_process import EmbeddingProcess, images_of
 from tui.app.host import Host

@@ -12,8 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from simulator.base.sections import MANY, SAMPLED
-from simulator.results.inspection.embedding import Embedding
+from htfl_sim.analysis import MANY, SAMPLED, Embedding
 from tui.common.errors import explain
 
 IMAGES, MOST = 40, 1500
@@ -96,10 +95,10 @@ def main(folder: str, data_dir: str, round: str, images: str) -> int:
 
 def embedding(folder: Path, data_dir: Path, round: int, images: int) -> Embedding:
     """t-SNE of what the clients' models make of so many test images of each. Raises as
-    `representations.of_checkpoint`."""
-    from simulator.results.inspection import representations
+    `htfl_sim.sessions.representations`."""
+    from htfl_sim.sessions import representations
 
-    found = representations.of_checkpoint(folder, data_dir, round, images=images)
+    found = representations(folder, round, images=images, data_dir=data_dir)
     points, anchors = found.in_the_plane()
     return Embedding(
         found.round, points, found.labels, found.clients, found.classes,

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from checkpoints import DiskError, SessionUnreadable
-from simulator.sessions.reader import SessionReader
-from simulator.studies.process import Process
+from htfl_sim import sessions, steering
+from htfl_sim.errors import DiskError, SessionUnreadable
+from htfl_sim.machine import Process
 from tui.app.messages import RunEnded, RunStarted
 from tui.common.errors import explain
 
 if TYPE_CHECKING:
-    from simulator.engine.progress import Event, Observer
-    from simulator.sessions.session import Session
+    from htfl_sim.running import Observer, RoundEvent, Session
 
 Opener = Callable[[], "Session"]
 """Makes or resumes a session. It is called on the run's own thread: the first one imports torch."""
@@ -77,7 +76,7 @@ class ThreadRun(LocalRun):
         failure = explain(self.error)[0] if self.error else None
         self._tell_end(self.state, failure)
 
-    def _tell(self, event: "Event") -> None:
+    def _tell(self, event: "RoundEvent") -> None:
         if self.observe is not None:
             self.observe(event)
 
@@ -118,13 +117,12 @@ def _failure(code: int, words: str) -> str:
 def _owner(folder: Path) -> int | None:
     """The process that owns the session; None while there is none."""
     with suppress(SessionUnreadable, DiskError):
-        note = SessionReader(folder).owner()
-        return note["pid"] if note and not note["closed"] else None
+        return steering.owner_pid(folder)
     return None
 
 
 def _state(folder: Path) -> str:
     """How the session stands; a run that failed before it made one has stopped."""
     with suppress(SessionUnreadable, DiskError):
-        return SessionReader(folder).state()
+        return sessions.state(folder)
     return "stopped"

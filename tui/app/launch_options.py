@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.config.own import Files
-from simulator.sessions.reader import SessionReader
+from htfl_sim.configuring import Choices, Files
 from tui.app.dialogs.new_run import NewRun
 from tui.app.launch import Opener
 
 if TYPE_CHECKING:
-    from simulator.sessions.session import Session
+    from htfl_sim.running import Session
 
 
 @dataclass(frozen=True)
@@ -40,26 +39,29 @@ class LaunchOptions:
         """Makes the session of a new run."""
 
         def create() -> "Session":
-            from simulator.sessions.session import Session
+            from htfl_sim.running import begin
 
-            return Session.create(wish.choices.read(), wish.folder, self.data)
+            return begin(wish.choices.read(), wish.folder, data_dir=self.data)
 
         where = ("--session", wish.folder.name, "--sessions-dir", str(wish.folder.parent))
         plugins = Files(self.files.plugins).options()  # models and metrics are among the choices
-        given = (*wish.choices.options(), *plugins, "--data-dir", str(self.data))
+        given = (*options_of(wish.choices), *plugins, "--data-dir", str(self.data))
         return Beginning(wish.folder, create, ("run", *given, *where))
 
     def again(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Beginning:
         """Takes a session up again, with so many total rounds if they are to be others."""
 
         def resume() -> "Session":
-            from simulator.sessions.dry_run import extend
-            from simulator.sessions.session import Session
+            from htfl_sim.running import extend, reopen
 
             if rounds is not None:
-                extend(SessionReader(folder), rounds)
-            return Session.resume(
-                folder, self.data, workers=self.workers, device=self.device, allow_inexact=allow_inexact
+                extend(folder, rounds)
+            return reopen(
+                folder,
+                data_dir=self.data,
+                workers=self.workers,
+                device=self.device,
+                allow_inexact=allow_inexact,
             )
 
         return Beginning(
@@ -74,3 +76,29 @@ class LaunchOptions:
         if allow_inexact:
             yield "--allow-inexact"
         yield from self.files.options()
+
+
+def options_of(choices: Choices) -> Iterator[str]:
+    """The same as options of `htfl-sim run`."""
+    one = {
+        "preset": choices.preset,
+        "profile": choices.profile,
+        "config": choices.file,
+        "dataset": choices.dataset,
+        "partition": choices.partition,
+        "method": choices.method,
+        "rounds": choices.rounds,
+        "until": choices.until,
+        "clients": choices.clients,
+        "seed": choices.seed,
+        "device": choices.device,
+        "workers": choices.workers,
+        "runner": choices.runner,
+    }
+    many = {"set": choices.assignments, "model": choices.models, "metric": choices.metrics}
+    for option, value in one.items():
+        if value is not None:
+            yield from (f"--{option}", str(value))
+    for option, values in many.items():
+        for each in values:
+            yield from (f"--{option}", str(each))

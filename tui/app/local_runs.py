@@ -5,11 +5,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import checkpoints
-from simulator.base.documents import Event
-from simulator.results.analysis.run import Run
+from htfl_sim.analysis import Event, Run
+from htfl_sim.compatibility import MethodChoice
+from htfl_sim.configuring import Choices
+from htfl_sim.folders import name_of
+from htfl_sim.steering import now
 from tui.app.background import Background
-from tui.app.compatibility import MethodChoice, MethodChoices
+from tui.app.compatibility import MethodChoices
 from tui.app.dialogs.fork import ForkDialog, ForkWish
 from tui.app.dialogs.new_run import NewRun, NewRunDialog
 from tui.app.dialogs.resume import ResumeDialog, ResumeWish
@@ -17,7 +19,6 @@ from tui.app.host import Host
 from tui.app.launch import LocalRun, ProcessRun, ThreadRun
 from tui.app.launch_options import Beginning, LaunchOptions
 from tui.app.messages import RunEnded, RunStarted
-from tui.common.settings import Choices
 
 
 class LocalRuns:
@@ -39,7 +40,7 @@ class LocalRuns:
     @property
     def elsewhere(self) -> list[str]:
         """The sessions that processes begun here run."""
-        return [checkpoints.name_of(folder) for folder, other in self._others.items() if other.is_active]
+        return [name_of(folder) for folder, other in self._others.items() if other.is_active]
 
     @property
     def name(self) -> str:
@@ -99,19 +100,18 @@ class LocalRuns:
 
     def _fork(self, parent: Path, wish: ForkWish) -> None:
         def work() -> None:
-            from simulator.engine.progress import Event, RoundStarted
-            from simulator.sessions.forking import fork
+            from htfl_sim.running import RoundEvent, RoundStarted, branch
 
-            def observe(event: Event) -> None:
+            def observe(event: RoundEvent) -> None:
                 if isinstance(event, RoundStarted):
                     again = f"forking: recomputing round {event.round} of {wish.round}"
                     self._background.tell("fork", again)
 
-            fork(
+            branch(
                 parent,
                 wish.folder,
-                self._options.data,
                 wish.round,
+                data_dir=self._options.data,
                 method=wish.method,
                 assignments=wish.settings,
                 workers=self._options.workers,
@@ -134,14 +134,14 @@ class LocalRuns:
         folder = beginning.folder
         begun: list[LocalRun] = [*([self.launch] if self.launch else []), *self._others.values()]
         if any(each.folder == folder and each.is_active for each in begun):
-            self._host.say(f"{checkpoints.name_of(folder)} is already starting or running.")
+            self._host.say(f"{name_of(folder)} is already starting or running.")
             return
         self._failures.pop(folder, None)
         self._background.begin(_topic(folder), "starting…")
         if self.running:
             other = self._others[folder] = ProcessRun(folder, beginning.arguments, self._host.post_message)
             other.start()
-            self._host.say(f"{checkpoints.name_of(folder)} runs in its own process, beside {self.name}.")
+            self._host.say(f"{name_of(folder)} runs in its own process, beside {self.name}.")
         else:
             self.launch = ThreadRun(folder, beginning.open, self._host.post_message)
             self.launch.start()
@@ -155,7 +155,7 @@ class LocalRuns:
     def ended(self, message: RunEnded) -> None:
         """Say how the run has ended."""
         self._background.end(_topic(message.folder))
-        name = checkpoints.name_of(message.folder)
+        name = name_of(message.folder)
         if message.failure is None:
             self._host.say(f"{name} is {message.state}.")
             return
@@ -163,7 +163,7 @@ class LocalRuns:
         self._host.say(f"{name} failed: {message.failure}", "error")
         self._failures[message.folder] = {
             "event": "failed",
-            "at": checkpoints.now(),
+            "at": now(),
             "round": run.round,
             "message": message.failure,
         }

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from textual.message import Message
 
-from checkpoints import Answer, Command
-from simulator.results.analysis.costs import Place
-from simulator.results.analysis.run import Run
+from htfl_sim.analysis import Place, Run
+from htfl_sim.steering import Answer, Command
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulator.results.analysis.costs import Place
+from htfl_sim.analysis import Place
 from tui.app import messages
 from tui.app.host import Host
 from tui.app.panels.base import Part

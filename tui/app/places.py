@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 
-from simulator.results.figures.palette import OKABE_ITO
-from simulator.studies.summary import Seeds
+from htfl_sim.analysis import OKABE_ITO, Seeds
 
 
 class Places:

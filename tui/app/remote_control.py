@@ -5,10 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import checkpoints
-from checkpoints import Command
+from htfl_sim.compatibility import MethodChoice
+from htfl_sim.folders import name_of
+from htfl_sim.steering import Command, post
 from tui.app.background import Background
-from tui.app.compatibility import MethodChoice, MethodChoices
+from tui.app.compatibility import MethodChoices
 from tui.app.dialogs.choose import Choose, confirm
 from tui.app.dialogs.switch import SwitchDialog, SwitchWish
 from tui.app.host import Host
@@ -102,14 +103,14 @@ class RemoteControl:
             self._host.files.expect(folder, command)
             self._host.draw()
 
-        self._background.run("post", "", partial(checkpoints.post, folder, kind, arguments), posted)
+        self._background.run("post", "", partial(post, folder, kind, arguments), posted)
 
     def answered(self, message: Answered) -> None:
         """Say what became of a command."""
         command, answer = message.command, message.answer
         folder, _ = self._asked.pop(command.id, (self._host.view.run.folder, command))
         shown = self._host.view.run.folder
-        whose = "" if folder == shown else f"{checkpoints.name_of(folder)}: "
+        whose = "" if folder == shown else f"{name_of(folder)}: "
         if answer is None:
             kept = " Its last round has a checkpoint." if message.ended in ("finished", "stopped") else ""
             self._host.say(

@@ -10,8 +10,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
-from simulator.results.analysis import ahead
-from simulator.results.analysis.run import LIVE
+from htfl_sim.analysis import LIVE, ahead
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.names import cut
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer

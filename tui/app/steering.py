@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulator.results.analysis import feed
-from simulator.results.analysis.run import LIVE
-from simulator.results.analysis.summary import Summary
-from simulator.studies.summary import StudySummary
+from htfl_sim.analysis import LIVE, StudySummary, Summary, feed
 from tui.app.background import Background
 from tui.app.dialogs.choose import confirm
 from tui.app.host import Host

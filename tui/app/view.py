@@ -9,14 +9,8 @@ from typing import ClassVar
 from textual.containers import Container
 from textual.widget import Widget
 
-from checkpoints import sessions_folder
-from simulator.base.record import Record
-from simulator.results.analysis.costs import Cost, Place, elsewhere
-from simulator.results.analysis.curves import Curves
-from simulator.results.analysis.run import Run
-from simulator.results.analysis.summary import Summary
-from simulator.results.inspection.embedding import Embedding
-from simulator.studies.summary import StudySummary
+from htfl_sim.analysis import Cost, Curves, Embedding, Place, Record, Run, StudySummary, Summary, elsewhere
+from htfl_sim.folders import sessions_folder
 from tui.app.places import Places
 
 EmbeddingKey = tuple[str, int]

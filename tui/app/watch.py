@@ -8,11 +8,10 @@ from pathlib import Path
 
 from textual.message import Message
 
-import checkpoints
-from checkpoints import Command, DiskError, GroupReader, SessionUnreadable
-from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.run import LIVE
-from simulator.sessions.reader import SessionReader
+from htfl_sim import sessions
+from htfl_sim.analysis import LIVE, Feed
+from htfl_sim.errors import DiskError, SessionUnreadable
+from htfl_sim.steering import Command, answer_to
 from tui.app.messages import Answered, ComparedRead, RunRead
 
 POLL_SECONDS = 0.5
@@ -83,8 +82,8 @@ class Watch(threading.Thread):
             answer, state = None, ""
             with suppress(SessionUnreadable, DiskError):
                 # The state is read before the answer: an owner answers before it ends.
-                state = _state(folder)
-                answer = checkpoints.answer(folder, command.id)
+                state = sessions.state(folder)
+                answer = answer_to(folder, command.id)
             over = state not in ("", *LIVE) and command.kind != "switch"
             if answer is None and not over and folder.is_dir():
                 soon = soon or state in LIVE
@@ -95,19 +94,10 @@ class Watch(threading.Thread):
         return soon
 
 
-def _state(folder: Path) -> str:
-    """Of a session, or of the sweep of a study. Raises SessionUnreadable or DiskError."""
-    if not checkpoints.is_group(folder):
-        return SessionReader(folder).state()
-    study = GroupReader(folder)
-    note = study.owner() if study.alive() else None
-    return str(note["state"]) if note else "stopped"
-
-
 def sessions_of(marked: Sequence[Path]) -> list[Path]:
     """Sessions as they are, and in place of a study those of its sessions that are there now."""
     found = []
     for folder in marked:
         with suppress(DiskError):
-            found += checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
+            found += sessions.inside(folder)
     return list(dict.fromkeys(found))

@@ -13,7 +13,7 @@ import htfl_sim as hs
 from tui.cli import completion
 
 if TYPE_CHECKING:
-    from tui.common.settings import Choices
+    from htfl_sim.configuring import Choices
 
 Completer = Callable[..., list[str]]
 WHAT, SCALE, WHERE, HOW = "What to run", "Quick settings", "Where things lie", "How it runs"
@@ -162,7 +162,7 @@ class Setup:
 
     def choices(self, machine: "Machine") -> "Choices":
         """The same as a configuration is made of."""
-        from tui.common.settings import Choices
+        from htfl_sim.configuring import Choices
 
         return Choices(
             self.preset,

@@ -50,9 +50,9 @@ def run(
     name = hs.folders.checked_name(session) if session is not None else None
     tags = list(map(hs.folders.checked_tag, tag or ()))
 
+    from htfl_sim.configuring import new_name
     from htfl_sim.running import begin
     from tui.cli.data import fetch_missing
-    from tui.common.settings import new_name
 
     options.load_plugins(setup.plugin)
     settings = replace(setup.choices(machine), runner=runner).read()

@@ -13,10 +13,10 @@ from tui.cli.options import HOW, WHERE
 from tui.common.errors import OutputClosed
 
 if TYPE_CHECKING:
+    from htfl_sim.configuring import Choices
     from htfl_sim.progress import Event, Observer
     from tui.app.app import HtflApp
     from tui.app.launch import ThreadRun
-    from tui.common.settings import Choices
 
 
 class Glyphs(StrEnum):
@@ -96,8 +96,8 @@ def tui(
 
 def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
     """The session to show, the run to begin, the form to fill in, or None for the list of sessions."""
+    from htfl_sim.configuring import Choices
     from tui.app.dialogs.new_run import NewRun, is_here, made_up
-    from tui.common.settings import Choices
 
     says_run = choices != Choices(device=choices.device, workers=choices.workers)
     if session is not None and not says_run:

@@ -7,9 +7,15 @@ from typing import Any
 
 import typer
 
-from checkpoints import DiskError, SessionUnreadable, TooLarge
-from presets import PresetError
-from simulator.base.errors import HtflError, NotEnoughMemory, is_of_memory
+from htfl_sim.errors import (
+    DiskError,
+    HtflError,
+    NotEnoughMemory,
+    PresetError,
+    SessionUnreadable,
+    TooLarge,
+    is_of_memory,
+)
 from tui.common.flags import as_flags
 from tui.common.formatting import printable
 
@@ -99,10 +105,10 @@ def _usage(error: Exception) -> str:
 
 def _setting(option: str) -> str | None:
     """The setting that somebody may mean who writes its name as an option: --lr is training.lr."""
-    from simulator.config import keys
+    from htfl_sim.catalog import config_keys
 
     name = option.lstrip("-").replace("-", "_")
-    return next((key for key in keys() if key.rpartition(".")[2] == name), None)
+    return next((key for key in config_keys() if key.rpartition(".")[2] == name), None)
 
 
 def _sets(context: Any) -> bool:

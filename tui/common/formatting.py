@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from textwrap import wrap
 
-from simulator.base.units import NONE, amount, duration, number, percent, points, size, size_unit
+from htfl_sim.units import NONE, amount, duration, number, percent, points, size, size_unit
 
 __all__ = [
     "NONE",

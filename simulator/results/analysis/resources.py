@@ -15,7 +15,9 @@ _AT_WORK = {"w": "waiting", "t": "training", "d": "done"}
 
 
 def seconds_by_part(curves: Curves) -> dict[str, Array]:
-    """[n] seconds of each of TIME_PARTS; NaN where the ledger does not say. Without the server's, `clients` has it too."""
+    """[n] seconds of each of TIME_PARTS; NaN where the ledger does not say.
+
+    `clients` includes the server's time where the ledger has no time of the server."""
     server = np.where(np.isfinite(curves.server), curves.server, 0.0)
     seconds = (curves.train - server, curves.server, curves.evaluate, curves.checkpoint, curves.waited)
     return dict(zip(TIME_PARTS, seconds, strict=True))

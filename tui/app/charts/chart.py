@@ -8,8 +8,7 @@ from string import ascii_uppercase
 
 import numpy as np
 
-from simulator.results.analysis.costs import nearest
-from simulator.results.figures.palette import OKABE_ITO
+from htfl_sim.analysis import OKABE_ITO, nearest
 from tui.app.charts.axis import label, reading
 from tui.app.charts.canvas import BOLD, DEFAULT, Array, Canvas
 from tui.app.charts.colours import ColourScheme, blend

@@ -8,8 +8,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from simulator.results.figures import palette
-from simulator.results.figures.palette import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance
+from htfl_sim.analysis import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance, palette
 from tui.app.charts.canvas import DEFAULT, Array
 
 HEAT_LEVELS = (

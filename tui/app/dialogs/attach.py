@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import checkpoints
-from checkpoints import DiskError, SessionUnreadable
-from htfl_sim.folders import session_folder
-from simulator.sessions.reader import SessionReader
+from htfl_sim.errors import DiskError, SessionUnreadable
+from htfl_sim.folders import session_folder, session_names
+from htfl_sim.sessions import state
 from tui.app.dialogs.form import Field, Form, Known
 
 
@@ -20,15 +19,15 @@ class AttachDialog(Form[Path]):
 
     def accept(self, values: dict[str, str]) -> Path:
         folder = session_folder(values["session"], self._sessions)
-        SessionReader(folder)  # says so if it is none
+        state(folder)  # raises if it is none
         return folder
 
     def _known(self) -> Sequence[Known]:
-        return [(checkpoints.name_of(path), _state(path)) for path in checkpoints.sessions(self._sessions)]
+        return [(name, _state(self._sessions / name)) for name in session_names(self._sessions)]
 
 
 def _state(folder: Path) -> str:
     try:
-        return SessionReader(folder).state()
+        return state(folder)
     except (SessionUnreadable, DiskError):
         return "damaged"

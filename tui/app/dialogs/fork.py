@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from htfl_sim.analysis import Run, ahead, entries_to, next_change, settings_in_force
 from htfl_sim.folders import checked_name, free_name
-from simulator.results.analysis import ahead
-from simulator.results.analysis.run import Run
-from simulator.sessions.history import entries_to, next_change, settings_in_force
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.formatting import duration
 
@@ -63,14 +61,14 @@ class ForkDialog(Form[ForkWish]):
         return " ".join(said)
 
     def accept(self, values: dict[str, str]) -> ForkWish:
-        from simulator import methods
-        from simulator.base.errors import ConfigError
+        from htfl_sim.catalog import method
+        from htfl_sim.errors import ConfigError
 
         folder = self._sessions / checked_name(values["name"])
         if folder.exists():
             raise ConfigError(f"{folder.name} exists. Choose another name.")
         if values["method"]:
-            methods.get(values["method"])
+            method(values["method"])  # raises if it is unknown
         if values["then"] not in dict(THEN):
             raise ConfigError(f"then: one of {', '.join(dict(THEN))}.")
         seed, rounds = number(values, "seed", 0), number(values, "rounds")

@@ -178,7 +178,7 @@ class Form(Dialog[Result]):
 
 def number(values: dict[str, str], name: str, least: int = 1) -> int | None:
     """A whole number from a field, None where it is empty. Raises ConfigError."""
-    from simulator.base.errors import ConfigError
+    from htfl_sim.errors import ConfigError
 
     text = values[name]
     if not text:
@@ -192,7 +192,7 @@ def assignments(text: str) -> list[str]:
     """`key=value` words, quoted as in a shell. Raises ConfigError."""
     import shlex
 
-    from simulator.base.errors import ConfigError
+    from htfl_sim.errors import ConfigError
 
     try:
         words = shlex.split(text)

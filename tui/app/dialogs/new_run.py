@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-import presets
+from htfl_sim import catalog
+from htfl_sim.analysis import static_names
+from htfl_sim.configuring import QUICKSTART, Choices, new_name
 from htfl_sim.folders import checked_name, free_name, plain_name
-from simulator.results.analysis import static_names
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.errors import explain
 from tui.common.formatting import size
-from tui.common.settings import QUICKSTART, Choices, new_name
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class NewRunDialog(Form[NewRun]):
         if self._fetching:
             return self._fetching
         name = values["preset"] or QUICKSTART
-        if name not in presets.names():
+        if name not in catalog.preset_names():
             return f"No preset is named '{name}'."
-        preset = presets.load(name)
+        preset = catalog.preset(name)
         raw = preset.config
         dataset = values["dataset"] or str(raw.get("data", {}).get("dataset", "digits"))
         method = values["method"] or str(raw.get("method", {}).get("name", ""))
@@ -82,7 +82,7 @@ class NewRunDialog(Form[NewRun]):
         return f"{about}\nMissing: {missing}" if missing else about
 
     def accept(self, values: dict[str, str]) -> NewRun:
-        from simulator.base.errors import ConfigError, DataError
+        from htfl_sim.errors import ConfigError, DataError
 
         choices = replace(
             self._choices,
@@ -116,13 +116,11 @@ class NewRunDialog(Form[NewRun]):
             self.run_worker(partial(self._fetch, self.values), thread=True)
 
     def _fetch(self, values: dict[str, str]) -> None:
-        from simulator.data import datasets
-
-        raw = presets.load(values["preset"] or QUICKSTART).config
+        raw = catalog.preset(values["preset"] or QUICKSTART).config
         name = values["dataset"] or str(raw.get("data", {}).get("dataset", "digits"))
         fault = ""
         try:
-            datasets.get(name).fetch(self._data, partial(self._fetched, name))
+            catalog.fetch_dataset(name, self._data, partial(self._fetched, name))
         except Exception as error:  # said in the dialog, whatever it is
             fault = explain(error)[0]
         self.app.call_from_thread(self._fetch_ended, fault)
@@ -140,11 +138,9 @@ class NewRunDialog(Form[NewRun]):
         self.complain(fault)
 
     def _datasets(self) -> Sequence[Known]:
-        from simulator.data import datasets
-
         return [
-            (name, ("here" if datasets.get(name).is_present(self._data) else "not downloaded"))
-            for name in datasets.names()
+            (name, "not downloaded" if catalog.is_missing(name, self._data) else "here")
+            for name in catalog.dataset_names()
         ]
 
 
@@ -152,7 +148,7 @@ def is_here(choices: Choices, data: Path) -> bool:
     """Whether the data of a run are there, as far as its preset and its options tell."""
     name = choices.dataset
     if name is None and choices.file is None:
-        name = presets.load(choices.preset or QUICKSTART).config.get("data", {}).get("dataset")
+        name = catalog.preset(choices.preset or QUICKSTART).config.get("data", {}).get("dataset")
     return name is None or not _missing(str(name), data)
 
 
@@ -165,16 +161,13 @@ def made_up(choices: Choices, sessions: Path) -> str:
 
 def _missing(dataset: str, data: Path) -> str:
     """What is not here of the data, in words; nothing where all is, or the loader has to say."""
-    from simulator.data import datasets
-
-    if dataset in datasets.names():
-        here = datasets.get(dataset).is_present(data)
-        return "" if here else f"{dataset} is not in {data}"
+    if dataset in catalog.dataset_names():
+        return f"{dataset} is not in {data}" if catalog.is_missing(dataset, data) else ""
     return "" if Path(dataset).expanduser().exists() else f"no data set or folder is named '{dataset}'"
 
 
 def _presets() -> Sequence[Known]:
-    return [(preset.name, preset.title) for preset in presets.all()]
+    return [(preset.name, preset.title) for preset in catalog.presets()]
 
 
 def _methods() -> Sequence[Known]:

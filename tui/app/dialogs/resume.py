@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from simulator.results.analysis import ahead
-from simulator.results.analysis.run import Run
+from htfl_sim.analysis import Run, ahead
 from tui.app.dialogs.form import Field, Form, number
 from tui.common.formatting import duration
 
@@ -57,7 +56,7 @@ class ResumeDialog(Form[ResumeWish]):
         )
 
     def accept(self, values: dict[str, str]) -> ResumeWish:
-        from simulator.base.errors import ConfigError
+        from htfl_sim.errors import ConfigError
 
         rounds = number(values, "rounds")
         if rounds is not None and rounds <= self._run.round:

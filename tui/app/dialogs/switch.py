@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.app.compatibility import MethodChoice
+from htfl_sim.compatibility import MethodChoice
 from tui.app.dialogs.choose import Options
 from tui.app.dialogs.form import Field, Form, assignments
 
@@ -63,8 +63,7 @@ class SwitchDialog(Form[SwitchWish]):
         }
 
     def accept(self, values: dict[str, str]) -> SwitchWish:
-        from simulator.config import Config
-        from simulator.sessions.history import asked_for
+        from htfl_sim.configuring import check_switch
 
         method = values["method"]
         replaced = None if method == self._present else method
@@ -73,7 +72,7 @@ class SwitchDialog(Form[SwitchWish]):
             for name, text in values.items()
             if name.startswith(PARAMETER) and text not in ("", self._in_force(method, name))
         ] + assignments(values["other"])
-        asked_for(Config.read(self._config), {"method": replaced, "set": settings})
+        check_switch(self._config, replaced, settings)
         return SwitchWish(replaced, tuple(settings))
 
     async def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:

@@ -5,9 +5,7 @@ from numpy.typing import NDArray
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from simulator.results.analysis.curves import Array
-from simulator.results.analysis.quantiles import quantiles
-from simulator.results.figures.palette import OKABE_ITO
+from htfl_sim.analysis import OKABE_ITO, Array, quantiles
 from tui.app.charts.figure import Band, Figure, Series
 from tui.app.messages import ClientSelected, PlacePointed
 from tui.app.panels.chart_parts import PERCENT, marks

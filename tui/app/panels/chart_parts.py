@@ -4,10 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simulator.base.record import Record
-from simulator.results.analysis.curves import Array, Curves
-from simulator.results.analysis.milestones import milestones
-from simulator.results.analysis.run import Run
+from htfl_sim.analysis import Array, Curves, Record, Run, milestones
 from tui.app.charts.figure import Figure, Mark, Series
 from tui.common.formatting import size, size_unit
 

@@ -3,9 +3,15 @@
 import numpy as np
 from textual.widget import Widget
 
-from simulator.results.analysis.clients import accuracy_changes, fell_most, incidents, listed_clients, lowest_client
-from simulator.results.analysis.resources import at_work
-from simulator.results.analysis.samples import Samples
+from htfl_sim.analysis import (
+    Samples,
+    accuracy_changes,
+    at_work,
+    fell_most,
+    incidents,
+    listed_clients,
+    lowest_client,
+)
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.messages import ClientSelected
 from tui.app.view import View

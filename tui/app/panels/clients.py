@@ -4,8 +4,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from simulator.results.analysis.clients import best_round
-from simulator.results.analysis.samples import Samples
+from htfl_sim.analysis import Samples, best_round
 from tui.app.charts.figure import Figure, Series
 from tui.app.messages import ClientPinned, ClientsSorted, PanelWanted
 from tui.app.panels import client_rows

@@ -3,8 +3,7 @@
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from simulator.results.analysis.costs import COSTS, costs
-from simulator.results.analysis.traffic import by_tensor
+from htfl_sim.analysis import COSTS, by_tensor, costs
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import PanelWanted

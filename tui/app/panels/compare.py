@@ -11,12 +11,19 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from simulator.base.units import AT_LEAST, at_least
-from simulator.results.analysis.caveats import rows_differ
-from simulator.results.analysis.comparison import common_target, differences, standing
-from simulator.results.analysis.costs import COSTS, spent
-from simulator.results.analysis.run import Run
-from simulator.studies.summary import Seeds, by_seed, study_axes
+from htfl_sim.analysis import (
+    COSTS,
+    Run,
+    Seeds,
+    by_seed,
+    common_target,
+    differences,
+    rows_differ,
+    spent,
+    standing,
+    study_axes,
+)
+from htfl_sim.units import AT_LEAST, at_least
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.compare_chart import SHOWN, UNKNOWN, clients_of, figure, key_of

@@ -5,20 +5,22 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from simulator.results.analysis import axes
-from simulator.results.analysis.costs import Cost
-from simulator.results.analysis.measures import (
+from htfl_sim.analysis import (
     MEASURES,
+    OKABE_ITO,
+    Cost,
     Line,
     Measure,
+    Seeds,
     Values,
     accuracy_of,
     after_fork,
     averaged,
+    axes,
+    in_order,
+    looks_of,
     measured,
 )
-from simulator.results.figures.palette import OKABE_ITO, in_order, looks_of
-from simulator.studies.summary import Seeds
 from tui.app.charts.figure import KEYS, Band, Figure, Series
 from tui.app.panels.chart_parts import PERCENT, sizes
 from tui.app.view import View

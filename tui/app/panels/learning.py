@@ -4,8 +4,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from simulator.results.analysis.samples import Samples
-from simulator.results.inspection.embedding import Embedding
+from htfl_sim.analysis import Embedding, Samples
 from tui.app.charts.scatter import ScatterFigure, key_of
 from tui.app.embedding_process import images_of, looked_at
 from tui.app.messages import ClientSelected, EmbeddingWanted

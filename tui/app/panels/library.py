@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import checkpoints
-from checkpoints import DiskError, SessionUnreadable, Stamp
-from simulator.results.analysis.curves import Array
-from simulator.results.analysis.glance import glance
-from simulator.results.analysis.summary import Summary
-from simulator.studies.summary import StudySummary
+from htfl_sim import sessions
+from htfl_sim.analysis import Array, StudySummary, Summary, glance
+from htfl_sim.errors import DiskError, SessionUnreadable
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")
 LIVE_SECONDS = 1.0
@@ -36,7 +33,7 @@ class Library:
         """`every`: seconds between two readings; `sketches`: whether ledgers are read whole, live ones oftener."""
         self._tell, self._every, self._sketching = tell, every, sketches
         self._folder: Path | None = None
-        self._known: dict[Path, tuple[tuple[Stamp, ...], Summary]] = {}
+        self._known: dict[Path, tuple[tuple[sessions.Stamp, ...], Summary]] = {}
         self.studies: tuple[StudySummary, ...] = ()
         """The studies among what was read last."""
         self.sketches: Mapping[Path, Sketch] = {}
@@ -60,10 +57,10 @@ class Library:
 
     def read(self, folder: Path) -> tuple[Summary, ...]:
         """Every session of the folder; one whose files are as they were is not opened again."""
-        known: dict[Path, tuple[tuple[Stamp, ...], Summary]] = {}
+        known: dict[Path, tuple[tuple[sessions.Stamp, ...], Summary]] = {}
         with suppress(OSError, DiskError):
-            for path in checkpoints.session_folders(folder):
-                stamp, before = checkpoints.changed_stamp(path), self._known.get(path)
+            for path in sessions.folders_in(folder):
+                stamp, before = sessions.changed_stamp(path), self._known.get(path)
                 # Whether an owner still lives is not in the files: one that is said to run is looked at again.
                 if before is not None and before[0] == stamp and before[1].state in ENDED:
                     known[path] = before
@@ -114,7 +111,7 @@ def _studies(folder: Path, known: Mapping[Path, tuple[object, Summary]]) -> tupl
     """The studies of the folder, also those none of whose sessions has begun."""
     found = []
     with suppress(OSError, DiskError):
-        for study in checkpoints.groups(folder):
+        for study in sessions.studies_in(folder):
             inside = [summary for path, (_, summary) in known.items() if path.parent == study]
             found.append(StudySummary.of(study, inside))
     return tuple(found)

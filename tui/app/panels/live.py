@@ -8,8 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from simulator.results.analysis.resources import at_work
-from simulator.results.analysis.similarity import Measured, last_measured
+from htfl_sim.analysis import Measured, at_work, last_measured
 from tui.app.messages import (
     ChartWanted,
     ClientPinned,

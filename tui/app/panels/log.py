@@ -2,7 +2,7 @@
 
 from textual.app import ComposeResult
 
-from simulator.results.analysis.events import alarming, said
+from htfl_sim.analysis import alarming, said
 from tui.app.panels import log_lines
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from simulator.base.documents import Event
-from simulator.results.analysis.events import alarming, said, told
+from htfl_sim.analysis import Event, alarming, said, told
 from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
 from tui.common.formatting import wrapped

@@ -8,10 +8,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from simulator.results.analysis.comparison import differences
-from simulator.results.analysis.run import Run
-from simulator.results.analysis.summary import Summary
-from simulator.studies.summary import StudySummary
+from htfl_sim.analysis import Run, StudySummary, Summary, differences
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part

@@ -6,8 +6,16 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from simulator.results.analysis.curves import Array, Curves
-from simulator.results.analysis.resources import TIME_PARTS, at_work, busy_share, machine_use, method_metrics, seconds_by_part
+from htfl_sim.analysis import (
+    TIME_PARTS,
+    Array,
+    Curves,
+    at_work,
+    busy_share,
+    machine_use,
+    method_metrics,
+    seconds_by_part,
+)
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Trend
 from tui.app.messages import PanelWanted

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 from textual.message import Message
 
-from simulator.results.analysis.lineage import Branch, tree
-from simulator.results.analysis.summary import Summary
-from simulator.studies.summary import StudySummary
+from htfl_sim.analysis import Branch, StudySummary, Summary, tree
 from tui.app.charts.table import Cell, Column, Row, Tone, Trend
 from tui.app.panels.library import Library, Sketch
 from tui.app.view import View

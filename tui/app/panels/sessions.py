@@ -5,8 +5,7 @@ from pathlib import Path
 
 from textual.app import ComposeResult
 
-from simulator.results.analysis.summary import Summary
-from simulator.studies.summary import StudySummary
+from htfl_sim.analysis import StudySummary, Summary
 from tui.app.messages import SessionMarked, SessionOpened
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.panels.preview import Preview

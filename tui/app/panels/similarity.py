@@ -7,8 +7,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from simulator.results.analysis.curves import Array
-from simulator.results.analysis.similarity import Measured, last_measured, least_alike
+from htfl_sim.analysis import Array, Measured, last_measured, least_alike
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected

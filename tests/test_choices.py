@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.common.settings import Choices, new_name
+from htfl_sim.configuring import Choices, new_name
 
 NOON = datetime(2026, 1, 2, 12, 0, 5, tzinfo=UTC)
 

@@ -1,0 +1,152 @@
+"""The numbers of sessions, as the app draws them and as your own scripts can: torch is not needed.
+
+    from htfl_sim.analysis import Feed, feed
+
+    run = feed.read(Path("sessions/mu07"))   # one session now, also while another process runs it
+    run.curves.mean                          # [rounds] mean test accuracy, 0…1
+    best_round(run.curves.mean)              # the highest, and its round
+    Feed(folder).poll()                      # whether a live session has changed since
+
+Sessions: Feed, Run, Summary, StudySummary, Branch. Numbers per round and client: Curves, costs, clients' changes, CKA,
+seconds. Several sessions: measures, differences, standing. What they look like: palette, one color per method.
+"""
+
+from simulator.base.documents import Event
+from simulator.base.names import cell
+from simulator.base.record import Record
+from simulator.base.sections import MANY, SAMPLED
+from simulator.results.analysis import ahead, axes, feed, static_names
+from simulator.results.analysis.caveats import rows_differ
+from simulator.results.analysis.clients import (
+    accuracy_changes,
+    best_round,
+    fell_most,
+    incidents,
+    listed_clients,
+    lowest_client,
+)
+from simulator.results.analysis.comparison import common_target, differences, standing
+from simulator.results.analysis.costs import COSTS, Cost, Place, costs, elsewhere, nearest, spent
+from simulator.results.analysis.curves import Array, Curves
+from simulator.results.analysis.events import alarming, said, told
+from simulator.results.analysis.feed import Feed
+from simulator.results.analysis.glance import glance
+from simulator.results.analysis.lineage import Branch, tree
+from simulator.results.analysis.measures import (
+    MEASURES,
+    Line,
+    Measure,
+    Values,
+    accuracy_of,
+    after_fork,
+    averaged,
+    measured,
+)
+from simulator.results.analysis.milestones import milestones
+from simulator.results.analysis.quantiles import quantiles
+from simulator.results.analysis.reproduction import command_lines
+from simulator.results.analysis.resources import (
+    TIME_PARTS,
+    at_work,
+    busy_share,
+    machine_use,
+    method_metrics,
+    seconds_by_part,
+)
+from simulator.results.analysis.run import LIVE, Run
+from simulator.results.analysis.samples import Samples
+from simulator.results.analysis.similarity import Measured, last_measured, least_alike
+from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.traffic import by_tensor
+from simulator.results.figures import palette
+from simulator.results.figures.palette import (
+    OKABE_ITO,
+    VIRIDIS_STOPS,
+    channels,
+    contrast,
+    in_order,
+    looks_of,
+    luminance,
+)
+from simulator.results.inspection.embedding import Embedding
+from simulator.sessions.history import entries_to, next_change, settings_in_force
+from simulator.studies.summary import Seeds, StudySummary, by_seed, study_axes
+
+__all__ = [
+    "COSTS",
+    "LIVE",
+    "MANY",
+    "MEASURES",
+    "OKABE_ITO",
+    "SAMPLED",
+    "TIME_PARTS",
+    "VIRIDIS_STOPS",
+    "Array",
+    "Branch",
+    "Cost",
+    "Curves",
+    "Embedding",
+    "Event",
+    "Feed",
+    "Line",
+    "Measure",
+    "Measured",
+    "Place",
+    "Record",
+    "Run",
+    "Samples",
+    "Seeds",
+    "StudySummary",
+    "Summary",
+    "Values",
+    "accuracy_changes",
+    "accuracy_of",
+    "after_fork",
+    "ahead",
+    "alarming",
+    "at_work",
+    "averaged",
+    "axes",
+    "best_round",
+    "busy_share",
+    "by_seed",
+    "by_tensor",
+    "cell",
+    "channels",
+    "command_lines",
+    "common_target",
+    "contrast",
+    "costs",
+    "differences",
+    "elsewhere",
+    "entries_to",
+    "feed",
+    "fell_most",
+    "glance",
+    "in_order",
+    "incidents",
+    "last_measured",
+    "least_alike",
+    "listed_clients",
+    "looks_of",
+    "lowest_client",
+    "luminance",
+    "machine_use",
+    "measured",
+    "method_metrics",
+    "milestones",
+    "nearest",
+    "next_change",
+    "palette",
+    "quantiles",
+    "rows_differ",
+    "said",
+    "seconds_by_part",
+    "settings_in_force",
+    "spent",
+    "standing",
+    "static_names",
+    "study_axes",
+    "told",
+    "tree",
+]

@@ -1,0 +1,29 @@
+"""How numbers are written: with their units, rounded, and what stands for a missing one."""
+
+from simulator.base.units import (
+    AT_LEAST,
+    NONE,
+    SUFFIXES,
+    amount,
+    at_least,
+    duration,
+    number,
+    percent,
+    points,
+    size,
+    size_unit,
+)
+
+__all__ = [
+    "AT_LEAST",
+    "NONE",
+    "SUFFIXES",
+    "amount",
+    "at_least",
+    "duration",
+    "number",
+    "percent",
+    "points",
+    "size",
+    "size_unit",
+]
