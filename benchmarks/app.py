@@ -59,7 +59,7 @@ KEYS = {
     "compare": ("5", "y", "y", "u", "u", LEFT, LEFT, ESCAPE, ".", ".", ","),
     "log": ("6", "[", "[", "]", "L"),
     "resources": ("7", "u", "u", "u", "u", "o", "O", LEFT, LEFT, ESCAPE, "["),
-    "learning": ("8", "[", "[", "]", "L", "?", ESCAPE),
+    "data": ("8", "[", "[", "]", "L", "?", ESCAPE),
     "sessions": ("s", "j", "k", "o", "o", "?", ESCAPE),
 }
 """By panel. Each changes what is on the screen, where the cursor stands in the first row."""

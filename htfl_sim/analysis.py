@@ -26,7 +26,7 @@ from simulator.results.analysis.clients import (
     lowest_client,
 )
 from simulator.results.analysis.comparison import common_target, differences, standing
-from simulator.results.analysis.costs import COSTS, Cost, Place, costs, elsewhere, nearest, spent
+from simulator.results.analysis.costs import COSTS, Cost, Position, costs, elsewhere, nearest, spent
 from simulator.results.analysis.curves import Array, Curves
 from simulator.results.analysis.events import alarming, said, told
 from simulator.results.analysis.feed import Feed
@@ -91,7 +91,7 @@ __all__ = [
     "Line",
     "Measure",
     "Measured",
-    "Place",
+    "Position",
     "Record",
     "Run",
     "Samples",

@@ -46,15 +46,15 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HtflApp:
     return HtflApp(LaunchOptions(tmp_path, tmp_path / "data"), tmp_path / "main")
 
 
-async def at_learning(app: HtflApp, pilot: Any) -> None:
+async def at_data_features(app: HtflApp, pilot: Any) -> None:
     await until(pilot, lambda: app.view.run.round == 5)
     await pilot.press("8")
-    assert app.panel.id == "learning"
+    assert app.panel.id == "data"
 
 
 def test_keys_go_on_while_it_is_computed_and_it_is_there_when_it_is_done(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
-        await at_learning(app, pilot)
+        await at_data_features(app, pilot)
         await pilot.press("t")
         assert app.waiting == ["t-SNE of round 5…"]
         await pilot.press("1", "8")
@@ -67,7 +67,7 @@ def test_keys_go_on_while_it_is_computed_and_it_is_there_when_it_is_done(app: Ht
 
 def test_what_is_there_is_not_computed_again(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
-        await at_learning(app, pilot)
+        await at_data_features(app, pilot)
         for _ in range(2):
             await pilot.press("t")
             Process.started[0].end(sessions.embedding(4, 5))
@@ -80,7 +80,7 @@ def test_what_is_there_is_not_computed_again(app: HtflApp) -> None:
 
 def test_t_again_stops_it(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
-        await at_learning(app, pilot)
+        await at_data_features(app, pilot)
         await pilot.press("t", "t")
         await until(pilot, lambda: not app.waiting)
         assert Process.started[0].cancelled and len(Process.started) == 1
@@ -91,7 +91,7 @@ def test_t_again_stops_it(app: HtflApp) -> None:
 
 def test_a_refusal_is_said_and_another_try_begins_anew(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
-        await at_learning(app, pilot)
+        await at_data_features(app, pilot)
         await pilot.press("t")
         Process.started[0].end("There are no data.")
         await until(pilot, lambda: not app.waiting)
@@ -105,7 +105,7 @@ def test_a_refusal_is_said_and_another_try_begins_anew(app: HtflApp) -> None:
 
 def test_what_is_active_ends_with_the_app(app: HtflApp) -> None:
     async def script(pilot: Any) -> None:
-        await at_learning(app, pilot)
+        await at_data_features(app, pilot)
         await pilot.press("t", "q")
 
     drive(app, script)

@@ -30,7 +30,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def app(home: Path) -> HtflApp:
-    panels = [PANELS[name](name) for name in ("live", "clients", "log", "learning")]
+    panels = [PANELS[name](name) for name in ("live", "clients", "log", "data")]
     return HtflApp(LaunchOptions(home, home / "data"), home / "main", panels=panels)
 
 

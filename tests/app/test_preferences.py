@@ -11,9 +11,9 @@ from simulator.studies.summary import Seeds
 from tests import sessions
 from tests.app.driving import drive, until
 from tui.app.app import HtflApp
+from tui.app.color_slots import ColorSlots
 from tui.app.launch_options import LaunchOptions
 from tui.app.panels.client_rows import known
-from tui.app.places import Places
 from tui.app.preferences import FILE, SESSIONS, Preferences
 from tui.app.widgets import Table
 
@@ -83,14 +83,14 @@ def test_pins_are_kept_of_the_sessions_pinned_in_last(tmp_path: Path) -> None:
 def test_what_was_compared_has_its_key_and_colour_again_at_the_next_start(tmp_path: Path) -> None:
     one, other = (Seeds(name, (Run(tmp_path / name),)) for name in ("one", "other"))
     kept = Preferences()
-    assert Places(kept.places).of([one, other]) == [0, 1]
+    assert ColorSlots(kept.places).of([one, other]) == [0, 1]
     kept.keep(tmp_path, theme="", chart=0, sort=("id", False))
-    assert Places(Preferences.read(tmp_path).places).of([other]) == [1]
+    assert ColorSlots(Preferences.read(tmp_path).places).of([other]) == [1]
 
 
 def test_places_that_are_none_or_taken_twice_are_left_out() -> None:
     kept: dict[str, int] = {"a": 1, "b": 1, "c": -1, "d": "x", "e": True}  # type: ignore[dict-item]
-    Places(kept)
+    ColorSlots(kept)
     assert kept == {"a": 1}
 
 

@@ -75,5 +75,5 @@ def test_a_line_of_keys_is_filled_to_its_last_cell() -> None:
 def test_the_tabs_have_their_titles_or_shorter_ones_or_that_of_the_panel_shown_alone() -> None:
     wide, usual, narrow = (tabs("communication", width).plain for width in (120, 80, 60))
     assert all(f" {title} " in wide for title in PANEL_TITLES.values())
-    assert len(usual) <= 80 and " 4 Comm " in usual and " 8 Learn " in usual
+    assert len(usual) <= 80 and " 4 Comm " in usual and " 8 Data " in usual
     assert narrow.split() == ["1", "2", "3", "4", "Communication", "5", "6", "7", "8", "s"]

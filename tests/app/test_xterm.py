@@ -67,7 +67,7 @@ def test_status_row_panels_and_keys_are_all_sent_in_them(tmp_path: Path) -> None
     async def look(pilot: object) -> None:
         app.console._color_system = ColorSystem.EIGHT_BIT
         await until(pilot, lambda: app.view.run.round == 3)  # type: ignore[arg-type]
-        for panel in ("live", "learning"):
+        for panel in ("live", "data"):
             app.show_panel(panel)
             app.refresh_css()
             await pilot.pause()  # type: ignore[attr-defined]

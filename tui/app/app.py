@@ -27,6 +27,7 @@ from tui.app import export, messages, rows, terminal
 from tui.app.background import Background
 from tui.app.charts.glyphs import Glyphs
 from tui.app.collection import Collector
+from tui.app.color_slots import ColorSlots
 from tui.app.compatibility import MethodChoices
 from tui.app.dialogs.attach import AttachDialog
 from tui.app.dialogs.base import Dialog
@@ -43,7 +44,6 @@ from tui.app.launch_options import LaunchOptions
 from tui.app.local_runs import LocalRuns
 from tui.app.navigation import Navigation
 from tui.app.panels import PANELS, client_rows
-from tui.app.places import Places
 from tui.app.preferences import Preferences
 from tui.app.remote_control import RemoteControl
 from tui.app.steering import Steering
@@ -101,7 +101,7 @@ class HtflApp(App[str]):
             Run(NOWHERE),
             chart=kept.chart % 3,
             sort=client_rows.known(kept.sort),
-            places=Places(kept.places),
+            places=ColorSlots(kept.places),
             sessions_dir=options.sessions,
         )
         self.files = Watch(self.post_message)
@@ -319,7 +319,7 @@ class HtflApp(App[str]):
     def on_line_chart_pointed(self, message: LineChart.Pointed) -> None:
         self.navigation.point(message.chart, message.x)
 
-    def on_place_pointed(self, message: messages.PlacePointed) -> None:
+    def on_crosshair_moved(self, message: messages.CrosshairMoved) -> None:
         self.navigation.set_crosshair(message.place)
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:

@@ -18,7 +18,7 @@ PANEL_TITLES = {
     "compare": "Compare",
     "log": "Log",
     "resources": "Resources",
-    "learning": "Learning",
+    "data": "Data & features",
     "sessions": "Sessions",
 }
 """The panels by id, in the order of their tabs."""
@@ -27,7 +27,7 @@ SHORT_TITLES = {
     "similarity": "Similar",
     "communication": "Comm",
     "resources": "Res",
-    "learning": "Learn",
+    "data": "Data",
     "sessions": "Sess",
 }
 """What tabs are called where their titles have no room: nine fit into 80 cells."""
@@ -40,7 +40,7 @@ PANELS_SHOW = {
     "compare": "marked sessions side by side, what differs",
     "log": "events, warnings, clients that fell",
     "resources": "where a round's time goes, slow clients, memory",
-    "learning": "classes by client; t-SNE of features",
+    "data": "classes by client; t-SNE of features",
     "sessions": "all there are, with studies and forks",
 }
 """What there is to see in each."""
@@ -90,7 +90,7 @@ def _tab(number: int, panel: str, title: str) -> Key:
 
 CHARTS = ("live", "clients", "similarity", "communication", "compare", "resources")
 MATRIX = ("similarity",)
-PLANE = ("learning",)
+PLANE = ("data",)
 LAYERS = ("similarity", "compare", "resources")
 UNITS = ("communication", "compare", "resources")
 TABLES = ("live", "clients")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from htfl_sim.analysis import Place, Run
+from htfl_sim.analysis import Position, Run
 from htfl_sim.steering import Answer, Command
 
 
@@ -28,10 +28,10 @@ class ClientSelected(Message):
 
 
 @dataclass
-class PlacePointed(Message):
+class CrosshairMoved(Message):
     """Have the crosshair at this place in all charts; None: put it away."""
 
-    place: Place | None
+    place: Position | None
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from htfl_sim.analysis import Place
+from htfl_sim.analysis import Position
 from tui.app import messages
 from tui.app.host import Host
 from tui.app.panels.base import Part
@@ -101,7 +101,7 @@ class Navigation:
         if chart.figure.over is not None:
             self.set_crosshair((chart.figure.over, x * chart.figure.x_unit))
 
-    def set_crosshair(self, place: Place | None) -> None:
+    def set_crosshair(self, place: Position | None) -> None:
         if place != self._host.view.crosshair:
             self._host.change(crosshair=place)
 

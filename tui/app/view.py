@@ -9,9 +9,9 @@ from typing import ClassVar
 from textual.containers import Container
 from textual.widget import Widget
 
-from htfl_sim.analysis import Cost, Curves, Embedding, Place, Record, Run, StudySummary, Summary, elsewhere
+from htfl_sim.analysis import Cost, Curves, Embedding, Position, Record, Run, StudySummary, Summary, elsewhere
 from htfl_sim.folders import sessions_folder
-from tui.app.places import Places
+from tui.app.color_slots import ColorSlots
 
 EmbeddingKey = tuple[str, int]
 """The id of a session and one of its rounds."""
@@ -54,7 +54,7 @@ class View:
     run: Run
     round: int | None = None
     """The round travelled to; None: live."""
-    crosshair: Place | None = None
+    crosshair: Position | None = None
     """The place chosen in a chart, at which all of them are read; None: none is."""
     client: int | None = None
     """The client under the cursor, in every panel; None before anyone was evaluated."""
@@ -72,7 +72,7 @@ class View:
     """The marked sessions as they were last read."""
     embeddings: Embeddings = NO_EMBEDDINGS
     """t-SNE of the sessions' rounds, as far as it was asked for."""
-    places: Places = field(default_factory=Places)
+    places: ColorSlots = field(default_factory=ColorSlots)
     """Of what is compared."""
     sessions_dir: Path | None = None
     """The folder of sessions; None: the one that the run lies in."""
@@ -89,7 +89,7 @@ class View:
     def cursor(self, over: Cost = "rounds") -> float | None:
         """Where charts over rounds, or over what these cost, have their cursor: at the crosshair, else at the round
         travelled to. What is said over another axis lies there where the run shown has its nearest round."""
-        place: Place | None = ("rounds", float(self.shown)) if self.replaying else None
+        place: Position | None = ("rounds", float(self.shown)) if self.replaying else None
         if (place := self.crosshair or place) is None:
             return None
         run = next((run for run in (self.run, *self.compared) if run.round), self.run)

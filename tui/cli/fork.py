@@ -50,7 +50,7 @@ def fork(
     run: Annotated[bool, options.flag("Run the new session at once, as `resume` would.", "--run")] = False,
     *,
     own: options.Own,
-    places: options.Places,
+    places: options.Folders,
     machine: options.Machine,
     progress: options.Progress = None,
     as_json: options.Records = False,

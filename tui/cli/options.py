@@ -198,7 +198,7 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Places:
+class Folders:
     """Where sessions and data sets lie."""
 
     sessions_dir: SessionsDir = None

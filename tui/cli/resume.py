@@ -21,7 +21,7 @@ def resume(
     until: options.Until = None,
     *,
     own: options.Own,
-    places: options.Places,
+    places: options.Folders,
     machine: options.Machine,
     runner: options.RunnerOption = None,
     set_: options.MachineSettings = None,

@@ -18,7 +18,7 @@ def run(
     ] = None,
     tag: options.Tags = None,
     *,
-    places: options.Places,
+    places: options.Folders,
     dry_run: Annotated[
         bool, options.flag("Only check the settings and print what would run.", "--dry-run", panel=HOW)
     ] = False,

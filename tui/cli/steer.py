@@ -76,7 +76,7 @@ def checkpoint(
     *,
     waiting: options.Waiting,
     model: options.ModelFiles = None,
-    places: options.Places,
+    places: options.Folders,
     as_json: options.AsJson = False,
 ) -> None:
     """Write a checkpoint of a running session now, with the finished clients of its round.
@@ -139,7 +139,7 @@ def switch(
     *,
     waiting: options.Waiting,
     own: options.Own,
-    places: options.Places,
+    places: options.Folders,
     as_json: options.AsJson = False,
 ) -> None:
     """Continue with another method, or other settings, from the next round.

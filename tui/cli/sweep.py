@@ -92,7 +92,7 @@ def sweep(
             panel=HOW,
         ),
     ] = None,
-    places: options.Places,
+    places: options.Folders,
     machine: options.Machine,
     steal: options.Steal = False,
     progress: options.Progress = None,

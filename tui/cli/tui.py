@@ -39,7 +39,7 @@ def tui(
         ),
     ] = None,
     *,
-    places: options.Places,
+    places: options.Folders,
     device: options.DeviceOption = None,
     workers: options.Workers = None,
     glyphs: Annotated[

@@ -41,11 +41,11 @@ def costs(curves: Spent, cost: Cost) -> Array:
             return np.cumsum(curves.seconds)
 
 
-Place = tuple[Cost, float]
+Position = tuple[Cost, float]
 """A place on an axis of charts: so many rounds, or what those had cost."""
 
 
-def elsewhere(curves: Spent, place: Place, cost: Cost) -> float:
+def elsewhere(curves: Spent, place: Position, cost: Cost) -> float:
     """Where `place` lies over another cost: what the round that is nearest to it had cost; NaN before the first."""
     over, at = place
     if over == cost:

@@ -11,9 +11,9 @@ from simulator.results.analysis.run import Run
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
 from tests.app.panels.stage import on_stage, read
+from tui.app.color_slots import ColorSlots
 from tui.app.panels.compare import ComparePanel, row_of, standing_row
 from tui.app.panels.compare_chart import SHOWN, figure
-from tui.app.places import Places
 from tui.app.view import View
 
 
@@ -51,7 +51,7 @@ def lines_of(*names: str) -> list[Seeds]:
 
 
 def test_a_line_keeps_its_key_and_colour_while_others_come_and_go() -> None:
-    places = Places()
+    places = ColorSlots()
     assert places.of(lines_of("a", "b", "c")) == [0, 1, 2]
     assert places.of(lines_of("c", "a")) == [2, 0]
     assert places.of(lines_of("c", "d", "a")) == [2, 3, 0]
@@ -59,7 +59,7 @@ def test_a_line_keeps_its_key_and_colour_while_others_come_and_go() -> None:
 
 
 def test_a_colour_that_all_are_out_of_is_taken_from_a_line_that_is_gone() -> None:
-    places, many = Places(), [str(number) for number in range(len(OKABE_ITO))]
+    places, many = ColorSlots(), [str(number) for number in range(len(OKABE_ITO))]
     places.of(lines_of(*many))
     assert places.of(lines_of(*many[:3], *many[4:], "new"))[-1] == 3
     assert places.of(lines_of(*many, "new"))[3] == len(OKABE_ITO)

@@ -63,7 +63,7 @@ def test_the_client_selected_is_under_the_cursor_in_every_panel(view: View) -> N
         assert re.search("▶ +4 ", text)
     _, text = on_stage("similarity", chosen)
     assert re.search(r"\b4▶", text)
-    _, text = on_stage("learning", chosen)
+    _, text = on_stage("data", chosen)
     assert "▲4" in text
     _, text = on_stage("similarity", chosen, tab_to_matrix)
     assert "client 4 cnn5 × client 0 cnn1: 0." in text

@@ -73,7 +73,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Place:
+class ShownColumn:
     """A column that is shown: which, its first cell, its width."""
 
     column: int
@@ -121,20 +121,20 @@ def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
     return text if glyphs.name != "ascii" else spelled(text, glyphs.name)
 
 
-def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
+def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[ShownColumn]:
     """The columns that fit from cell `left` on into `width` cells, by the widths of their texts; after them, where some
     do not, there is room to say how many. Those without a text have no place, unless they have no title either."""
     places = _layout(columns, texts, width, left)
     return _layout(columns, texts, width - LEFT_OUT, left) if left_out(texts, places) else places
 
 
-def left_out(texts: Sequence[int], places: Sequence[Place]) -> int:
+def left_out(texts: Sequence[int], places: Sequence[ShownColumn]) -> int:
     """How many columns that have texts have no place."""
     shown = {place.column for place in places}
     return sum(text > 0 and place not in shown for place, text in enumerate(texts))
 
 
-def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[Place]:
+def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[ShownColumn]:
     wanted = [
         max(min(text, column.most or text), column.least) if text or not column.title else 0
         for column, text in zip(columns, texts, strict=True)
@@ -151,7 +151,7 @@ def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: i
     for place, need in needs.items():
         more = max(min(spare, wanted[place] - need), 0)
         spare -= more
-        places.append(Place(place, left, min(need + more, max(width - left, 0))))
+        places.append(ShownColumn(place, left, min(need + more, max(width - left, 0))))
         left += need + more + 1
     return places
 
@@ -159,7 +159,7 @@ def _layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: i
 def draw_header(
     canvas: Canvas,
     columns: Sequence[Column],
-    places: Sequence[Place],
+    places: Sequence[ShownColumn],
     order: Order,
     missing: int,
     scheme: ColourScheme,
@@ -177,7 +177,7 @@ def draw_header(
 
 
 def shortened(
-    columns: Sequence[Column], places: Sequence[Place], rows: Sequence[Row], glyphs: GlyphSet
+    columns: Sequence[Column], places: Sequence[ShownColumn], rows: Sequence[Row], glyphs: GlyphSet
 ) -> dict[int, dict[str, str]]:
     """By column, of those of names that have too little room: each name as it is shown there, told from the others."""
     found = {}
@@ -194,7 +194,7 @@ def draw_row(
     canvas: Canvas,
     row: Row,
     columns: Sequence[Column],
-    places: Sequence[Place],
+    places: Sequence[ShownColumn],
     names: Mapping[int, Mapping[str, str]],
     under_cursor: bool,
     scheme: ColourScheme,

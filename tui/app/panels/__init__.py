@@ -4,7 +4,7 @@ from tui.app.panels.base import SizedPanel
 from tui.app.panels.clients import ClientsPanel
 from tui.app.panels.communication import CommunicationPanel
 from tui.app.panels.compare import ComparePanel
-from tui.app.panels.learning import LearningPanel
+from tui.app.panels.data_features import DataFeaturesPanel
 from tui.app.panels.live import LivePanel
 from tui.app.panels.log import LogPanel
 from tui.app.panels.resources import ResourcesPanel
@@ -19,7 +19,7 @@ PANELS: dict[str, type[SizedPanel]] = {
     "compare": ComparePanel,
     "log": LogPanel,
     "resources": ResourcesPanel,
-    "learning": LearningPanel,
+    "data": DataFeaturesPanel,
     "sessions": SessionsPanel,
 }
 

@@ -7,7 +7,7 @@ from textual.containers import Container
 
 from htfl_sim.analysis import OKABE_ITO, Array, quantiles
 from tui.app.charts.figure import Band, Figure, Series
-from tui.app.messages import ClientSelected, PlacePointed
+from tui.app.messages import ClientSelected, CrosshairMoved
 from tui.app.panels.chart_parts import PERCENT, marks
 from tui.app.panels.client_rows import shown
 from tui.app.view import View
@@ -102,7 +102,7 @@ class AccuracyChart(Container):
         column = message.cell and message.cell[1]
         if column != self._column:
             round = None if column is None else float(self._rounds[column])
-            self.post_message(PlacePointed(None if round is None else ("rounds", round)))
+            self.post_message(CrosshairMoved(None if round is None else ("rounds", round)))
 
 
 def _band(accuracy: Array) -> Array:

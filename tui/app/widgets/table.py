@@ -29,8 +29,8 @@ from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.table import (
     Column,
-    Place,
     Row,
+    ShownColumn,
     draw_header,
     draw_row,
     has_words,
@@ -100,7 +100,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._query = ""
         self._cursor: Hashable | None = None
         self._widths: list[int] | None = None  # None: to be measured
-        self._places: list[Place] = []
+        self._places: list[ShownColumn] = []
         self._names: dict[int, dict[str, str]] = {}
         self._room = Size(0, 0)  # at the last resize
 

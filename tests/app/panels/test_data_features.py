@@ -9,7 +9,7 @@ import pytest
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import EmbeddingWanted
-from tui.app.panels.learning import gone, target_of
+from tui.app.panels.data_features import gone, target_of
 from tui.app.view import Embeddings, View, session_of
 
 
@@ -27,7 +27,7 @@ def drawn(view: View, *rounds: int, **more: Any) -> View:
 
 def instead(view: View) -> str:
     """What is said in place of the picture."""
-    app, _ = on_stage("learning", view)
+    app, _ = on_stage("data", view)
     return str(app.panel._plane._said)  # type: ignore[attr-defined]
 
 
@@ -40,7 +40,7 @@ def test_the_partition_shows_who_holds_which_classes(view: View) -> None:
         panel._map.focus()
         await pilot.press("right", "right")
 
-    app, text = on_stage("learning", view, cell)
+    app, text = on_stage("data", view, cell)
     assert "training samples: 10 classes × 10 clients" in text
     assert "class 0 × client 1 cnn2: 11\n" in text  # 4 + 7 of client 1
     assert app.selected[-1] == 1
@@ -51,26 +51,26 @@ def test_the_partitions_cursor_stands_in_the_column_of_the_client_selected(view:
         panel._map.focus()
         await pilot.press("down", "down")
 
-    _, text = on_stage("learning", replace(view, client=4), down)
+    _, text = on_stage("data", replace(view, client=4), down)
     assert "class 1 × client 4 cnn5: 35\n" in text  # 4 + 28 + 3
 
 
 def test_a_session_that_does_not_say_who_holds_what_says_who_counts(at_home: Path) -> None:
-    _, text = on_stage("learning", View(read(at_home / "base"), sessions_dir=at_home))
+    _, text = on_stage("data", View(read(at_home / "base"), sessions_dir=at_home))
     assert "htfl-sim partition base counts them" in text
 
 
 def test_nothing_is_computed_before_it_is_asked_for(view: View) -> None:
-    app, _ = on_stage("learning", view)
+    app, _ = on_stage("data", view)
     assert app.posted == []
     assert instead(view).startswith("Press t to draw a t-SNE of the models' features after round 20")
-    app, _ = on_stage("learning", view, ask)
+    app, _ = on_stage("data", view, ask)
     assert app.posted == [EmbeddingWanted(20)]
 
 
 def test_while_it_is_computed_the_panel_says_so_and_t_asks_to_stop(view: View) -> None:
     waiting = drawn(view, under_way=(session_of(view.run), 19))
-    app, text = on_stage("learning", waiting, ask)
+    app, text = on_stage("data", waiting, ask)
     assert "Computing t-SNE of round 19. Press t to stop." in text
     assert app.posted == [EmbeddingWanted(19)]
 
@@ -79,13 +79,13 @@ def test_a_refusal_stands_where_the_picture_would_and_can_be_tried_again(view: V
     why = "main: its clients' features differ in width (84, 120) and have no common plane."
     refused = replace(view, embeddings=Embeddings({(session_of(view.run), 20): why}))
     assert instead(refused) == f"{why}\n\nPress t to try again."
-    app, _ = on_stage("learning", refused, ask)
+    app, _ = on_stage("data", refused, ask)
     assert app.posted == [EmbeddingWanted(20)]
 
 
 def test_a_round_whose_checkpoint_is_gone_says_what_can_be_done(view: View) -> None:
     earlier = replace(view, round=7)
-    app, _ = on_stage("learning", earlier, ask)
+    app, _ = on_stage("data", earlier, ask)
     said = instead(earlier)
     assert said.startswith("The checkpoint of round 7 is gone, and the models with it.")
     assert "Rounds 10, 15, 20 can be computed. Press [ or ] to go there." in said
@@ -107,7 +107,7 @@ def test_the_round_shown_is_drawn_and_live_the_newest_that_is_kept(view: View) -
 
 def test_the_picture_shown_is_the_last_one_up_to_the_round_and_names_its_own(view: View) -> None:
     several = drawn(view, 10, 20)
-    seen = {round: on_stage("learning", replace(several, round=round))[1] for round in (20, 15, 12)}
+    seen = {round: on_stage("data", replace(several, round=round))[1] for round in (20, 15, 12)}
     assert "t-SNE after round 20, by class─" in seen[20]
     assert "t-SNE after round 10, by class; press t for round 15" in seen[15]
     assert "t-SNE after round 10, by class; round 12 has no checkpoint" in seen[12]
@@ -125,7 +125,7 @@ def test_of_very_many_clients_it_says_how_many_are_drawn(view: View) -> None:
     )
     crowd = replace(view, run=thousands)
     assert "up to 15 of each of 100 sampled clients" in instead(crowd)
-    _, text = on_stage("learning", drawn(crowd, 20))
+    _, text = on_stage("data", drawn(crowd, 20))
     assert "t-SNE after round 20, by class; sample of 100 clients" in text
 
 
@@ -138,7 +138,7 @@ def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(vi
             panel.action_colours()
             await pilot.pause()
 
-    on_stage("learning", chosen, through)
+    on_stage("data", chosen, through)
     by_class, by_client, alone = seen
     assert "[k] prototype of class k  0   1   2" in by_class and "[7]" in by_class
     assert "t-SNE after round 20, by client─" in by_client and "3 cnn4  4 cnn5" in by_client
@@ -148,7 +148,7 @@ def test_points_are_named_by_class_by_client_and_of_the_client_selected_alone(vi
 def test_the_file_has_the_points_or_while_there_are_none_the_partition(view: View) -> None:
     async def nothing(pilot: Any, panel: Any) -> None: ...
 
-    app, _ = on_stage("learning", view, nothing)
+    app, _ = on_stage("data", view, nothing)
     columns, rows = app.panel.table(view)
     assert columns == ["client", "class", "train"] and rows[10] == [1, "0", 11]
     columns, rows = app.panel.table(drawn(view, 20))
@@ -158,5 +158,5 @@ def test_the_file_has_the_points_or_while_there_are_none_the_partition(view: Vie
 
 def test_where_clients_are_many_the_partition_has_the_whole_width(view: View) -> None:
     crowd = replace(view.run, config={**view.run.config, "federation": {"clients": 60, "group": "htm5"}})
-    _, narrow = on_stage("learning", replace(view, run=crowd), size=(80, 24))
+    _, narrow = on_stage("data", replace(view, run=crowd), size=(80, 24))
     assert "10 classes" in narrow.splitlines()[0] and "t-SNE" not in narrow.splitlines()[0]

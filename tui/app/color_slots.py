@@ -6,7 +6,7 @@ from itertools import count
 from htfl_sim.analysis import OKABE_ITO, Seeds
 
 
-class Places:
+class ColorSlots:
     """A line keeps its place while others come and go, and has it again when it comes back, also at another start,
     unless all colours were taken meanwhile."""
 

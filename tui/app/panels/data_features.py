@@ -1,4 +1,4 @@
-"""The Learning panel: classes by client, and what the models make of images, in the plane."""
+"""The Data & features panel: classes by client, and what the models make of images, in the plane."""
 
 import numpy as np
 from textual.app import ComposeResult
@@ -34,16 +34,16 @@ MARGIN = 14  # cells beside the partition's columns: names of rows, and the colo
 BY_CLASS, BY_CLIENT, OF_ONE = range(3)
 
 
-class LearningPanel(SizedPanel):
+class DataFeaturesPanel(SizedPanel):
     """The partition, class by client, and t-SNE of the features."""
 
     DEFAULT_CSS = """
-    LearningPanel { layout: horizontal; }
-    LearningPanel > .partition { width: 2fr; }
-    LearningPanel > .plane { width: 3fr; margin-left: 1; }
-    LearningPanel.-crowd { layout: vertical; }
-    LearningPanel.-crowd > .partition { width: 1fr; height: 2fr; }
-    LearningPanel.-crowd > .plane { width: 1fr; height: 3fr; margin-left: 0; }
+    DataFeaturesPanel { layout: horizontal; }
+    DataFeaturesPanel > .partition { width: 2fr; }
+    DataFeaturesPanel > .plane { width: 3fr; margin-left: 1; }
+    DataFeaturesPanel.-crowd { layout: vertical; }
+    DataFeaturesPanel.-crowd > .partition { width: 1fr; height: 2fr; }
+    DataFeaturesPanel.-crowd > .plane { width: 1fr; height: 3fr; margin-left: 0; }
     """
 
     def __init__(self, id: str) -> None:
