@@ -50,7 +50,7 @@ def config(clients: int, group: str, rounds: int, method: str) -> Config:
             },
             "federation": {"clients": clients, "participation": PARTICIPANTS / clients, "group": group},
             "training": {"batch_size": 64},
-            "evaluation": {"initial": "skip", "figures": "news"},
+            "evaluation": {"initial": "skip", "metrics_for": "changed"},
             "runtime": {"device": "cpu", "workers": 2},
         }
     )

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 import checkpoints
 from checkpoints import SessionReader
-from checkpoints.seal import canonical
+from checkpoints.seal import canonical, seal
+from htfl_sim.configuring import Choices
 from simulator.base.record import check_record
 from simulator.base.sections import MANY
 from simulator.config import Config
@@ -24,14 +25,15 @@ from simulator.metrics import by_client
 from simulator.results.analysis import feed, tidy
 from simulator.results.analysis.client_values import ClientValues
 from simulator.results.analysis.clients import results
+from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.curves import Curves
 from simulator.results.export.following import scalars
 from simulator.results.inspection import models
 from simulator.sessions.session import Session
 from tests import federations
 
-NEWS: dict[str, Any] = {"initial": "skip", "figures": "news"}
-ALL: dict[str, Any] = {"initial": "skip", "figures": "all"}
+NEWS: dict[str, Any] = {"initial": "skip", "metrics_for": "changed"}
+ALL: dict[str, Any] = {"initial": "skip", "metrics_for": "all"}
 
 
 @pytest.fixture(autouse=True)
@@ -117,9 +119,9 @@ def test_above_a_thousand_clients_it_is_so_unless_the_settings_say_otherwise(
 ) -> None:
     federation = {"clients": clients, "participation": 0.1}
     usual = Config.read({"method": {"name": "standalone"}, "federation": federation})
-    assert (usual.skips_initial, usual.tells_news) == (many, many)
-    said = usual.with_(evaluation__initial="all", evaluation__figures="all")
-    assert (said.skips_initial, said.tells_news) == (False, False)
+    assert (usual.skips_initial, usual.records_changed) == (many, many)
+    said = usual.with_(evaluation__initial="all", evaluation__metrics_for="all")
+    assert (said.skips_initial, said.records_changed) == (False, False)
 
 
 # What is read
@@ -185,12 +187,45 @@ def test_a_run_resumed_goes_on_from_what_was_told_before(
 def test_a_session_may_tell_of_all_and_then_of_news(told: dict[str, Path], tmp_path: Path) -> None:
     with Session.create(config(ALL), tmp_path / "s", tmp_path) as session:
         checkpoints.post(
-            tmp_path / "s", "switch", {"method": None, "set": ['evaluation.figures="news"'], "at_round": 2}
+            tmp_path / "s",
+            "switch",
+            {"method": None, "set": ['evaluation.metrics_for="changed"'], "at_round": 2},
         )
         session.run()
     ran = records(tmp_path / "s")
     assert ran[:2] == records(told["all"])[:2]
     assert ran[2:] == records(told["news"])[2:]
+
+
+def test_the_former_name_of_the_setting_is_read_wherever_users_wrote_it(
+    told: dict[str, Path], tmp_path: Path
+) -> None:
+    former = {"initial": "skip", "figures": "news"}
+    assert config(former) == config(NEWS)
+    assert config(ALL).with_(evaluation__figures="news").evaluation.metrics_for == "changed"
+    assert Choices(assignments=["evaluation.figures=news"]).read().evaluation.metrics_for == "changed"
+    with Session.create(config(ALL), tmp_path / "s", tmp_path) as session:
+        checkpoints.post(
+            tmp_path / "s", "switch", {"method": None, "set": ['evaluation.figures="news"'], "at_round": 2}
+        )
+        session.run()
+    assert records(tmp_path / "s")[2:] == records(told["news"])[2:]
+
+
+def test_a_session_made_under_the_former_name_goes_on(told: dict[str, Path], tmp_path: Path) -> None:
+    with Session.create(config(NEWS), tmp_path / "s", tmp_path) as session:
+        session.run(upto=2)
+    file = tmp_path / "s" / "session.json"
+    document = json.loads(file.read_text())
+    assert document["config"]["evaluation"].pop("metrics_for") == "changed"
+    document["config"]["evaluation"]["figures"] = "news"
+    del document["sha256"]
+    file.chmod(0o644)
+    file.write_bytes(seal(document))
+    assert differences([feed.read(tmp_path / "s"), feed.read(told["news"])]) == []
+    with Session.resume(tmp_path / "s", tmp_path) as session:
+        session.run()
+    assert records(tmp_path / "s") == records(told["news"])
 
 
 # What is refused

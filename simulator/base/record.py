@@ -196,7 +196,7 @@ class Record(TypedDict):
     """the method of the round"""
     participants: Many[Natural]
     """the clients that took part, ascending"""
-    clients: NotRequired[Annotated[Natural, When("evaluation.figures")]]
+    clients: NotRequired[Annotated[Natural, When("evaluation.metrics_for")]]
     """number of all clients, if metrics name clients ([below](#very-many-clients))"""
     diverged: NotRequired[Many[Natural]]
     """participants whose loss or weights were not finite. They keep their state from before the round"""

@@ -246,10 +246,10 @@ class EvaluationConfig(Section):
         description="Evaluate clients that have never taken part once, or skip them and record null. Default: "
         f"all, for up to {MANY:,} clients.",
     )
-    figures: Literal["all", "news"] | None = Field(
+    metrics_for: Literal["all", "changed"] | None = Field(
         None,
-        description="Clients whose metrics each ledger record holds: all, or only those that changed in the round "
-        f"(news). Default: all, for up to {MANY:,} clients.",
+        description="Clients whose metrics each ledger record holds: all, or only those that changed in "
+        f"the round. Default: all, for up to {MANY:,} clients.",
     )
     metrics: tuple[str, ...] = Field(
         (), description="Names of your own metric files (--metric, docs/your-own.md)."

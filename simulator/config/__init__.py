@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 
 from checkpoints import limits
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.nested import Raw, merged, with_method
+from simulator.base.nested import Raw, merged, put, with_method
 from simulator.base.sections import (
     MANY,
     CheckpointConfig,
@@ -84,9 +84,9 @@ class Config(Section):
         return (self.evaluation.initial or ("skip" if self.many else "all")) == "skip"
 
     @property
-    def tells_news(self) -> bool:
-        """Whether figures by client are recorded of those alone of whom a round has news."""
-        return (self.evaluation.figures or ("news" if self.many else "all")) == "news"
+    def records_changed(self) -> bool:
+        """Whether a record has the metrics of only those clients that changed in the round."""
+        return (self.evaluation.metrics_for or ("changed" if self.many else "all")) == "changed"
 
     def with_(self, **changes: Any) -> "Config":
         """The same with other values: `with_(rounds=50, method__mu=0.7)`, two underscores for the dot of a key.
@@ -117,9 +117,26 @@ class Config(Section):
     def read(cls, raw: Mapping[str, Any]) -> "Config":
         """Validate nested plain values. Raises ConfigError with the first fault, where it is and what to do."""
         try:
-            return cls.model_validate(raw)
+            return cls.model_validate(renamed(raw))
         except ValidationError as invalid:
             raise ConfigError(_first_fault(invalid, raw)) from invalid
+
+
+FORMER: dict[str, tuple[str, dict[str, str]]] = {
+    "evaluation.figures": ("evaluation.metrics_for", {"news": "changed"}),
+}
+"""Former names of keys, with their names now, and former values with what they are called now."""
+
+
+def renamed(raw: Mapping[str, Any]) -> Raw:
+    """`raw` with today's names in place of former ones. A former key wins over today's: only a user writes it."""
+    result = merged(raw, {})
+    for former, (key, values) in FORMER.items():
+        section, name = former.split(".")
+        if isinstance(found := result.get(section), dict) and name in found:
+            value = found.pop(name)
+            put(result, key, values.get(value, value) if isinstance(value, str) else value)
+    return result
 
 
 def keys() -> list[str]:

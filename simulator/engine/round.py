@@ -166,7 +166,7 @@ class Engine:
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
 
-        before, news = state.record, self._config.tells_news
+        before, news = state.record, self._config.records_changed
         standing = by_client.standing([before] if before else [], state.standing)
         record: Record = {
             "round": t,

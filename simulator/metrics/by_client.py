@@ -1,8 +1,8 @@
 """Figures by client, as records have them: a list with an entry for each, or an object of those there is news of.
 
-A list takes no thought to read. But of 10,000 clients it is a megabyte a round, of which ten entries are new; so a
-record may name clients instead: {"3": 0.5, "17": 0.75}. Who is not named stays as it was (accuracies), took no part
-(losses) or sent nothing (bytes). `evaluation.figures` decides, and a session's ledger may have records of both kinds.
+A list is easy to read. With 10,000 clients it takes a megabyte per round, of which ten entries are new. So a record
+may name clients instead: {"3": 0.5, "17": 0.75}. A client that is not named kept its accuracy, had no loss, or sent no
+bytes. `evaluation.metrics_for` decides. A session's ledger may have records of both kinds.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

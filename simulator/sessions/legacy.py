@@ -8,10 +8,11 @@ from typing import Any
 
 from simulator.base.nested import Raw, flattened, merged
 from simulator.base.sections import SAMPLED
+from simulator.config import renamed
 
 SECTIONS: dict[str, Raw] = {
     "cka": {"model": "local", "untrained": True},
-    "evaluation": {"parts": [], "initial": "all", "figures": "all"},
+    "evaluation": {"parts": [], "initial": "all", "metrics_for": "all"},
 }
 METHODS: dict[str, Raw] = {
     "fedssa": {"t_from": 1, "holders": "participants"},
@@ -30,13 +31,15 @@ METHODS: dict[str, Raw] = {
 
 def completed(raw: Mapping[str, Any]) -> Raw:
     """A recorded configuration with what was so before its missing keys existed."""
-    return merged(_before(raw), raw)
+    today = renamed(raw)
+    return merged(_before(today), today)
 
 
 def younger(raw: Mapping[str, Any]) -> Raw:
     """The settings that a recorded configuration lacks, by dotted key, as `completed` fills them."""
-    known = flattened(raw)
-    return {key: value for key, value in flattened(_before(raw)).items() if key not in known}
+    today = renamed(raw)
+    known = flattened(today)
+    return {key: value for key, value in flattened(_before(today)).items() if key not in known}
 
 
 COMPARED = 1000

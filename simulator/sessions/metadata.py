@@ -133,7 +133,7 @@ def of_new(config: Config, built: Built, parent: Parent | None) -> Raw:
     everybody = config.federation.participants == config.federation.clients
     document: dict[str, Any] = {
         # What an earlier program can read is of its format: where all take part, no manifest leaves any out.
-        "format": 1 if everybody and not config.tells_news else 2,
+        "format": 1 if everybody and not config.records_changed else 2,
         "config": config.to_json(),
         "parent": parent,
         "environment": environment(built.federation.device, config.runtime.threads_per_client),

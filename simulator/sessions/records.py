@@ -29,7 +29,7 @@ def too_large(fault: TooLarge, record: Record, session: Path | None) -> ConfigEr
 
 _BESIDE_RECORDS = {
     "A state": "Use a method or models (federation.group) that keep less.",
-    "ledger.jsonl": "Start a new session with evaluation.figures=news, or a larger cka.every.",
+    "ledger.jsonl": "Start a new session with evaluation.metrics_for=changed, or a larger cka.every.",
 }
 
 
@@ -42,7 +42,7 @@ def _remedy(part: str, news: bool, session: Path | None) -> str:
     elif news:
         return "Start a new session with a smaller federation.participation."
     else:
-        settings = "--set evaluation.figures=news --set evaluation.initial=skip"
+        settings = "--set evaluation.metrics_for=changed --set evaluation.initial=skip"
     if session is None:
         return f"Add `{settings}`."
     name = name_of(session)

@@ -84,12 +84,12 @@ def test_what_a_run_of_so_many_clients_wrote_can_be_read(
 @pytest.mark.slow
 def test_a_session_whose_matrices_are_of_everybody_can_be_read(cli: Cli, images: Path) -> None:
     """As before a session drew whom it compares: 499 clients, and 1,000,000 values were too many."""
-    ran(cli, images, 499, "--set=cka.clients=1000", "--set=evaluation.figures=news")
+    ran(cli, images, 499, "--set=cka.clients=1000", "--set=evaluation.metrics_for=changed")
     for command in ("show", "verify"):
         assert cli(command, "s").code == 0
 
 
-NEWS = "--set evaluation.figures=news --set evaluation.initial=skip"
+NEWS = "--set evaluation.metrics_for=changed --set evaluation.initial=skip"
 
 
 def test_a_first_round_too_large_to_be_read_back_is_refused_with_the_setting_that_helps(

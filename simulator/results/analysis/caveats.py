@@ -10,7 +10,7 @@ from simulator.results.analysis.run import Run
 
 _NO_RESULT = (
     "seed", "session", "method", "method.name", "data.dataset", "evaluation.batch_size", "evaluation.parts",
-    "evaluation.metrics", "evaluation.figures", "training.on_divergence",
+    "evaluation.metrics", "evaluation.metrics_for", "training.on_divergence",
 )  # fmt: skip
 """What is no setting of data or training, or stands under another name."""
 _MOST = 8
