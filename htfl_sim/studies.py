@@ -23,8 +23,8 @@ from simulator.studies.status import FAILED, FINISHED, LIVE, WAITING, Status, ti
 if TYPE_CHECKING:
     from simulator.config import Config
     from simulator.sessions.session import Session
-    from simulator.studies.carrier import Launch as Launch
     from simulator.studies.cost import Cost as Cost
+    from simulator.studies.executor import Launch as Launch
     from simulator.studies.plan import Plan as Plan
     from simulator.studies.study import Study
     from simulator.studies.sweep import Outcome as Outcome
@@ -136,7 +136,7 @@ def launch(
     data_dir: Place | None = None,
 ) -> "Launch":
     """How the points are run: `workers` clients at a time in each; None: what its configuration says."""
-    from simulator.studies.carrier import Launch
+    from simulator.studies.executor import Launch
 
     return Launch(_data(data_dir).absolute(), workers, device, planned.study.files, allow_inexact)
 

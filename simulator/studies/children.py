@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from checkpoints import Group
-from simulator.studies.carrier import Carrier, Ended, Launch, Place
+from simulator.studies.executor import Ended, Executor, Launch, Place
 from simulator.studies.process import Process
 from simulator.studies.study import Point
 
@@ -34,7 +34,7 @@ class Here(Place):
         return Children(group.folder, group.descriptor, self._launch, self._jobs)
 
 
-class Children(Carrier):
+class Children(Executor):
     """The processes at work, by their points' names.
 
     They hear nothing of a Ctrl-C in this terminal. They hold the study's lock, and stop by themselves when this

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from simulator.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from simulator.studies.carrier import Place
+    from simulator.studies.executor import Place
 
 HERE, RAY, SLURM = "here", "ray", "slurm"
 NAMES = (HERE, RAY, SLURM)

@@ -23,7 +23,7 @@ from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.config.own import Files
 from simulator.sessions.signals import Signals, die_by
-from simulator.studies.carrier import Launch
+from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.study import Point
 

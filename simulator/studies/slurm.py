@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from checkpoints import Group
 from simulator.base.errors import ConfigError
-from simulator.studies.carrier import Launch
+from simulator.studies.executor import Launch
 from simulator.studies.study import Point
 
 SCRIPT, LOGS = "slurm.sh", "slurm-logs"

@@ -1,6 +1,6 @@
 """Running the points of a study: so many at once, in order, until all are done or a stop is wanted.
 
-What carries them out, and where, is a `Carrier`'s.
+What carries them out, and where, is a `Executor`'s.
 """
 
 import signal
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from checkpoints import Command, DiskError, Group, SessionReader, SessionUnreadable
-from simulator.studies.carrier import Carrier, Ended, Launch
 from simulator.studies.children import Here
+from simulator.studies.executor import Ended, Executor, Launch
 from simulator.studies.places import HERE, place
 from simulator.studies.plan import Plan
 from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, WAITING, Status
@@ -77,7 +77,7 @@ def sweep(
 class Sweep:
     """One run over a study's points, by the owner of its folder."""
 
-    def __init__(self, group: Group, points: Sequence[Point], carrier: Carrier, observe: Observer) -> None:
+    def __init__(self, group: Group, points: Sequence[Point], carrier: Executor, observe: Observer) -> None:
         """`observe` is told of all points whenever anything may have changed."""
         self._group = group
         self._points = {point.name: point for point in points}

@@ -17,7 +17,7 @@ from PIL import Image
 import htfl_sim as hs
 from simulator.data import datasets
 from simulator.data.images import ImageSet, joined
-from simulator.studies.carrier import Carrier, Ended, Launch
+from simulator.studies.executor import Ended, Executor, Launch
 from simulator.studies.point import opened
 from simulator.studies.study import Point
 from tests.cli.conftest import call
@@ -109,7 +109,7 @@ def noise(dataset: datasets.Dataset) -> ImageSet:
     return joined((images[:upto], labels[:upto]), (images[upto:], labels[upto:]), classes)
 
 
-class InTurn(Carrier):
+class InTurn(Executor):
     """Runs a study's points in this process, one after the other."""
 
     def __init__(self, study: Path, lock: int, launch: Launch, jobs: int) -> None:

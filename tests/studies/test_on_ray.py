@@ -19,7 +19,7 @@ from simulator.config import Config
 from simulator.config.own import Files
 from simulator.data.datasets import data_folder
 from simulator.sessions.session import Session
-from simulator.studies.carrier import Launch
+from simulator.studies.executor import Launch
 from simulator.studies.plan import Plan, plan
 from simulator.studies.status import Status
 from simulator.studies.study import Study

@@ -12,7 +12,7 @@ import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.base.errors import ConfigError, SessionError
 from simulator.config.own import Files
-from simulator.studies.carrier import Launch
+from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.plan import plan
 from simulator.studies.point import main as run_point

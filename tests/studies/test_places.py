@@ -9,8 +9,8 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.studies.carrier import Launch
 from simulator.studies.children import Here
+from simulator.studies.executor import Launch
 from simulator.studies.places import place
 from simulator.studies.plan import plan
 from simulator.studies.study import Point, Study

@@ -14,7 +14,7 @@ from simulator.config import Config
 from simulator.data.datasets import data_folder
 from simulator.sessions.session import Session
 from simulator.studies import slurm
-from simulator.studies.carrier import Launch
+from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.study import Study
 from tests import federations

@@ -16,7 +16,7 @@ import checkpoints
 from checkpoints import Arrival, DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
 from simulator.runners.ray.cluster import DEATHS, Needs, said
-from simulator.studies.carrier import Ended, Launch
+from simulator.studies.executor import Ended, Launch
 from simulator.studies.ray.node import Luggage, PointActor
 from simulator.studies.status import STARTING, Status
 from simulator.studies.study import Point

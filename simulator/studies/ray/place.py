@@ -11,9 +11,9 @@ from checkpoints import Group
 from simulator.base.errors import ConfigError
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import Needs
-from simulator.studies.carrier import Launch, Place
+from simulator.studies.executor import Launch, Place
 from simulator.studies.ray.alike import refuse_mixed
-from simulator.studies.ray.carrier import OnNodes
+from simulator.studies.ray.executor import OnNodes
 from simulator.studies.study import Point
 
 COUNT_SECONDS = 5.0

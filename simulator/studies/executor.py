@@ -53,7 +53,7 @@ class Ended:
     lost: bool = False
 
 
-class Carrier(ABC):
+class Executor(ABC):
     """Points at work, by their names. What it says of one is read in the study's folder, unless it knows better."""
 
     takes_over = False
@@ -125,7 +125,7 @@ class Place(AbstractContextManager["Place"]):
         """`jobs` points at once at most. Raises ConfigError where they cannot be carried out there."""
 
     @abstractmethod
-    def carrier(self, group: Group) -> Carrier:
+    def carrier(self, group: Group) -> Executor:
         """What carries out the points of the study in this folder."""
 
     def __exit__(

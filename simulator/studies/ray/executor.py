@@ -6,13 +6,13 @@ from typing import Self
 
 from checkpoints import Group
 from simulator.runners.ray.cluster import Needs
-from simulator.studies.carrier import Carrier, Ended, Launch
+from simulator.studies.executor import Ended, Executor, Launch
 from simulator.studies.ray.errand import Errand
 from simulator.studies.status import Status
 from simulator.studies.study import Point
 
 
-class OnNodes(Carrier):
+class OnNodes(Executor):
     """Their sessions are in the study's folder, or elsewhere until a point ends: then they are brought back."""
 
     takes_over = True
