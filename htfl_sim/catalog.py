@@ -276,7 +276,7 @@ def shipped_studies() -> list[str]:
 
 def places() -> tuple[str, ...]:
     """Where the points of a study can run: on this machine, on Ray, on Slurm."""
-    from simulator.studies.places import NAMES
+    from simulator.studies.backends import NAMES
 
     return NAMES
 

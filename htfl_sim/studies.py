@@ -16,8 +16,8 @@ from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import Raw, merged, put, read_toml, with_overrides
 from simulator.config.own import GROUP, Files, Names
 from simulator.studies import shipped
+from simulator.studies.backends import HERE, SLURM, checked
 from simulator.studies.folder import read_points, read_study
-from simulator.studies.places import HERE, SLURM, checked
 from simulator.studies.status import FAILED, FINISHED, LIVE, WAITING, Status, time_left
 
 if TYPE_CHECKING:

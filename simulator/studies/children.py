@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from checkpoints import Group
-from simulator.studies.executor import Ended, Executor, Launch, Place
+from simulator.studies.executor import Backend, Ended, Executor, Launch
 from simulator.studies.process import Process
 from simulator.studies.study import Point
 
@@ -18,7 +18,7 @@ def share_of_cores(jobs: int, threads_per_client: int) -> int | None:
     return None if jobs == 1 else max(1, (os.cpu_count() or 1) // (jobs * threads_per_client))
 
 
-class Here(Place):
+class Here(Backend):
     """This machine: a point at a time unless more are asked for, all on the same GPU if there is one."""
 
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:

@@ -114,7 +114,7 @@ class Executor(ABC):
         """Have whoever is still at work stop at the next client boundary, and wait for that."""
 
 
-class Place(AbstractContextManager["Place"]):
+class Backend(AbstractContextManager["Backend"]):
     """Where points are to be carried out, got ready before anything is written."""
 
     warnings: Sequence[str] = ()

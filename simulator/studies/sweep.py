@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from checkpoints import Command, DiskError, Group, SessionReader, SessionUnreadable
+from simulator.studies.backends import HERE, backend
 from simulator.studies.children import Here
 from simulator.studies.executor import Ended, Executor, Launch
-from simulator.studies.places import HERE, place
 from simulator.studies.plan import Plan
 from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, WAITING, Status
 from simulator.studies.study import Point
@@ -64,7 +64,7 @@ def sweep(
     ConfigError where they cannot be carried out there, Locked where another sweep runs
     the study, and DiskError.
     """
-    kind = place(on)
+    kind = backend(on)
     left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:

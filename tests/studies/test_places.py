@@ -9,9 +9,9 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.config import Config
+from simulator.studies.backends import backend
 from simulator.studies.children import Here
 from simulator.studies.executor import Launch
-from simulator.studies.places import place
 from simulator.studies.plan import plan
 from simulator.studies.study import Point, Study
 from tests.cli.conftest import TINY, Cli, cli, sessions
@@ -74,7 +74,7 @@ class TestOnRay:
         nodes = [{"Alive": alive, "Resources": each, "NodeID": f"{each['CPU']:g}"} for alive, each in has]
         monkeypatch.setattr(cluster.ray, "nodes", lambda: nodes)
         monkeypatch.setattr(cluster.ray, "is_initialized", lambda: True)
-        monkeypatch.setattr("simulator.studies.ray.place.refuse_mixed", lambda needs: None)
+        monkeypatch.setattr("simulator.studies.ray.backend.refuse_mixed", lambda needs: None)
 
     @pytest.mark.parametrize(
         ("jobs", "runtime", "needs", "room"),
@@ -95,7 +95,7 @@ class TestOnRay:
         self, jobs: int | None, runtime: dict[str, Any], needs: tuple[int, float], room: int
     ) -> None:
         """Nine points; with `jobs`, each has as many cores as let so many run at once."""
-        there = place("ray")([point(str(number), **runtime) for number in range(9)], LAUNCH, jobs)
+        there = backend("ray")([point(str(number), **runtime) for number in range(9)], LAUNCH, jobs)
         assert there._needs["0"] == needs  # type: ignore[attr-defined]
         assert there.room() == room  # type: ignore[attr-defined]
 
@@ -118,11 +118,11 @@ class TestOnRay:
         self, points: list[Point], sentences: list[str]
     ) -> None:
         with pytest.raises(ConfigError) as refused:
-            place("ray")(points, LAUNCH, None)
+            backend("ray")(points, LAUNCH, None)
         assert all(sentence in str(refused.value) for sentence in sentences)
 
     def test_where_no_point_computes_on_a_gpu_a_share_of_one_is_said_to_change_nothing(self) -> None:
-        there = place("ray")([point(device="cpu", gpus_per_point=0.5)], LAUNCH, None)
+        there = backend("ray")([point(device="cpu", gpus_per_point=0.5)], LAUNCH, None)
         assert "gpus_per_point = 0.5 changes nothing here: no point computes on a GPU" in there.warnings[0]
 
 

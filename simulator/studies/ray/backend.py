@@ -11,7 +11,7 @@ from checkpoints import Group
 from simulator.base.errors import ConfigError
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import Needs
-from simulator.studies.executor import Launch, Place
+from simulator.studies.executor import Backend, Launch
 from simulator.studies.ray.alike import refuse_mixed
 from simulator.studies.ray.executor import OnNodes
 from simulator.studies.study import Point
@@ -20,7 +20,7 @@ COUNT_SECONDS = 5.0
 """How often it is looked how many nodes there are."""
 
 
-class OnRay(Place):
+class OnRay(Backend):
     """A cluster, or the Ray that is started on this machine for the sweep."""
 
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:

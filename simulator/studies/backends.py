@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from simulator.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from simulator.studies.executor import Place
+    from simulator.studies.executor import Backend
 
 HERE, RAY, SLURM = "here", "ray", "slurm"
 NAMES = (HERE, RAY, SLURM)
@@ -20,12 +20,12 @@ def checked(name: str) -> str:
     return name
 
 
-def place(name: str) -> "type[Place]":
+def backend(name: str) -> "type[Backend]":
     """The place of that name. Raises ConfigError for one that is none, or that cannot be used from here."""
     match checked(name):
         case "ray":
             try:
-                from simulator.studies.ray.place import OnRay
+                from simulator.studies.ray.backend import OnRay
             except ImportError as missing:
                 raise ConfigError(
                     f"a sweep on Ray needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or "
