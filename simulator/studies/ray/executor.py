@@ -7,7 +7,7 @@ from typing import Self
 from checkpoints import Group
 from simulator.runners.ray.cluster import Needs
 from simulator.studies.executor import Ended, Executor, Launch
-from simulator.studies.ray.errand import Errand
+from simulator.studies.ray.remote_point import RemotePoint
 from simulator.studies.status import Status
 from simulator.studies.study import Point
 
@@ -25,7 +25,7 @@ class OnNodes(Executor):
         self._launch, self._needs, self._has_room = launch, needs, has_room
         self._showing = group.shown()
         self._shown = ""
-        self._errands: dict[str, Errand] = {}
+        self._errands: dict[str, RemotePoint] = {}
 
     @property
     def room(self) -> int:
@@ -35,7 +35,7 @@ class OnNodes(Executor):
         return list(self._errands)
 
     def start(self, point: Point) -> None:
-        errand = Errand(point, self._study, self._shown, self._launch, self._needs[point.name])
+        errand = RemotePoint(point, self._study, self._shown, self._launch, self._needs[point.name])
         self._errands[point.name] = errand
         errand.start()
 

@@ -33,7 +33,7 @@ LEAVE_SECONDS = 30.0
 FAILED = 1
 
 
-class Known(NamedTuple):
+class RemoteStatus(NamedTuple):
     """What is known of a point whose session cannot be seen from here, or that has no node yet."""
 
     status: Status
@@ -44,7 +44,7 @@ class _Unbegun(Exception):
     """A stop came before the point had begun."""
 
 
-class Errand(threading.Thread):
+class RemotePoint(threading.Thread):
     """Gets a point to a node, steers it there, and brings its session back where the node does not share the folder."""
 
     def __init__(self, point: Point, study: Path, shown: str, launch: Launch, needs: Needs) -> None:
@@ -52,7 +52,7 @@ class Errand(threading.Thread):
         super().__init__(name=f"point {point.name}", daemon=True)
         self.how: Ended | None = None
         """How it ended, when it has."""
-        self.known: Known | None = None
+        self.known: RemoteStatus | None = None
         """None while its session is in the study's folder."""
         self._point, self._study, self._shown, self._launch = point, study, shown, launch
         self._needs = needs
@@ -111,12 +111,14 @@ class Errand(threading.Thread):
     def _when_there_is_room(self, ref: Any) -> str:
         before, since = Status(self._point.name, self._point.rounds), time.monotonic()
         status = replace(before.read(self._study / self._point.name), state=STARTING)
-        self.known = Known(status, None)
+        self.known = RemoteStatus(status, None)
         while not ray.wait([ref], timeout=POLL_SECONDS)[0]:
             if self._stopping.is_set():
                 raise _Unbegun
             if time.monotonic() - since > PATIENCE:
-                self.known = Known(replace(status, reason=f"waits for a node with {self._needs}"), None)
+                self.known = RemoteStatus(
+                    replace(status, reason=f"waits for a node with {self._needs}"), None
+                )
         return str(ray.get(ref))
 
     def _of(self, ref: Any) -> Any:
@@ -140,7 +142,7 @@ class Errand(threading.Thread):
                 ray.get(actor.tell.remote(folder, self._commands.get()))
             if self.known is not None and time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
-                self.known = Known(*ray.get(actor.look.remote(folder, self.known.status)))
+                self.known = RemoteStatus(*ray.get(actor.look.remote(folder, self.known.status)))
         how: Ended = ray.get(ref)
         return how
 
