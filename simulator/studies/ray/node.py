@@ -30,7 +30,7 @@ _YOUNG = 60.0
 
 
 @dataclass(frozen=True)
-class Luggage:
+class Bundle:
     """What a point needs besides sessions, where the study's folder is not shared."""
 
     study: str
@@ -60,7 +60,7 @@ class PointActor:
         """Whether this node shares the study's folder, in which there is a file of that name."""
         return (folder / shown).is_file()
 
-    def lodge(self, luggage: Luggage) -> Path:
+    def lodge(self, luggage: Bundle) -> Path:
         """Make a private folder for the study, and say where."""
         self._lodging = Lodging()
         study = self._lodging.folder / luggage.study

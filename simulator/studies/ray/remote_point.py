@@ -17,7 +17,7 @@ from checkpoints import Arrival, DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
 from simulator.runners.ray.cluster import DEATHS, Needs, said
 from simulator.studies.executor import Ended, Launch
-from simulator.studies.ray.node import Luggage, PointActor
+from simulator.studies.ray.node import Bundle, PointActor
 from simulator.studies.status import STARTING, Status
 from simulator.studies.study import Point
 
@@ -154,7 +154,7 @@ class RemotePoint(threading.Thread):
             for file in files
         ]
         listed = checkpoints.GroupReader(self._study).document(checkpoints.POINTS)
-        luggage = Luggage(self._study.name, listed, own)
+        luggage = Bundle(self._study.name, listed, own)
         there: Path = self._of(actor.lodge.remote(luggage))
         if checkpoints.is_session(self._study / self._point.name):
             self._send(actor, self._study / self._point.name, f"{self._study.name}/{self._point.name}")
