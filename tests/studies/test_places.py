@@ -128,16 +128,16 @@ class TestOnRay:
 
 def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
-    from simulator.studies.ray.alike import Facts, refuse_unlike
+    from simulator.studies.ray.consistency import NodeInfo, refuse_unlike
 
     here = {"torch": "2.6", "device": "cpu (AVX2)", "cpu": "one", "python": "3.11"}
-    refuse_unlike([Facts("a", here), Facts("b", {**here, "python": "3.12"})])
+    refuse_unlike([NodeInfo("a", here), NodeInfo("b", {**here, "python": "3.12"})])
     with pytest.raises(
         ConfigError, match=r"nodes a and c would not give the same bits \(torch 2\.6 → 2\.7\)"
     ):
-        refuse_unlike([Facts("a", here), Facts("b", here), Facts("c", {**here, "torch": "2.7"})])
+        refuse_unlike([NodeInfo("a", here), NodeInfo("b", here), NodeInfo("c", {**here, "torch": "2.7"})])
     with pytest.raises(ConfigError, match="node b: device 'cuda' is not available here"):
-        refuse_unlike([Facts("a", here), Facts("b", {}, "device 'cuda' is not available here")])
+        refuse_unlike([NodeInfo("a", here), NodeInfo("b", {}, "device 'cuda' is not available here")])
 
 
 def test_a_cluster_where_nobody_answers_is_refused_before_anything_is_written(

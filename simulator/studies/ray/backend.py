@@ -12,7 +12,7 @@ from simulator.base.errors import ConfigError
 from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import Needs
 from simulator.studies.executor import Backend, Launch
-from simulator.studies.ray.alike import refuse_mixed
+from simulator.studies.ray.consistency import refuse_mixed
 from simulator.studies.ray.executor import OnNodes
 from simulator.studies.study import Point
 

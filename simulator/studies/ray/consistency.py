@@ -17,7 +17,7 @@ ANSWER_SECONDS = 120.0
 """How long nodes may take to say what they compute with: each loads torch."""
 
 
-class Facts(NamedTuple):
+class NodeInfo(NamedTuple):
     """What a node is called, and what bits depend on there; or why it cannot say."""
 
     host: str
@@ -32,7 +32,7 @@ def refuse_mixed(needs: Needs) -> None:
         return
     device = "cuda" if needs.gpus else "cpu"
     asked = [
-        ray.remote(facts)
+        ray.remote(node_info)
         .options(
             num_cpus=0,
             num_gpus=needs.gpus,
@@ -56,18 +56,18 @@ def refuse_mixed(needs: Needs) -> None:
     refuse_unlike(found)
 
 
-def facts(device: str) -> Facts:
+def node_info(device: str) -> NodeInfo:
     """What this node computes with."""
     from simulator.base.devices import select_device
 
     host = socket.gethostname()
     try:
-        return Facts(host, environment(select_device(device), 1))
+        return NodeInfo(host, environment(select_device(device), 1))
     except HtflError as error:
-        return Facts(host, {}, str(error))
+        return NodeInfo(host, {}, str(error))
 
 
-def refuse_unlike(nodes: list[Facts]) -> None:
+def refuse_unlike(nodes: list[NodeInfo]) -> None:
     """Raise ConfigError, naming two nodes and what differs, unless all are alike."""
     for node in nodes:
         if node.refusal:
