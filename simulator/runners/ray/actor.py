@@ -26,7 +26,7 @@ MOST_RUNS = 2
 
 
 @dataclass(frozen=True)
-class Facts:
+class ActorInfo:
     """Who an actor is, and what its bits depend on."""
 
     node: str
@@ -43,7 +43,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskResult:
     """What came of a question, and what the runner here has to say."""
 
     result: Any
@@ -56,7 +56,7 @@ class Actor:
     def __init__(self) -> None:
         self._equipped: dict[str, tuple[Runner, Hooks]] = {}
 
-    def join(self, run: str, setup: Sequence[Any]) -> Facts | Refused:
+    def join(self, run: str, setup: Sequence[Any]) -> ActorInfo | Refused:
         """Get ready for a run, known by its setup's hash, and say what it will be computed with."""
         host = socket.gethostname()
         try:
@@ -64,7 +64,7 @@ class Actor:
         except HtflError as error:
             return Refused(type(error)(f"node {host}: {error}"))
         facts = environment(runner.context.federation.device, runner.threads)
-        return Facts(ray.get_runtime_context().get_node_id(), host, os.getpid(), facts)
+        return ActorInfo(ray.get_runtime_context().get_node_id(), host, os.getpid(), facts)
 
     def ask(
         self,
@@ -74,7 +74,7 @@ class Actor:
         round: int,
         states: Mapping[int, Mapping[str, Tensor]],
         *payloads: Mapping[str, Tensor] | None,
-    ) -> Answer | Refused:
+    ) -> TaskResult | Refused:
         """The answer of clients of a run in round t, by the states that they start with, and each one's payload."""
         try:
             runner, hooks = self._for(run, setup)
@@ -91,7 +91,7 @@ class Actor:
             return Refused(NotEnoughMemory(f"node {socket.gethostname()}: {error}"))
         except HtflError as error:
             return Refused(error)
-        return Answer(_parcelled(result), runner.take_notes())
+        return TaskResult(_parcelled(result), runner.take_notes())
 
     def forget(self, run: str) -> None:
         """A run is over."""

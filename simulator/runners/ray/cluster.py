@@ -108,7 +108,7 @@ def disconnect() -> None:
     ray.shutdown()
 
 
-def said(error: BaseException, longest: int = 200) -> str:
+def short_message(error: BaseException, longest: int = 200) -> str:
     """What an error of Ray's says, in a line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     words = " ".join((lines or [type(error).__name__])[:2]).rstrip(".")

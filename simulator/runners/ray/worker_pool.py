@@ -18,7 +18,7 @@ from simulator.base.environment import environment, inexact
 from simulator.base.errors import ConfigError, MachinesLost
 from simulator.runners.base import Place
 from simulator.runners.ray import cluster, inner
-from simulator.runners.ray.actor import Actor, Answer, Facts, Refused
+from simulator.runners.ray.actor import Actor, ActorInfo, Refused, TaskResult
 from simulator.runners.ray.cluster import DEATHS, Needs
 from simulator.runners.ray.worker_setup import WorkerSetup
 
@@ -134,7 +134,7 @@ class WorkerPool:
     exact: bool
     say: Callable[[str], None]
     _joining: dict[Any, Worker] = field(default_factory=dict)
-    _joined: dict[Worker, Facts] = field(default_factory=dict)
+    _joined: dict[Worker, ActorInfo] = field(default_factory=dict)
     _failed: int = 0
 
     def __post_init__(self) -> None:
@@ -226,15 +226,15 @@ class WorkerPool:
         """Put something where every actor finds it."""
         return ray.put(message)
 
-    def answer(self, ref: Any, worker: Worker) -> Answer | Died:
+    def answer(self, ref: Any, worker: Worker) -> TaskResult | Died:
         """What an actor has made of its clients. Raises what was a user's fault; one that died is replaced."""
         worker.given -= 1
         try:
-            found: Answer | Refused = ray.get(ref)
+            found: TaskResult | Refused = ray.get(ref)
         except DEATHS as death:
             facts = self._joined.pop(worker, None)
             self.shared.replace(worker)
-            return Died(facts.host if facts else "an unknown node", cluster.said(death))
+            return Died(facts.host if facts else "an unknown node", cluster.short_message(death))
         if isinstance(found, Refused):
             raise found.error
         return found
@@ -246,7 +246,7 @@ class WorkerPool:
 
     def places(self) -> list[Place]:
         """The nodes on which actors are ready, by name."""
-        by_node: dict[str, list[Facts]] = defaultdict(list)
+        by_node: dict[str, list[ActorInfo]] = defaultdict(list)
         for facts in self._joined.values():
             by_node[facts.node].append(facts)
         hosts = Counter(found[0].host for found in by_node.values())
@@ -269,7 +269,7 @@ class WorkerPool:
                 worker.handle.forget.remote(self._run)
         self.shared.give_back()
 
-    def _unlike(self, facts: Facts) -> ConfigError | None:
+    def _unlike(self, facts: ActorInfo) -> ConfigError | None:
         """The refusal of an actor that would give other bits than this machine, if it is to be refused."""
         differences = inexact(self._here, dict(facts.environment))
         if not differences:

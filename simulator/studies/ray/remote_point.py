@@ -15,7 +15,7 @@ from ray import exceptions
 import checkpoints
 from checkpoints import Arrival, DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
-from simulator.runners.ray.cluster import DEATHS, Needs, said
+from simulator.runners.ray.cluster import DEATHS, Needs
 from simulator.studies.executor import Ended, Launch
 from simulator.studies.ray.node import Bundle, PointActor
 from simulator.studies.status import STARTING, Status
