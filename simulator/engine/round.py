@@ -42,7 +42,7 @@ from simulator.runners import (
     Jobs,
     Listener,
     LocalUpdate,
-    Place,
+    RemoteMachine,
     RoundInterrupted,
     Work,
     always_go,
@@ -76,7 +76,7 @@ class Engine:
         context = TrainingContext(federation, data, FlopCache())
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
 
-    def open(self, *, exact: bool = True) -> Sequence[Place]:
+    def open(self, *, exact: bool = True) -> Sequence[RemoteMachine]:
         """Get hold of the machines that clients are computed on, if there are any beside this; raises like
         `Runner.open`."""
         return self._runner.open(self._hooks, exact=exact)

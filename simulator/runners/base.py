@@ -84,7 +84,7 @@ class Jobs(Mapping[int, Job]):
 
 
 @dataclass(frozen=True)
-class Place:
+class RemoteMachine:
     """A machine beside this one on which clients are computed, and what its bits depend on."""
 
     node: str
@@ -187,7 +187,7 @@ class Runner(ABC):
         """How it computes, in words: runners that say the same give the same bits."""
         return "each by itself"
 
-    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Place]:
+    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[RemoteMachine]:
         """Get hold of what clients are computed on, and say which other machines these are.
 
         A second time does nothing. Raises ConfigError where it cannot be had, or, if `exact`, has other bits; DataError

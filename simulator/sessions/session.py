@@ -20,7 +20,7 @@ from simulator.engine.client_states import State
 from simulator.engine.progress import Observer, RoundFinished, StateChanged, Switched, unobserved
 from simulator.methods import plugins
 from simulator.runners.base import POLL_SECONDS, Decision, LocalUpdate, RoundInterrupted
-from simulator.sessions import brought, goal, metadata, places, states, unfinished_round
+from simulator.sessions import brought, goal, metadata, remote_machines, states, unfinished_round
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.overrides import other_bits, overrides
@@ -83,7 +83,7 @@ class Session:
         config, here = (metadata.on_device(each.begun(), built) for each in (config, here))
         with ExitStack() as failing:
             failing.callback(built.engine.close)
-            found = places.opened(built.engine, allow_inexact)
+            found = remote_machines.opened(built.engine, allow_inexact)
             state = built.engine.initial_state()
             store = Store.create(folder, metadata.of_new(config, built, None), metadata.retention(config))
             failing.callback(store.close, "stopped")
@@ -127,7 +127,7 @@ class Session:
             )
         with ExitStack() as failing:
             failing.callback(built.engine.close)
-            found = places.opened(built.engine, allow_inexact)
+            found = remote_machines.opened(built.engine, allow_inexact)
             store = Store.open(
                 folder, retention=metadata.retention(config, reader.document["parent"]), steal=steal
             )
@@ -353,7 +353,7 @@ class Session:
         begun = self.round if config.method.name != before.method.name else None
         built = rebuild(self._built, config, begun)
         # Before what the old one computes on is let go: it may be the same.
-        found = places.opened(built.engine, not self._exact)
+        found = remote_machines.opened(built.engine, not self._exact)
         self._state, adopted = built.engine.take_over(self._state, self._built.method)
         self._built.engine.close()
         self._built, self.config = built, config

@@ -23,8 +23,8 @@ from simulator.runners.base import (
     Finished,
     Job,
     LocalUpdate,
-    Place,
     Question,
+    RemoteMachine,
     Result,
     Runner,
     Work,
@@ -84,7 +84,7 @@ class RayRunner(Runner):
     def sums(cls, settings: RuntimeConfig) -> str:
         return inner.kind(settings).sums(settings)
 
-    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[Place]:
+    def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[RemoteMachine]:
         if self._pool is None:
             self._pool = self._gathered(hooks, exact)
             self.workers = self._pool.ready * self._inner.workers

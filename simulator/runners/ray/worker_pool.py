@@ -16,7 +16,7 @@ from ray import exceptions
 
 from simulator.base.environment import environment, inexact
 from simulator.base.errors import ConfigError, MachinesLost
-from simulator.runners.base import Place
+from simulator.runners.base import RemoteMachine
 from simulator.runners.ray import cluster, inner
 from simulator.runners.ray.actor import Actor, ActorInfo, Refused, TaskResult
 from simulator.runners.ray.cluster import DEATHS, Needs
@@ -244,14 +244,14 @@ class WorkerPool:
         """How many actors can be given clients."""
         return len(self._joined)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[RemoteMachine]:
         """The nodes on which actors are ready, by name."""
         by_node: dict[str, list[ActorInfo]] = defaultdict(list)
         for facts in self._joined.values():
             by_node[facts.node].append(facts)
         hosts = Counter(found[0].host for found in by_node.values())
         return [
-            Place(
+            RemoteMachine(
                 first.host if hosts[first.host] == 1 else f"{first.host}/{node[:8]}",
                 len(found) * inner.at_once(self.setup.runtime),
                 first.environment,

@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 
 from checkpoints import Store
 from simulator.engine.round import Engine
-from simulator.runners import Place
+from simulator.runners import RemoteMachine
 
 
 @dataclass(frozen=True)
-class Places:
+class RemoteMachines:
     """Those that were got hold of."""
 
-    found: Sequence[Place]
+    found: Sequence[RemoteMachine]
 
     @property
     def differences(self) -> list[str]:
@@ -25,6 +25,6 @@ class Places:
             store.event("nodes", round=round, nodes=[asdict(place) for place in self.found])
 
 
-def opened(engine: Engine, allow_inexact: bool) -> Places:
+def opened(engine: Engine, allow_inexact: bool) -> RemoteMachines:
     """Get hold of them. Raises ConfigError or DataError where they cannot be had, or are refused."""
-    return Places(engine.open(exact=not allow_inexact))
+    return RemoteMachines(engine.open(exact=not allow_inexact))
