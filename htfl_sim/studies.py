@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from simulator.studies.cost import Cost as Cost
     from simulator.studies.executor import Launch as Launch
     from simulator.studies.plan import Plan as Plan
-    from simulator.studies.study import Study
-    from simulator.studies.sweep import Outcome as Outcome
+    from simulator.studies.study import StudySpec
+    from simulator.studies.sweep import SweepResult as SweepResult
 
 __all__ = [
     "FAILED",
@@ -152,7 +152,7 @@ def carry_out(
     waiting: Callable[[], bool] = lambda: True,
     say: Callable[[str], None] = lambda warning: None,
     steal: bool = False,
-) -> "Outcome":
+) -> "SweepResult":
     """Run the points until all are done or `stop` gives a reason; `observe` is told of all points, often.
 
     `waiting` is asked, while points of a sweep that died are still at work, whether to wait for them. `say` is told of
@@ -218,9 +218,9 @@ def checked_place(on: str) -> str:
     return checked(on)
 
 
-def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, "Study | None"]:
+def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, "StudySpec | None"]:
     """Where the study lies or is to lie, and what it asks for, as far as its file or folder says."""
-    from simulator.studies.study import Study
+    from simulator.studies.study import StudySpec
 
     if file is None and (found := folders.study_folder(study, sessions_dir)):
         return found.absolute(), read_study(found)
@@ -235,7 +235,7 @@ def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, 
                 f"Shipped with htfl-sim: {', '.join(shipped.names())}."
             )
         return _new(study, sessions_dir), None
-    return _new(path.stem if file is None else study, sessions_dir), Study.read(path)
+    return _new(path.stem if file is None else study, sessions_dir), StudySpec.read(path)
 
 
 def _new(study: Place, sessions_dir: Path) -> Path:
@@ -246,7 +246,7 @@ def _new(study: Place, sessions_dir: Path) -> Path:
 
 
 def _merged(
-    asked: "Study | None",
+    asked: "StudySpec | None",
     preset: str | None,
     settings_from: str | None,
     profile: str | None,
@@ -255,16 +255,16 @@ def _merged(
     axes: Mapping[str, tuple[Any, ...]],
     settings: Raw,
     files: Files,
-) -> "Study":
+) -> "StudySpec":
     """The study with what is asked for; the last word is the caller's."""
-    from simulator.studies.study import Study
+    from simulator.studies.study import StudySpec
 
     if preset and config is not None:
         raise ConfigError(
             "`preset` and `config` both name a whole run; give one of them, and settings for the rest."
         )
     study = None if _is_whole(config) else asked
-    study = study or Study(preset=None if origin or config is not None else QUICKSTART)
+    study = study or StudySpec(preset=None if origin or config is not None else QUICKSTART)
     if origin:
         study = replace(study, origin=origin, preset=None, profile=None, settings_from=None)
     if preset:
@@ -335,7 +335,7 @@ def _origin(text: str, sessions_dir: Path) -> str:
     return f"{checkpoints.name_of(folder) if known else folder}@{round}"
 
 
-def _with_datasets_found(study: "Study") -> "Study":
+def _with_datasets_found(study: "StudySpec") -> "StudySpec":
     """A user's own data by their absolute paths, so that a resume from another folder finds them."""
     from simulator.data import datasets
 

@@ -1,7 +1,7 @@
 """Studies: what many sessions have in common, and running them.
 
-    from simulator.studies.study import Study
-    study = Study(preset="{method}_htm5", over={"method": ("fedgh", "fedssa"), "seed": (0, 1, 2)})
+    from simulator.studies.study import StudySpec
+    study = StudySpec(preset="{method}_htm5", over={"method": ("fedgh", "fedssa"), "seed": (0, 1, 2)})
     planned = plan(Path("sessions/t3"), study)                    # or what is there, which must be the same
     [point.name for point in planned.points]                      # fedgh-s0, fedgh-s1, …
     check(planned.unbegun, planned.folder.parent, data_dir)       # raises where a method cannot run its models

@@ -8,7 +8,7 @@ from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw
 from simulator.config import Config
 from simulator.sessions import brought
-from simulator.studies.study import Point, Study
+from simulator.studies.study import Point, StudySpec
 
 
 def needed(config: Raw) -> tuple[OwnFile, ...]:
@@ -16,7 +16,7 @@ def needed(config: Raw) -> tuple[OwnFile, ...]:
     return tuple(brought.needed(Config.read(config)))
 
 
-def refuse_unnamed(study: Study, points: Iterable[Point]) -> None:
+def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
     """Raise ConfigError where a point needs a model or a figure whose file is loaded here, and none of the study's.
 
     Each point is run by a process of its own, which loads what the study names.

@@ -17,16 +17,16 @@ import checkpoints
 from checkpoints import POINTS, Damaged, GroupReader
 from simulator.base.documents import check_point
 from simulator.base.errors import ConfigError
-from simulator.studies.study import Point, Study
+from simulator.studies.study import Point, StudySpec
 
 STUDY = "study.toml"
 
 
-def read_study(folder: Path) -> Study:
+def read_study(folder: Path) -> StudySpec:
     """What a study in the sessions folder asks for. Raises SessionUnreadable, ConfigError or DiskError."""
     raw = _text(folder, STUDY)
     try:
-        return Study.of_toml(tomllib.loads(raw.decode()), folder / STUDY)
+        return StudySpec.of_toml(tomllib.loads(raw.decode()), folder / STUDY)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as invalid:
         raise ConfigError(f"{folder / STUDY} is not valid TOML: {invalid}.") from invalid
 
@@ -41,7 +41,7 @@ def read_points(folder: Path) -> list[Point]:
     return [_point(folder, entry) for entry in _entries(folder)]
 
 
-def documents(study: Study, points: Sequence[Point]) -> dict[str, bytes]:
+def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
     """The two files of a study, by name."""
     asked = study.digest()
     entries = [
@@ -54,7 +54,7 @@ def documents(study: Study, points: Sequence[Point]) -> dict[str, bytes]:
     }
 
 
-def as_asked(folder: Path, study: Study) -> bool:
+def as_asked(folder: Path, study: StudySpec) -> bool:
     """Whether the points listed are those of this very study, and study.toml has not been edited since."""
     digests = {entry.get("asked") for entry in _entries(folder)}
     return digests == {study.digest()} and hashlib.sha256(_text(folder, STUDY)).hexdigest() in digests
@@ -70,14 +70,14 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
     for point in before:
         if point.name not in new:
             raise ConfigError(
-                f"Study {study} exists with other axes: these leave out its point '{point.name}'. "
+                f"StudySpec {study} exists with other axes: these leave out its point '{point.name}'. "
                 "Choose another name, or name all of its values."
             )
         if not point.same_as(new[point.name]):
             changes = point.differences(new[point.name])
             rest = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
             raise ConfigError(
-                f"Study {study} exists with other settings: its point '{point.name}' would change "
+                f"StudySpec {study} exists with other settings: its point '{point.name}' would change "
                 f"({'; '.join(changes[:3])}{rest}). Choose another name, or repeat its settings."
             )
     known = {point.name for point in before}
@@ -85,7 +85,7 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
     if added and not extend:
         names = ", ".join(added[:3]) + (f" and {len(added) - 3} more" if len(added) > 3 else "")
         raise ConfigError(
-            f"Study {study} exists with other axes. Use `extend=True` to add {len(added)} "
+            f"StudySpec {study} exists with other axes. Use `extend=True` to add {len(added)} "
             f"point{'s' * (len(added) > 1)} ({names}). Sessions that exist stay as they are."
         )
 

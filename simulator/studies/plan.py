@@ -10,7 +10,7 @@ from simulator.base.nested import Raw
 from simulator.results.analysis.axes import SEED, said
 from simulator.results.analysis.caveats import rows_differ
 from simulator.studies.folder import as_asked, documents, read_points, read_study, refuse_changed
-from simulator.studies.study import Point, Study
+from simulator.studies.study import Point, StudySpec
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Plan:
     """A study, where it lies or will lie, and all its points in order."""
 
     folder: Path
-    study: Study
+    study: StudySpec
     points: tuple[Point, ...]
     listed: bool
     """Whether the study is there as it is here."""
@@ -46,7 +46,7 @@ class Plan:
         return Group.open(self.folder, files, waiting=waiting, steal=steal)
 
 
-def plan(folder: Path, study: Study | None = None, extend: bool = False) -> Plan:
+def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> Plan:
     """What a sweep of `study` in `folder` comes to; without one, of the study that is there.
 
     Raises ConfigError for settings that are not valid, and for a study that would change what has been asked for;
@@ -76,7 +76,7 @@ def plan(folder: Path, study: Study | None = None, extend: bool = False) -> Plan
     return Plan(folder, study, tuple(points), listed=False)
 
 
-def _points(study: Study, sessions_dir: Path) -> list[Point]:
+def _points(study: StudySpec, sessions_dir: Path) -> list[Point]:
     """The points of a study whose files have been run, each with those it needs."""
     from simulator.studies.files import needed, refuse_unnamed  # which need torch
 

@@ -71,7 +71,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Study:
+class StudySpec:
     """What is asked: `config` lies over the preset, and each point's place on the axes `over` that.
 
     `preset` may name axes in braces, as '{method}_htm5'. `settings_from` is the preset whose training, data, and
@@ -90,12 +90,12 @@ class Study:
     title: str = ""
 
     @classmethod
-    def read(cls, path: Path) -> "Study":
+    def read(cls, path: Path) -> "StudySpec":
         """A study file. Raises ConfigError."""
         return cls.of_toml(read_toml(path), path)
 
     @classmethod
-    def of_toml(cls, raw: Raw, where: Path) -> "Study":
+    def of_toml(cls, raw: Raw, where: Path) -> "StudySpec":
         """What a study file at `where` says. Raises ConfigError for keys that no study has and values that are none."""
         for key in raw:
             if key not in _KEYS:
@@ -117,7 +117,7 @@ class Study:
                     title=raw.get("title", ""))  # fmt: skip
         return study.with_names(names)
 
-    def with_names(self, names: Names) -> "Study":
+    def with_names(self, names: Names) -> "StudySpec":
         """The study with the files that its settings and axes name among its own, and with their names in place."""
         config = names.raw(self.config)
         over = {key: tuple(names.value(key, each) for each in values) for key, values in self.over.items()}

@@ -32,7 +32,7 @@ Observer = Callable[[Sequence[Status]], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepResult:
     """How a sweep ended: every point, in order, and what asked for a stop, if anything did."""
 
     statuses: tuple[Status, ...]
@@ -55,7 +55,7 @@ def sweep(
     say: Callable[[str], None] = lambda warning: None,
     *,
     steal: bool = False,
-) -> Outcome:
+) -> SweepResult:
     """Run the points of a study until all are done or `stop` gives a reason.
 
     On this machine `jobs` at once, by default one; `on` another place as many as there is room for, or `jobs` of them.
@@ -100,7 +100,7 @@ class Sweep:
         self._held: set[str] = set()
         """Points whose sessions were asked to pause."""
 
-    def run(self, stop: Callable[[], str | None]) -> Outcome:
+    def run(self, stop: Callable[[], str | None]) -> SweepResult:
         """Run until nothing is left to do, or until `stop` gives a reason, or the command `stop` is given.
 
         No point is at work any more when this returns, also when it raises.
@@ -117,7 +117,7 @@ class Sweep:
                     break
                 time.sleep(POLL_SECONDS)
         self._settle("applied", "every point has stopped")
-        return Outcome(tuple(self._statuses.values()), self._reason)
+        return SweepResult(tuple(self._statuses.values()), self._reason)
 
     def _unfinished(self) -> bool:
         """Whether any point is still to be begun, or is at work in another process's hands."""

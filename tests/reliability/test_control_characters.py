@@ -15,7 +15,7 @@ from safetensors import safe_open
 from checkpoints.seal import seal, unseal
 from simulator.base.errors import ConfigError
 from simulator.base.names import cell
-from simulator.studies.study import Study
+from simulator.studies.study import StudySpec
 from tests.cli.conftest import TINY, Cli
 
 EVIL = "\x9b31mevil"
@@ -117,7 +117,7 @@ def test_a_class_folder_of_any_name_is_text_in_a_table_and_in_a_figure(cli: Cli,
 
 def test_a_study_refuses_a_file_whose_name_is_not_unicode() -> None:
     with pytest.raises(ConfigError, match=r"not valid UTF-8 .*own\\udcff.*; rename that file"):
-        Study(config={"data": {"dataset": os.fsdecode(b"own\xff")}}, over={"seed": (0, 1)}).to_toml()
+        StudySpec(config={"data": {"dataset": os.fsdecode(b"own\xff")}}, over={"seed": (0, 1)}).to_toml()
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from simulator.sessions.session import Session
 from simulator.studies.executor import Launch
 from simulator.studies.plan import Plan, plan
 from simulator.studies.status import Status
-from simulator.studies.study import Study
-from simulator.studies.sweep import Outcome, sweep
+from simulator.studies.study import StudySpec
+from simulator.studies.sweep import SweepResult, sweep
 from tests import federations
 from tests.own import METRIC, written
 from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
@@ -59,10 +59,10 @@ def config(rounds: int = 2, **sections: Any) -> dict[str, Any]:
 
 
 def asked(folder: Path, rounds: int = 2, **sections: Any) -> Plan:
-    return plan(folder, Study(config=config(rounds, **sections), over=OVER))
+    return plan(folder, StudySpec(config=config(rounds, **sections), over=OVER))
 
 
-def run(planned: Plan, on: str = "ray", **about: Any) -> Outcome:
+def run(planned: Plan, on: str = "ray", **about: Any) -> SweepResult:
     launch = Launch(data_folder(None).absolute(), files=planned.study.files)
     return sweep(planned, launch, on=on, **about)
 
@@ -272,7 +272,7 @@ def test_files_of_the_user_s_own_and_the_session_to_branch_off_go_along(
     files.load()
     raw = config(3, evaluation={"metrics": ["right"]}, method={"name": "fedlora"})
     Session.create(Config.read(raw), tmp_path / "parent", data_folder(None)).run()
-    study = Study(origin="parent@2", config={"rounds": 4}, over={"method.mu": (0.5, 0.7)}, files=files)
+    study = StudySpec(origin="parent@2", config={"rounds": 4}, over={"method.mu": (0.5, 0.7)}, files=files)
     planned = plan(tmp_path / "t", study)
     assert run(planned).failed == []
     here = plan(tmp_path / "here", study)

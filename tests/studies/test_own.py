@@ -16,7 +16,7 @@ from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.plan import plan
 from simulator.studies.point import main as run_point
-from simulator.studies.study import Study
+from simulator.studies.study import StudySpec
 from tests import federations
 from tests.cli.conftest import TINY, Cli, cli, sessions
 from tests.own import METRIC, MODEL, another_process, written
@@ -61,14 +61,14 @@ def asked(sessions: Path, model: Path, metric: Path) -> Path:
     ]
     text += ["[over]", 'method = ["standalone", "fd"]']
     file = written(sessions, "t.toml", "\n".join(text))
-    plan(sessions / "t", Study.read(file)).open().close("stopped")
+    plan(sessions / "t", StudySpec.read(file)).open().close("stopped")
     return sessions / "t"
 
 
 def test_a_study_keeps_the_files_with_their_sha256_and_names_what_is_in_them(
     asked: Path, model: Path, metric: Path
 ) -> None:
-    study = Study.read(asked / "study.toml")
+    study = StudySpec.read(asked / "study.toml")
     assert study.files == Files(models=(str(model),), metrics=(str(metric),))
     assert study.config["federation"]["group"] == ["tiny_mlp", "mynets:Net@last"]
     assert study.config["evaluation"]["metrics"] == ["right"]
@@ -83,7 +83,7 @@ def test_a_point_is_run_with_them_as_run_would(
     asked: Path, cli: Cli, sessions: Path, model: Path, metric: Path, lifeline: int, another_process: Any
 ) -> None:
     another_process()
-    options = list(Launch(sessions, files=Study.read(asked / "study.toml").files).options())
+    options = list(Launch(sessions, files=StudySpec.read(asked / "study.toml").files).options())
     assert options[2:] == ["--model", str(model), "--metric", str(metric)]
     assert run_point([str(asked), "fd", *options, "--lifeline", str(lifeline)]) == 0
     words = (
@@ -120,7 +120,7 @@ def test_another_file_is_refused_by_the_study_and_by_the_process_of_a_point(
 def test_a_partition_file_is_one_of_them_by_its_content(cli: Cli, sessions: Path, tmp_path: Path) -> None:
     parts = [{"train": [*range(k, 80, 4)], "test": [*range(100 + k, 140, 4)]} for k in range(4)]
     file = written(tmp_path, "indices.json", json.dumps(parts))
-    study = Study.of_toml(
+    study = StudySpec.of_toml(
         {
             "preset": "quickstart",
             "config": {
@@ -146,7 +146,7 @@ def test_a_partition_file_is_one_of_them_by_its_content(cli: Cli, sessions: Path
 
 
 def test_an_axis_may_be_of_files(model: Path, tmp_path: Path) -> None:
-    study = Study.of_toml(
+    study = StudySpec.of_toml(
         {"preset": "quickstart", "over": {"federation": {"group": [["mynets.py:Net@last"], ["cnn5"]]}}},
         tmp_path / "mine.toml",
     )
@@ -177,7 +177,7 @@ def test_points_branch_off_a_session_that_has_them(
     assert "add --model mynets.py" in cli(*branch, "--dry-run").err
     told = cli(*branch, f"--model={model}", f"--metric={metric}", "--dry-run")
     assert told.code == 0, told.err
-    study = Study(
+    study = StudySpec(
         origin="main@1", over={"training.lr": (0.1,)}, config={"rounds": 2},
         files=Files(models=(str(model),), metrics=(str(metric),)),
     )  # fmt: skip

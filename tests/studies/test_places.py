@@ -13,7 +13,7 @@ from simulator.studies.backends import backend
 from simulator.studies.children import Here
 from simulator.studies.executor import Launch
 from simulator.studies.plan import plan
-from simulator.studies.study import Point, Study
+from simulator.studies.study import Point, StudySpec
 from tests.cli.conftest import TINY, Cli, cli, sessions
 from tests.cli.test_bad_input import assert_refused
 
@@ -50,9 +50,9 @@ def test_a_single_run_has_no_use_for_it(cli: Cli) -> None:
 
 
 def test_where_points_run_may_be_said_anew_and_is_no_change_of_the_study(tmp_path: Path) -> None:
-    def asked(**runtime: Any) -> Study:
+    def asked(**runtime: Any) -> StudySpec:
         method = {"name": "standalone"}
-        return Study(config={"method": method, "runtime": runtime}, over={"seed": (0, 1)})
+        return StudySpec(config={"method": method, "runtime": runtime}, over={"seed": (0, 1)})
 
     plan(tmp_path / "t", asked(threads_per_client=2)).open().close("stopped")
     again = plan(tmp_path / "t", asked(address="auto", gpus_per_point=0.5, threads_per_client=4))

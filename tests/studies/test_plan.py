@@ -12,10 +12,10 @@ import checkpoints
 from checkpoints import Damaged, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.studies.plan import Plan, plan
-from simulator.studies.study import Study
+from simulator.studies.study import StudySpec
 from tests.studies.test_study import TINY
 
-STUDY = Study("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
+STUDY = StudySpec("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_study_lies_in_its_folder_as_it_was_asked_for(folder: Path) -> None:
         "fedgh-s1",
         {"method": "fedgh", "seed": 1},
     )
-    assert Study.read(folder / "study.toml") == STUDY
+    assert StudySpec.read(folder / "study.toml") == STUDY
     assert checkpoints.groups(folder.parent) == [folder]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.studies import shipped
-from simulator.studies.study import Study
+from simulator.studies.study import StudySpec
 from tests.cli.conftest import Cli, cli, sessions
 from tests.cli.test_bad_input import assert_refused
 
@@ -46,7 +46,7 @@ def test_every_file_is_expected_here() -> None:
 
 @pytest.mark.parametrize("name", POINTS)
 def test_a_shipped_study_has_its_points_each_with_settings_that_are_valid(name: str) -> None:
-    study = Study.read(shipped.path(name))
+    study = StudySpec.read(shipped.path(name))
     points = study.points(Path("nowhere"))
     assert len(points) == len({point.name for point in points}) == SEEDS * POINTS[name]
     assert study.over["seed"] == (0, 1, 2) and study.title
@@ -56,9 +56,9 @@ def test_a_shipped_study_has_its_points_each_with_settings_that_are_valid(name: 
 
 def test_the_settings_of_the_figures_are_those_that_the_papers_name() -> None:
     for name in ("fedlora_noniid", "fedssa_participation", "fedlora_mu_hidden_cifar100"):
-        config = Study.read(shipped.path(name)).points(Path("nowhere"))[0].config
+        config = StudySpec.read(shipped.path(name)).points(Path("nowhere"))[0].config
         assert config["federation"] == config["federation"] | {"clients": 100, "group": "htm5"}
-    gh = Study.read(shipped.path("fedgh_eta_theta")).points(Path("nowhere"))[0].config
+    gh = StudySpec.read(shipped.path("fedgh_eta_theta")).points(Path("nowhere"))[0].config
     assert (gh["training"]["lr"], gh["federation"]["clients"]) == (0.1, 10)
 
 

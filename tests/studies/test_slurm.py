@@ -16,7 +16,7 @@ from simulator.sessions.session import Session
 from simulator.studies import slurm
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
-from simulator.studies.study import Study
+from simulator.studies.study import StudySpec
 from tests import federations
 from tests.cli.conftest import TINY, Cli, cli, sessions
 from tests.cli.test_bad_input import assert_refused
@@ -67,7 +67,7 @@ def test_what_is_said_of_points_is_asked_of_slurm(
 
 
 def test_points_that_compute_on_a_gpu_are_given_one(tmp_path: Path) -> None:
-    [point] = Study(config={"method": {"name": "standalone"}}, over={"seed": (0,)}).points(tmp_path)
+    [point] = StudySpec(config={"method": {"name": "standalone"}}, over={"seed": (0,)}).points(tmp_path)
 
     def gres(device: str | None, gpus: bool) -> bool:
         return "--gres=gpu:1" in slurm.script(tmp_path, [point], Launch(tmp_path, device=device), "", gpus)

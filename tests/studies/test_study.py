@@ -12,7 +12,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import merged, with_method
 from simulator.config import Config
 from simulator.config.own import Files
-from simulator.studies.study import Study, name
+from simulator.studies.study import StudySpec, name
 
 TINY: dict[str, Any] = {
     "rounds": 2,
@@ -23,7 +23,7 @@ NOWHERE = Path("nowhere")
 
 
 def test_points_are_the_product_of_the_axes_the_last_varying_fastest() -> None:
-    study = Study("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
+    study = StudySpec("quickstart", config=TINY, over={"method": ("fedgh", "fedssa"), "seed": (0, 1)})
     assert [(point.name, point.axes) for point in study.points(NOWHERE)] == [
         ("fedgh-s0", {"method": "fedgh", "seed": 0}),
         ("fedgh-s1", {"method": "fedgh", "seed": 1}),
@@ -50,7 +50,7 @@ def test_a_point_is_named_by_its_values(axes: dict[str, Any], expected: str) -> 
 
 def test_a_point_is_configured_as_a_run_with_the_same_options_would_be() -> None:
     """`run --preset fedlora_htm5 --method fedgh --seed 1 --rounds 2 --set training.lr=0.5`, by hand."""
-    study = Study(
+    study = StudySpec(
         "fedlora_htm5",
         config={"rounds": 2},
         over={"method": ("fedgh",), "seed": (1,), "training.lr": (0.5,)},
@@ -61,7 +61,7 @@ def test_a_point_is_configured_as_a_run_with_the_same_options_would_be() -> None
 
 
 def test_a_template_takes_each_methods_own_preset() -> None:
-    study = Study("{method}_htm5", over={"method": ("fedgh", "fedssa")})
+    study = StudySpec("{method}_htm5", over={"method": ("fedgh", "fedssa")})
     fedgh, fedssa = study.points(NOWHERE)
     assert (fedgh.config["preset"], fedssa.config["preset"]) == ("fedgh_htm5", "fedssa_htm5")
     assert (
@@ -71,7 +71,7 @@ def test_a_template_takes_each_methods_own_preset() -> None:
 
 def test_points_may_take_training_data_and_federation_settings_from_one_preset() -> None:
     """FedGH's own preset trains with batches of 32, FedSSA's clips gradients; Standalone's does neither."""
-    own = Study("{method}_htm5", over={"method": ("standalone", "fedgh", "fedssa")})
+    own = StudySpec("{method}_htm5", over={"method": ("standalone", "fedgh", "fedssa")})
     shared = replace(own, settings_from="standalone_htm5")
     assert [each.config["training"]["batch_size"] for each in own.points(NOWHERE)] == [64, 32, 64]
     standalone, fedgh, fedssa = shared.points(NOWHERE)
@@ -81,7 +81,7 @@ def test_points_may_take_training_data_and_federation_settings_from_one_preset()
 
 
 def test_settings_of_the_study_lie_over_those_that_its_points_share() -> None:
-    study = Study(
+    study = StudySpec(
         "{method}_htm5",
         settings_from="standalone_htm5",
         config={"rounds": 5},
@@ -92,7 +92,7 @@ def test_settings_of_the_study_lie_over_those_that_its_points_share() -> None:
 
 
 def test_presets_may_be_an_axis_of_their_own() -> None:
-    points = Study(over={"preset": ("fedgh_htm5", "fedssa_a_htm5")}).points(NOWHERE)
+    points = StudySpec(over={"preset": ("fedgh_htm5", "fedssa_a_htm5")}).points(NOWHERE)
     assert [point.name for point in points] == ["fedgh_htm5", "fedssa_a_htm5"]
     assert points[1].config["method"]["fusion"] == "replace_all"
 
@@ -100,30 +100,30 @@ def test_presets_may_be_an_axis_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("study", "message"),
     [
-        (Study("quickstart"), "needs an axis"),
-        (Study("quickstart", over={"training.lrr": (1,)}), "Did you mean 'training.lr'"),
-        (Study("quickstart", over={"sed": (1,)}), "Did you mean 'seed'"),
-        (Study("quickstart", over={"method.mu": (0.5,), "method": ("fedgh",)}), "point mu0.5-fedgh: unknown key"),
-        (Study("{metod}_htm5", over={"method": ("fedgh",)}), "'metod', and there is none. Did you mean 'method'"),
-        (Study("{method}_htm5", over={"method": ("fedssa_a",)}), "presets are an axis of their own"),
-        (Study(settings_from="quickstart", over={"seed": (1,)}), "this study has no preset"),
-        (Study("quickstart", origin="a@1", over={"seed": (1,)}), "name one of them"),
-        (Study("quickstart", over={"data.dataset": ("/a/x", "/b/x")}), "two points would be called 'datasetx'"),
-        (Study(over={"seed": (1,)}), "'method' is missing"),
+        (StudySpec("quickstart"), "needs an axis"),
+        (StudySpec("quickstart", over={"training.lrr": (1,)}), "Did you mean 'training.lr'"),
+        (StudySpec("quickstart", over={"sed": (1,)}), "Did you mean 'seed'"),
+        (StudySpec("quickstart", over={"method.mu": (0.5,), "method": ("fedgh",)}), "point mu0.5-fedgh: unknown key"),
+        (StudySpec("{metod}_htm5", over={"method": ("fedgh",)}), "'metod', and there is none. Did you mean 'method'"),
+        (StudySpec("{method}_htm5", over={"method": ("fedssa_a",)}), "presets are an axis of their own"),
+        (StudySpec(settings_from="quickstart", over={"seed": (1,)}), "this study has no preset"),
+        (StudySpec("quickstart", origin="a@1", over={"seed": (1,)}), "name one of them"),
+        (StudySpec("quickstart", over={"data.dataset": ("/a/x", "/b/x")}), "two points would be called 'datasetx'"),
+        (StudySpec(over={"seed": (1,)}), "'method' is missing"),
     ],
 )  # fmt: skip
-def test_what_is_no_study_is_refused_with_a_reason(study: Study, message: str) -> None:
+def test_what_is_no_study_is_refused_with_a_reason(study: StudySpec, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         study.points(NOWHERE)
 
 
 def test_a_preset_that_a_template_does_not_give_is_named() -> None:
     with pytest.raises(PresetError, match="unknown preset 'fedgh_htm6'"):
-        Study("{method}_htm6", over={"method": ("fedgh",)}).points(NOWHERE)
+        StudySpec("{method}_htm6", over={"method": ("fedgh",)}).points(NOWHERE)
 
 
 def test_a_study_written_as_a_file_is_read_back_as_it_was(tmp_path: Path) -> None:
-    study = Study(
+    study = StudySpec(
         "{method}_htm5",
         profile="authors",
         settings_from="standalone_htm5",
@@ -133,14 +133,14 @@ def test_a_study_written_as_a_file_is_read_back_as_it_was(tmp_path: Path) -> Non
         title="A title",
     )
     (tmp_path / "s.toml").write_text(study.to_toml(), encoding="utf-8")
-    assert Study.read(tmp_path / "s.toml") == study
+    assert StudySpec.read(tmp_path / "s.toml") == study
 
 
 def test_a_study_file_may_write_ranges_and_dotted_keys(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         'preset = "quickstart"\n[over]\nseed = "0..2"\nmethod.mu = [0.5]\n', encoding="utf-8"
     )
-    assert Study.read(tmp_path / "s.toml").over == {"seed": (0, 1, 2), "method.mu": (0.5,)}
+    assert StudySpec.read(tmp_path / "s.toml").over == {"seed": (0, 1, 2), "method.mu": (0.5,)}
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_a_study_file_may_write_ranges_and_dotted_keys(tmp_path: Path) -> None:
 def test_a_file_that_is_no_study_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "s.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=message) as refusal:
-        Study.read(tmp_path / "s.toml")
+        StudySpec.read(tmp_path / "s.toml")
     assert "s.toml" in str(refusal.value) or "over." in str(refusal.value)

@@ -12,7 +12,7 @@ from rich.color import ColorSystem
 import checkpoints
 from simulator.results.analysis.run import Run
 from simulator.studies.folder import documents
-from simulator.studies.study import Point, Study
+from simulator.studies.study import Point, StudySpec
 from simulator.studies.summary import StudySummary, by_seed
 from tests import sessions
 from tests.app.charts.pictures import drawn
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two methods by three seeds, of which one has stopped and one has not begun, beside a session of its own."""
     root = tmp_path_factory.mktemp("studies")
     folder = root / "sessions"
-    study = Study("quickstart", over={"method": tuple(METHODS), "seed": (0, 1, 2)})
+    study = StudySpec("quickstart", over={"method": tuple(METHODS), "seed": (0, 1, 2)})
     points = [
         Point(
             f"{method}-s{seed}",
@@ -143,7 +143,9 @@ def test_seeds_shown_together_are_named_after_what_they_share_and_counted(
     names: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
     study = tmp_path / "t3"
-    checkpoints.Group.open(study, documents(Study("quickstart", over={"seed": (0,)}), [])).close("stopped")
+    checkpoints.Group.open(study, documents(StudySpec("quickstart", over={"seed": (0,)}), [])).close(
+        "stopped"
+    )
     (line,) = by_seed([Run(study / name, config={"seed": seed}) for seed, name in enumerate(names)], [study])
     assert line.label == said
 
