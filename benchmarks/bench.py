@@ -25,7 +25,7 @@ METHODS = ("standalone", "fedlora", "fedgh", "fedssa")
 
 
 @dataclass(frozen=True)
-class Place:
+class Machine:
     """Where it is measured, and what that can reach."""
 
     device: str = "cpu"
@@ -40,11 +40,11 @@ class Bench:
     """What is measured, printed as it comes, with the figures of all of it by name."""
 
     def __init__(
-        self, console: Console, rounds: int, place: Place | None = None, images: int | None = None
+        self, console: Console, rounds: int, place: Machine | None = None, images: int | None = None
     ) -> None:
         """`images`: on which each client trains, where a group's number would take too long; whole batches at least."""
         self.figures: dict[str, float] = {}
-        self.place = place or Place()
+        self.place = place or Machine()
         self._console = console
         self._rounds = rounds
         self._images = images

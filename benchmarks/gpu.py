@@ -17,7 +17,7 @@ from rich.console import Console
 
 import simulator
 from benchmarks import ceilings, figures, trace
-from benchmarks.bench import METHODS, Bench, Place, at_least, compared
+from benchmarks.bench import METHODS, Bench, Machine, at_least, compared
 from benchmarks.page import placed
 from benchmarks.settings import GROUPS, config
 from benchmarks.sheet import Sheet
@@ -53,7 +53,7 @@ class OnDevice(Bench):
     def __init__(self, console: Console, rounds: int, device: torch.device, name: str) -> None:
         self.device = device
         self._reached: dict[Precision, float] = {}
-        super().__init__(console, rounds, Place(device.type, self.reached, WAYS, name))
+        super().__init__(console, rounds, Machine(device.type, self.reached, WAYS, name))
 
     def reached(self, precision: Precision) -> float:
         """Operations a second of matrix products, measured once."""

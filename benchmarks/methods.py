@@ -45,7 +45,7 @@ def config(method: str) -> Config:
     )
 
 
-class Run:
+class MethodRun:
     """A method's rounds, one after the other."""
 
     def __init__(self, method: str) -> None:
@@ -73,13 +73,13 @@ class Run:
 def measure(method: str, rounds: int) -> dict[str, Any]:
     """The figures of one method, in a process that has done nothing else."""
     try:
-        run = Run(method)
+        run = MethodRun(method)
     except ConfigError as refused:
         return {"refused": str(refused)}
     run.round()
     run.round()  # the first pays for what torch loads when first used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    beside = Run(BASELINE)
+    beside = MethodRun(BASELINE)
     beside.round()
     ratios, seconds = [], []
     for _ in range(rounds):
