@@ -30,7 +30,7 @@ class Here(Backend):
                 "as many at once as --jobs says."
             ]
 
-    def carrier(self, group: Group) -> "Children":
+    def executor(self, group: Group) -> "Children":
         return Children(group.folder, group.descriptor, self._launch, self._jobs)
 
 

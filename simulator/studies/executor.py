@@ -125,7 +125,7 @@ class Backend(AbstractContextManager["Backend"]):
         """`jobs` points at once at most. Raises ConfigError where they cannot be carried out there."""
 
     @abstractmethod
-    def carrier(self, group: Group) -> Executor:
+    def executor(self, group: Group) -> Executor:
         """What carries out the points of the study in this folder."""
 
     def __exit__(

@@ -69,7 +69,7 @@ def sweep(
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:
             say(warning)
-        outcome = Sweep(group, planned.points, there.carrier(group), observe).run(stop)
+        outcome = Sweep(group, planned.points, there.executor(group), observe).run(stop)
         group.close("stopped" if outcome.reason or outcome.failed else "finished")
         return outcome
 
@@ -77,16 +77,16 @@ def sweep(
 class Sweep:
     """One run over a study's points, by the owner of its folder."""
 
-    def __init__(self, group: Group, points: Sequence[Point], carrier: Executor, observe: Observer) -> None:
+    def __init__(self, group: Group, points: Sequence[Point], executor: Executor, observe: Observer) -> None:
         """`observe` is told of all points whenever anything may have changed."""
         self._group = group
         self._points = {point.name: point for point in points}
-        self._carrier, self._observe = carrier, observe
+        self._executor, self._observe = executor, observe
         self._statuses = {point.name: _now(group.folder, point) for point in points}
         # What an earlier sweep stopped, lost or failed at is taken up again.
         self._open = [name for name, status in self._statuses.items() if status.state != FINISHED]
         for name in self._open:
-            if carrier.takes_over or self._statuses[name].state not in LIVE:
+            if executor.takes_over or self._statuses[name].state not in LIVE:
                 self._change(name, state=WAITING)
         self._lost: Counter[str] = Counter()
         """How often each point has lost who carried it out."""
@@ -105,15 +105,15 @@ class Sweep:
 
         No point is at work any more when this returns, also when it raises.
         """
-        with self._carrier:
+        with self._executor:
             while True:
                 self._heed(stop())
-                for name, how in self._carrier.ended().items():
+                for name, how in self._executor.ended().items():
                     self._end(name, how)
                 self._begin()
                 self._look()
                 self._observe(tuple(self._statuses.values()))
-                if not self._carrier and (self._reason or not self._unfinished()):
+                if not self._executor and (self._reason or not self._unfinished()):
                     break
                 time.sleep(POLL_SECONDS)
         self._settle("applied", "every point has stopped")
@@ -129,7 +129,7 @@ class Sweep:
         stopping = signalled or ("stop" if any(each.kind == "stop" for each in self._asked) else None)
         if stopping and not self._reason:
             self._reason = stopping
-            self._carrier.stop()
+            self._executor.stop()
         if not self._reason:
             self._hold()
         done = sum(status.state == FINISHED for status in self._statuses.values())
@@ -148,7 +148,7 @@ class Sweep:
                 self._settle("refused", "a resume came before it took hold")
                 self._paused = False
                 for name in self._held:
-                    self._carrier.tell(name, "resume")
+                    self._executor.tell(name, "resume")
                 self._held.clear()
                 self._group.answer(command, "applied", "its points go on")
             case "stop":
@@ -162,10 +162,10 @@ class Sweep:
         """While paused: have every point at work pause, and say so when all have."""
         if not self._paused:
             return
-        states = {name: self._carrier.state(name) for name in self._carrier.names()}
+        states = {name: self._executor.state(name) for name in self._executor.names()}
         ready = {name for name, state in states.items() if state is not None}
         for name in ready - self._held:
-            self._carrier.tell(name, "pause")
+            self._executor.tell(name, "pause")
         self._held |= ready
         if all(state == "paused" for state in states.values()):
             self._settle("applied", "no point trains")
@@ -184,13 +184,13 @@ class Sweep:
 
     def _begin(self) -> None:
         for name in self._open:
-            if self._reason or self._paused or len(self._carrier) >= self._carrier.room:
+            if self._reason or self._paused or len(self._executor) >= self._executor.room:
                 return
             if self._statuses[name].state != WAITING:
                 continue
             self._change(name, state=STARTING)
             try:
-                self._carrier.start(self._points[name])
+                self._executor.start(self._points[name])
             except OSError as error:
                 self._change(name, state=FAILED, reason=f"no process for it: {error.strerror or error}")
 
@@ -219,11 +219,11 @@ class Sweep:
         """Read anew how far the points at work are, here or in the hands of another process."""
         if (now := time.monotonic()) - self._looked < LOOK_SECONDS:
             return
-        self._looked, at_work = now, set(self._carrier.names())
+        self._looked, at_work = now, set(self._executor.names())
         for name in self._open:
             status = self._statuses[name]
             if name in at_work:
-                read = self._carrier.read(status)
+                read = self._executor.read(status)
                 # Before its owner has opened it, and when it has let go, the files say how it was left.
                 self._statuses[name] = read if read.state in LIVE else replace(read, state=status.state)
             elif status.state in LIVE:

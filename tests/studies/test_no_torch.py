@@ -8,9 +8,9 @@ def test_reading_and_running_studies_loads_no_torch() -> None:
     needed = (
         "plan",
         "sweep",
-        "carrier",
+        "executor",
         "children",
-        "places",
+        "backends",
         "slurm",
         "ray.node",
         "status",

@@ -12,7 +12,7 @@ from tui.common.errors import POINTS_FAILED
 from tui.common.flags import as_flags
 
 if TYPE_CHECKING:
-    from htfl_sim.studies import Launch, Outcome, Plan
+    from htfl_sim.studies import Launch, Plan, SweepResult
 
 HERE, SLURM = "here", "slurm"
 SETTINGS_FROM = (
@@ -234,7 +234,7 @@ def _carry_out(
         raise typer.Exit(POINTS_FAILED)
 
 
-def _closing(name: str, outcome: "Outcome", mention: running.Mention, on: str) -> str:
+def _closing(name: str, outcome: "SweepResult", mention: running.Mention, on: str) -> str:
     """How a sweep ended, in a few lines."""
     done = sum(status.state == "finished" for status in outcome.statuses)
     lines = [f"{done} of {len(outcome.statuses)} points finished"]

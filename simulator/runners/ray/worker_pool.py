@@ -190,15 +190,15 @@ class WorkerPool:
             self._failed += 1
             if self._failed >= FAILED_STARTS * self.shared.size:
                 raise ConfigError(
-                    f"Ray's actors die as they start ({cluster.said(death)}); htfl-sim must be installed on every "
-                    "node, and a node must have memory for the data."
+                    f"Ray's actors die as they start ({cluster.short_message(death)}); htfl-sim must be installed on "
+                    "every node, and a node must have memory for the data."
                 ) from death
             self.shared.replace(worker)
             return True
         except exceptions.RayTaskError as fault:
             raise ConfigError(
-                f"a Ray actor cannot get ready ({cluster.said(fault.cause)}); htfl-sim, and the packages that methods "
-                "come with, must be installed on every node, in the same versions."
+                f"a Ray actor cannot get ready ({cluster.short_message(fault.cause)}); htfl-sim, and the packages "
+                "that methods come with, must be installed on every node, in the same versions."
             ) from fault
         self._failed = 0
         refusal = found.error if isinstance(found, Refused) else self._unlike(found)
@@ -292,8 +292,8 @@ def reaching(round: int, otherwise: str) -> Iterator[None]:
         raise  # a fault of ours, with the traceback from there
     except (exceptions.RayError, ConnectionError) as lost:
         raise MachinesLost(
-            f"the Ray cluster cannot be reached any more in round {round} ({cluster.said(lost)}). The session is at "
-            f"its last checkpoint: resume it when there is a cluster, or with --runner {otherwise}."
+            f"the Ray cluster cannot be reached any more in round {round} ({cluster.short_message(lost)}). The session "
+            f"is at its last checkpoint: resume it when there is a cluster, or with --runner {otherwise}."
         ) from lost
 
 

@@ -47,7 +47,7 @@ class OnRay(Backend):
                 f"runtime.gpus_per_point = {min(shares):g} changes nothing here: no point computes on a GPU."
             ]
 
-    def carrier(self, group: Group) -> OnNodes:
+    def executor(self, group: Group) -> OnNodes:
         return OnNodes(group, self._launch, self._needs, self.room)
 
     def room(self) -> int:

@@ -48,8 +48,8 @@ def refuse_mixed(needs: Needs) -> None:
             found.append(ray.get(ref))
         except exceptions.RayTaskError as fault:
             raise ConfigError(
-                f"a node of the Ray cluster cannot say what it computes with ({cluster.said(fault.cause)}); htfl-sim "
-                "must be installed on every node, in the same version."
+                f"a node of the Ray cluster cannot say what it computes with ({cluster.short_message(fault.cause)}); "
+                "htfl-sim must be installed on every node, in the same version."
             ) from fault
         except exceptions.RayError:
             continue  # it has gone meanwhile

@@ -25,44 +25,44 @@ class OnNodes(Executor):
         self._launch, self._needs, self._has_room = launch, needs, has_room
         self._showing = group.shown()
         self._shown = ""
-        self._errands: dict[str, RemotePoint] = {}
+        self._remote: dict[str, RemotePoint] = {}
 
     @property
     def room(self) -> int:
         return self._has_room()
 
     def names(self) -> list[str]:
-        return list(self._errands)
+        return list(self._remote)
 
     def start(self, point: Point) -> None:
-        errand = RemotePoint(point, self._study, self._shown, self._launch, self._needs[point.name])
-        self._errands[point.name] = errand
-        errand.start()
+        remote_point = RemotePoint(point, self._study, self._shown, self._launch, self._needs[point.name])
+        self._remote[point.name] = remote_point
+        remote_point.start()
 
     def ended(self) -> dict[str, Ended]:
         found = {}
-        for name, errand in list(self._errands.items()):
-            if errand.how is not None and not errand.is_alive():
-                del self._errands[name]
-                found[name] = errand.how
+        for name, remote_point in list(self._remote.items()):
+            if remote_point.how is not None and not remote_point.is_alive():
+                del self._remote[name]
+                found[name] = remote_point.how
         return found
 
     def stop(self) -> None:
-        for errand in self._errands.values():
-            errand.stop()
+        for remote_point in self._remote.values():
+            remote_point.stop()
 
     def read(self, status: Status) -> Status:
-        known = self._errands[status.name].known
+        known = self._remote[status.name].known
         return super().read(status) if known is None else known.status
 
     def state(self, name: str) -> str | None:
-        known = self._errands[name].known
+        known = self._remote[name].known
         return super().state(name) if known is None else known.state
 
     def tell(self, name: str, command: str) -> None:
-        errand = self._errands.get(name)
-        if errand is not None and errand.known is not None:
-            errand.tell(command)
+        remote_point = self._remote.get(name)
+        if remote_point is not None and remote_point.known is not None:
+            remote_point.tell(command)
         else:
             super().tell(name, command)
 
@@ -74,6 +74,6 @@ class OnNodes(Executor):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        for errand in self._errands.values():
-            errand.join()
+        for remote_point in self._remote.values():
+            remote_point.join()
         self._showing.__exit__(kind, error, trace)

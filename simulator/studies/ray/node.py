@@ -60,14 +60,14 @@ class PointActor:
         """Whether this node shares the study's folder, in which there is a file of that name."""
         return (folder / shown).is_file()
 
-    def lodge(self, luggage: Bundle) -> Path:
+    def lodge(self, bundle: Bundle) -> Path:
         """Make a private folder for the study, and say where."""
         self._lodging = Lodging()
-        study = self._lodging.folder / luggage.study
+        study = self._lodging.folder / bundle.study
         study.mkdir()
-        (study / checkpoints.POINTS).write_bytes(luggage.points)
+        (study / checkpoints.POINTS).write_bytes(bundle.points)
         kept: dict[str, list[str]] = {kind: [] for kind, _ in Files()}
-        for number, (kind, name, data) in enumerate(luggage.files):
+        for number, (kind, name, data) in enumerate(bundle.files):
             file = self._lodging.folder / "files" / str(number) / name
             file.parent.mkdir(parents=True)
             file.write_bytes(data)

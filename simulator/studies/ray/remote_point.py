@@ -15,7 +15,7 @@ from ray import exceptions
 import checkpoints
 from checkpoints import Arrival, DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
-from simulator.runners.ray.cluster import DEATHS, Needs
+from simulator.runners.ray.cluster import DEATHS, Needs, short_message
 from simulator.studies.executor import Ended, Launch
 from simulator.studies.ray.node import Bundle, PointActor
 from simulator.studies.status import STARTING, Status
@@ -75,16 +75,18 @@ class RemotePoint(threading.Thread):
             self.how = Ended(0, "")
         except DEATHS as death:
             who = f"the node {self._host}, or the actor on it," if self._host else "the actor for it"
-            self.how = Ended(FAILED, f"{who} died ({said(death)})", lost=True)
+            self.how = Ended(FAILED, f"{who} died ({short_message(death)})", lost=True)
         except exceptions.RayTaskError as fault:
             where = f"node {self._host}: " if self._host else ""
-            self.how = Ended(FAILED, f"error: {where}{said(fault.cause)}")
+            self.how = Ended(FAILED, f"error: {where}{short_message(fault.cause)}")
         except (exceptions.RayError, ConnectionError) as lost:
-            self.how = Ended(FAILED, f"error: the Ray cluster cannot be reached any more ({said(lost)})")
+            self.how = Ended(
+                FAILED, f"error: the Ray cluster cannot be reached any more ({short_message(lost)})"
+            )
         except (HtflError, SessionUnreadable, DiskError) as error:
             self.how = Ended(FAILED, f"error: {error}")
         except Exception as error:
-            self.how = Ended(FAILED, f"error: {type(error).__name__}: {said(error)}")
+            self.how = Ended(FAILED, f"error: {type(error).__name__}: {short_message(error)}")
 
     def _carried_out(self) -> Ended:
         kind = ray.remote(PointActor).options(
@@ -154,8 +156,8 @@ class RemotePoint(threading.Thread):
             for file in files
         ]
         listed = checkpoints.GroupReader(self._study).document(checkpoints.POINTS)
-        luggage = Bundle(self._study.name, listed, own)
-        there: Path = self._of(actor.lodge.remote(luggage))
+        bundle = Bundle(self._study.name, listed, own)
+        there: Path = self._of(actor.lodge.remote(bundle))
         if checkpoints.is_session(self._study / self._point.name):
             self._send(actor, self._study / self._point.name, f"{self._study.name}/{self._point.name}")
         elif (parent := self._parent()) is not None:
