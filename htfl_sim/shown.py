@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def in_notebook() -> bool:
     """Whether this is a notebook's kernel, which shows HTML. There IPython is loaded already."""
     ipython: Any = sys.modules.get("IPython")
-    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
+    # Colab's shell is a subclass of Jupyter's.
+    return ipython is not None and any(
+        kind.__name__ == "ZMQInteractiveShell" for kind in type(ipython.get_ipython()).__mro__
+    )
 
 
 class Bar:

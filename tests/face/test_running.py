@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,9 @@ import pytest
 import checkpoints
 import htfl_sim as hs
 from checkpoints import Locked, SessionReader, Store
+from htfl_sim import shown
 from simulator.contract.bits import committed
+from simulator.studies.status import Status
 from tests.face.conftest import ROUNDS, tiny
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +151,76 @@ def test_progress_is_quiet_or_a_line_a_round_or_a_callback(
     told: list[dict[str, Any]] = []
     run.run(progress=told.append)
     assert [record["round"] for record in told] == [3, 4]
+
+
+class ZMQInteractiveShell:
+    """What IPython runs a notebook's cells in. Jupyter has this class itself, and Colab has a subclass."""
+
+
+class Cell(ModuleType):
+    """`IPython.display` of a notebook, which notes what is under its cell."""
+
+    def __init__(self) -> None:
+        super().__init__("IPython.display")
+        self.outputs: list[list[str]] = []
+        """The texts of every output, the newest last."""
+        self.HTML = str
+
+    def display(self, shown: str, *, display_id: bool) -> SimpleNamespace:
+        assert display_id  # else an output cannot be updated
+        self.outputs.append([shown])
+        return SimpleNamespace(update=self.outputs[-1].append)
+
+
+@pytest.fixture(params=[ZMQInteractiveShell, type("Shell", (ZMQInteractiveShell,), {})])
+def cell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cell:
+    """The process is a notebook's kernel."""
+    ipython, cell = ModuleType("IPython"), Cell()
+    ipython.get_ipython = request.param  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", cell)
+    return cell
+
+
+def bar(value: str, text: str, rounds: int = 2) -> str:
+    return f'<progress value="{value}" max="{rounds}"></progress> {text}'
+
+
+def test_a_notebook_shows_one_bar_that_grows_with_each_client_and_ends_full(
+    tmp_path: Path, cell: Cell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two clients train in each of two rounds."""
+    run = hs.run(tiny(rounds=2, clients=2, federation__participation=1.0), tmp_path / "nb", progress=True)
+    first, second = (
+        f"accuracy {record['accuracy']['mean']:.4f}" for record in SessionReader(run.path).records()
+    )
+    assert cell.outputs == [
+        [
+            "",
+            *(bar(value, "round 1 of 2") for value in ("0", "0.5", "1")),
+            bar("1", f"round 1: {first}"),
+            *(bar(value, "round 2 of 2") for value in ("1", "1.5", "2")),
+            bar("2", f"round 2: {second}"),
+        ]
+    ]
+    assert capsys.readouterr().out == ""
+
+
+def test_the_bar_of_a_study_counts_rounds_and_prints_only_why_a_point_failed(
+    cell: Cell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done, lost = Status("a-s0", 2, "finished", 2), Status("a-s1", 2, "failed", 1, reason="No memory <left>.")
+    with shown.points(True) as observe:
+        observe([done, replace(lost, state="running", reason="")])
+        observe([done, lost])
+    text = bar("3", "1 of 2 points finished", 4)
+    assert cell.outputs == [["", text, text]]
+    assert capsys.readouterr().out == "a-s1: No memory <left>., round 1 of 2\n"
+
+
+def test_ipython_in_a_terminal_shows_lines(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", type("TerminalInteractiveShell", (), {}))
+    assert not shown.in_notebook()
 
 
 def test_an_interrupt_stops_with_everything_kept_and_the_run_goes_on(tmp_path: Path) -> None:
