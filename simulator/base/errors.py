@@ -78,3 +78,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """A hint that ends an error message: ' did you mean …?', or nothing when nothing is near."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def a_type(value: object) -> str:
+    """Type of a value, with its article: 'a float', 'an ndarray'."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' or name == 'ndarray' else 'a'} {name}"

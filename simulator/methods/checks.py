@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from simulator.base.errors import a_type
 from simulator.base.tensors import TRAVELS, Tensors
 from simulator.training.phase import Nets, Phase
 
@@ -150,6 +151,8 @@ def _settings(phase: Phase) -> None:
         raise Unusable(f"has optimizer = {phase.optimizer!r} {said}; it is 'sgd', 'adam' or None")
     if not callable(phase.loss) or not (phase.draws is None or callable(phase.draws)):
         raise Unusable(f"has a loss or draws {said} that cannot be called")
+    if not (phase.batches is None or isinstance(phase.batches, Iterable)):
+        raise Unusable(f"has {_kind(phase.batches)} as batches {said}; they are a list of Batch(x, y)")
     if phase.samples is not None and not (
         isinstance(phase.samples, Tensor) and phase.samples.dim() == 1 and phase.samples.dtype == torch.int64
     ):
@@ -203,8 +206,7 @@ def _kind(value: object) -> str:
             return f"a tensor {_layout(value)}"
         case None:
             return "nothing"
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return a_type(value)
 
 
 def _layout(tensor: Tensor) -> str:

@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from simulator import models
+from simulator.base.rng import drawing_from
 from simulator.base.tensors import Tensors
 from simulator.data.inputs import blank
 from simulator.data.specs import SPECS, Kind
 from simulator.models import Network, slices
 from simulator.models.federation import ClientInfo, Federation
-from simulator.training.forward_mode import derivative_along
+from simulator.training.forward_mode import NO_DERIVATIVE, derivative_along
 
 LayerOf = Callable[[Network], str]
 """Which of a network's representations is meant."""
@@ -30,27 +31,32 @@ def kind(federation: Federation, kind: Kind, why: str) -> str | None:
 
 
 def forward_derivative(federation: Federation) -> str | None:
-    """Torch can differentiate every client's model in forward mode. Built-in models are known to allow it."""
+    """Torch can differentiate every client's model in forward mode. Built-in models are known to allow it.
+
+    The models are in training mode, as when a method trains them.
+    """
     x = blank(federation.spec, 2, "meta")
     for client in federation.of_each:
         if not models.get(client.architecture).foreign:
             continue
-        network = copy.deepcopy(federation.architecture_of(client)).eval()
+        network = copy.deepcopy(federation.architecture_of(client)).train()
         weights: Tensors = dict(network.named_parameters())
         try:
-            derivative_along(partial(_answer, network, x), weights, weights)
+            with drawing_from(federation.stream("forward derivative")):
+                derivative_along(partial(_answer, network, x), weights, weights)
         except (
             RuntimeError,
             TypeError,
         ) as lacking:  # without values, other things can fail that work in a round
             reason = str(lacking).splitlines()[0].rstrip(".")
-            if "forward AD" in reason:
+            if any(words in reason for words in NO_DERIVATIVE):
                 return f"needs models with a forward-mode derivative: {client} has none ({reason})"
     return None
 
 
 def _answer(network: Network, x: Tensor, weights: Tensors) -> Tensor:
-    answer: Tensor = functional_call(network, weights, (x,))
+    statistics = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    answer: Tensor = functional_call(network, (weights, statistics), (x,))
     return answer
 
 

@@ -14,6 +14,8 @@ from torch.overrides import TorchFunctionMode
 
 from simulator.base.tensors import Tensors
 
+NO_DERIVATIVE = ("forward AD", "forward mode AD", "autograd.Function", "has no plain form")
+"""Each error of `derivative_along` about a missing formula has one of these in its first line."""
 _ONE_AT_A_TIME = threading.Lock()
 """torch counts nested forward-mode levels for the whole process, so two threads' products would take each other's."""
 
@@ -68,7 +70,7 @@ def _attention(
 ) -> Tensor:
     """softmax(Q Kᵀ · scale + mask) V, each [..., length, width]."""
     if dropout_p or is_causal or enable_gqa:
-        raise TypeError("attention with dropout, a causal mask or grouped queries has no plain form here")
+        raise TypeError("attention with dropout, a causal mask, or grouped queries has no plain form here")
     scores = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if attn_mask is not None:
         scores = (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from simulator.base.errors import RAISED, HtflError, is_of_memory
+from simulator.base.errors import RAISED, HtflError, a_type, is_of_memory
 from simulator.base.rng import drawing_from
 from simulator.base.tensors import named, part
 from simulator.training import optimizer
@@ -123,7 +123,7 @@ def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _refuse_unusable(loss: object) -> None:
     """Raise TypeError or ValueError for what no gradient can be taken of."""
     if not isinstance(loss, Tensor):
-        raise TypeError(f"the loss is a {type(loss).__name__}, not a tensor")
+        raise TypeError(f"the loss is {a_type(loss)}, not a tensor")
     if loss.dim() or not loss.requires_grad:
         what = f"has the shape {list(loss.shape)}" if loss.dim() else "follows from nothing that is trained"
         raise ValueError(f"the loss {what}; it is to be a scalar of what the phase trains")

@@ -32,6 +32,10 @@ __all__ = ["mine"]
             "def loss(self, nets, state, batch, draws): return torch.zeros(())",
             "ValueError: the loss follows from nothing that is trained",
         ),
+        (
+            "def loss(self, nets, state, batch, draws): return 1",
+            "TypeError: the loss is an int, not a tensor",
+        ),
         ("def loss(self, nets, state, batch): return None", "TypeError: .*takes 4 positional arguments"),
     ],
 )
@@ -159,6 +163,18 @@ def test_a_loss_that_is_not_the_users_is_placed_where_its_phase_is_made(mine: Wr
     engine = mine("def phases(self, local): return [Phase('p', F.l1_loss)]")
     place = rf"mine\.py, line {line(tmp_path, 'def phases')}: l1_loss\(\) of method 'mine' failed"
     with pytest.raises(MethodError, match=place):
+        federations.run(engine, 1)
+
+
+def test_batches_that_cannot_be_gone_through_are_reported_where_the_phase_is_made(
+    mine: Write, tmp_path: Path
+) -> None:
+    engine = mine("""
+        def phases(self, local): return [Phase("p", self.loss, batches=local.batch)]
+        def loss(self, nets, state, batch, draws): return nets.model(batch.x).sum()
+    """)
+    place = rf"mine\.py, line {line(tmp_path, 'def phases')}: phases\(\) of method 'mine' "
+    with pytest.raises(MethodError, match=place + "has a method as batches in phase 'p'"):
         federations.run(engine, 1)
 
 

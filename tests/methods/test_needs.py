@@ -1,14 +1,18 @@
 """What methods need of the clients' models: met, or refused with the first client that lacks it."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from simulator import models
 from simulator.methods import needs
-from simulator.models import GROUPS
+from simulator.models import GROUPS, Network
 from tests import federations
 
 
@@ -82,6 +86,67 @@ def test_a_client_with_too_few_samples_is_refused_and_one_with_enough_is_not() -
 
 def test_samples_of_the_kind_that_is_needed_are_accepted() -> None:
     assert needs.kind(federations.federation(["tiny_cnn"]), "image", "so") is None
+
+
+class Doubled(torch.autograd.Function):
+    """A function of a user's own, with a backward formula alone."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return 2 * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return 2 * gradient
+
+
+class DoubledAsBefore(torch.autograd.Function):
+    """The same, written as before torch 2.0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return 2 * gradient
+
+
+@pytest.mark.parametrize("mode", ["training", "evaluation"])
+@pytest.mark.parametrize(
+    ("layer", "refused"),
+    [
+        (lambda features: torch.cdist(features, features), "Trying to use forward AD with _cdist_forward"),
+        (Doubled.apply, "You must implement the jvp function"),
+        (DoubledAsBefore.apply, "In order to use an autograd.Function"),
+        (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), "a causal mask"),
+        (lambda features: F.dropout(F.batch_norm(features, None, None, training=True)), None),
+    ],
+    ids=["without formula", "own function", "own function as before", "causal attention", "fine"],
+)
+def test_the_derivative_is_asked_for_in_training_mode_as_fedl2g_takes_it(
+    layer: Callable[[Tensor], Tensor], refused: str | None, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = federations.federation(["tiny_cnn"])
+    kind = type(federation.architectures["tiny_cnn"])
+    plain = kind.represent
+
+    def represent(self: Network, x: Tensor) -> dict[str, Tensor]:
+        shown = plain(self, x)
+        last = self.layers[-1]
+        return shown | {last: layer(shown[last])} if self.training == (mode == "training") else shown
+
+    monkeypatch.setattr(models, "get", lambda name: SimpleNamespace(foreign=True))
+    monkeypatch.setattr(kind, "represent", represent)
+    told = needs.forward_derivative(federation)
+    if refused is None or mode == "evaluation":
+        assert told is None
+    else:
+        assert told is not None and refused in told
 
 
 @pytest.mark.parametrize(
