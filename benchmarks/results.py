@@ -20,7 +20,7 @@ from checkpoints import POINTS, DiskError, SessionUnreadable
 from simulator.base.errors import HtflError, PointsFailed
 from simulator.base.nested import Raw
 from simulator.results.analysis.comparison import table
-from simulator.results.analysis.glance import glances
+from simulator.results.analysis.overview import read_overviews
 from simulator.results.analysis.run import Run
 from simulator.studies.folder import read_points
 from simulator.studies.selection import select
@@ -222,7 +222,7 @@ def _study(comparison: Comparison, method: str, folder: Path, rate: float) -> Pa
 
 def _runs(study: Path) -> list[Run]:
     """The sessions of a study. Raises SessionUnreadable for one that is damaged."""
-    runs, faults = glances(select([study.name], study.parent))
+    runs, faults = read_overviews(select([study.name], study.parent))
     for fault in faults:
         raise SessionUnreadable(fault.error)
     return runs

@@ -30,7 +30,6 @@ from simulator.results.analysis.costs import COSTS, Cost, Position, costs, elsew
 from simulator.results.analysis.curves import Array, Curves
 from simulator.results.analysis.events import alarming, said, told
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.glance import glance
 from simulator.results.analysis.lineage import Branch, tree
 from simulator.results.analysis.measures import (
     MEASURES,
@@ -43,6 +42,7 @@ from simulator.results.analysis.measures import (
     measured,
 )
 from simulator.results.analysis.milestones import milestones
+from simulator.results.analysis.overview import read_overview
 from simulator.results.analysis.quantiles import quantiles
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.resources import (
@@ -122,7 +122,6 @@ __all__ = [
     "entries_to",
     "feed",
     "fell_most",
-    "glance",
     "in_order",
     "incidents",
     "last_measured",
@@ -139,6 +138,7 @@ __all__ = [
     "next_change",
     "palette",
     "quantiles",
+    "read_overview",
     "rows_differ",
     "said",
     "seconds_by_part",

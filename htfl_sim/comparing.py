@@ -83,9 +83,9 @@ def compare(
     are left out; by default they are warnings. Raises ConfigError, and SessionUnreadable where none can be read.
     """
     from simulator.results.analysis.comparison import table
-    from simulator.results.analysis.glance import glance
+    from simulator.results.analysis.overview import read_overview
 
-    runs, _ = chosen(names, glance, sessions_dir, say)
+    runs, _ = chosen(names, read_overview, sessions_dir, say)
     return table(runs, by, target, baseline, select)
 
 
@@ -104,13 +104,13 @@ def plot(
     KINDS has each kind's options; every kind takes width='column' or 'page'. partition, tsne and cka are of one
     session. `say` is told what to know of the figure; by default these are warnings. Raises ConfigError and DataError.
     """
-    from simulator.results.analysis.glance import glance
+    from simulator.results.analysis.overview import read_overview
     from simulator.results.figures import style
 
     checked(kind, options)
     if out is not None and Path(out).suffix.lower() not in style.FORMATS:
         raise ConfigError(f"A figure is written as {', '.join(style.FORMATS)}; '{out}' ends otherwise.")
-    runs, _ = chosen(names, glance, sessions_dir, say)
+    runs, _ = chosen(names, read_overview, sessions_dir, say)
     figure, notes = drawn(kind, runs, options, data_dir)
     _tell(notes, say)
     if out is not None:
@@ -181,11 +181,11 @@ def chosen(
 
     Raises SessionUnreadable where none can be read or none has a round.
     """
-    from simulator.results.analysis.glance import glances
+    from simulator.results.analysis.overview import read_overviews
     from simulator.studies.selection import select
 
     names = _listed(names)
-    runs, faults = glances(select(names, folders.sessions_dir(sessions_dir)), look)
+    runs, faults = read_overviews(select(names, folders.sessions_dir(sessions_dir)), look)
     if not runs:
         raise SessionUnreadable(
             faults[0].error if faults else f"nothing has begun in {', '.join(names)} yet."

@@ -15,8 +15,8 @@ from checkpoints import Damaged, SessionReader, canonical
 from simulator.engine.progress import unobserved
 from simulator.results.analysis import totals
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.glance import glance, glances
 from simulator.results.analysis.ledger import Lines
+from simulator.results.analysis.overview import read_overview, read_overviews
 from simulator.results.analysis.totals import Totals
 from tests import federations, sessions
 from tests.analysis.runs import record
@@ -71,7 +71,7 @@ def test_a_line_spelled_otherwise_is_decoded() -> None:
 
 def test_a_glance_is_what_reading_all_gives(tmp_path: Path) -> None:
     folder = sessions.make(tmp_path / "s", clients=5, rounds=12, switch=(6, "fedssa"))
-    short, whole = glance(folder), read(folder)
+    short, whole = read_overview(folder), read(folder)
     assert same(short.totals, whole.totals)
     assert (short.config, short.history, short.state) == (whole.config, whole.history, whole.state)
     assert short.records == whole.records
@@ -86,7 +86,7 @@ def test_rounds_after_the_last_checkpoint_count(tmp_path: Path) -> None:
     with (folder / "ledger.jsonl").open("a") as file:
         file.write(line + line[:40])  # the last one is torn
     assert SessionReader(folder).lines() == (folder / "ledger.jsonl").read_bytes().splitlines()[:5]
-    assert glance(folder).totals.rounds == 5
+    assert read_overview(folder).totals.rounds == 5
 
 
 def test_an_altered_ledger_is_damaged_also_at_a_glance(tmp_path: Path) -> None:
@@ -94,14 +94,14 @@ def test_an_altered_ledger_is_damaged_also_at_a_glance(tmp_path: Path) -> None:
     ledger = folder / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes().replace(b'"round":2', b'"round":9', 1))
     with pytest.raises(Damaged, match=r"ledger.jsonl is damaged"):
-        glance(folder)
+        read_overview(folder)
 
 
 def test_sessions_that_cannot_be_read_are_set_apart(tmp_path: Path) -> None:
     whole = sessions.make(tmp_path / "whole", clients=2, rounds=2)
     torn = sessions.make(tmp_path / "torn", clients=2, rounds=2)
     (torn / "session.json").write_text("{")
-    runs, faults = glances([torn, whole])
+    runs, faults = read_overviews([torn, whole])
     assert [run.name for run in runs] == ["whole"]
     assert [fault.folder.name for fault in faults] == ["torn"]
     assert "session.json is damaged" in faults[0].error
@@ -125,7 +125,7 @@ def test_totals_are_read_at_a_glance_also_where_python_leaves_out_assertions(
     folder = sessions.make(tmp_path / "s", clients=2, rounds=4)
     module = ModuleType("simulator.results.analysis.glance_without_assertions")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    source = Path(str(inspect.getsourcefile(glance))).read_text(encoding="utf-8")
+    source = Path(str(inspect.getsourcefile(read_overview))).read_text(encoding="utf-8")
     exec(compile(source, "glance.py", "exec", optimize=1), module.__dict__)
     monkeypatch.setattr(Lines, "totals", property(damaged))
     with pytest.raises(Damaged):

@@ -12,7 +12,7 @@ import torch
 
 import htfl_sim as hs
 from checkpoints import SessionReader
-from simulator.results.analysis.glance import glance
+from simulator.results.analysis.overview import read_overview
 from simulator.results.figures.losses import names_of
 from tests.cli.conftest import TINY, Cli
 from tests.own import METRIC, MODEL, another_process, written
@@ -184,7 +184,7 @@ def test_a_metric_of_ones_own_is_in_every_table_and_in_python(
     assert row["own"]["right"]["mean"] == pytest.approx(row["last"]["mean"])
     assert "right" in cli("compare", "mine").out
     assert cli("plot", "metrics", "mine", "--out", tmp_path / "figure.svg").code == 0
-    assert names_of([glance(sessions / "mine")]) == ["eval_right", "test_right"]
+    assert names_of([read_overview(sessions / "mine")]) == ["eval_right", "test_right"]
 
 
 SPOILS = """

@@ -1,6 +1,6 @@
 """Figures for papers, from sessions: functions that return a matplotlib `Figure`, without pyplot and without torch.
 
-    from simulator.results.analysis.glance import glance
+    from simulator.results.analysis.overview import glance
     from simulator.results.figures import accuracy, style
     style.save(accuracy.over([glance(folder) for folder in folders], x="bytes", by="method"), Path("fig.pdf"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from htfl_sim import sessions
-from htfl_sim.analysis import Array, StudySummary, Summary, glance
+from htfl_sim.analysis import Array, StudySummary, Summary, read_overview
 from htfl_sim.errors import DiskError, SessionUnreadable
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")
@@ -102,7 +102,7 @@ class Library:
 
 def _sketch(folder: Path) -> Sketch | None:
     with suppress(SessionUnreadable, DiskError, OSError):
-        run = glance(folder)
+        run = read_overview(folder)
         return Sketch(run.totals.mean, run.config)
     return None
 

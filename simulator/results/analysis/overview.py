@@ -25,7 +25,7 @@ class Fault:
     error: str
 
 
-def glance(folder: Path) -> Run:
+def read_overview(folder: Path) -> Run:
     """A session as it is now, its ledger verified and its totals read. Raises SessionUnreadable or DiskError."""
     session = SessionReader(folder)
     kept = tuple(session.rounds())
@@ -47,7 +47,9 @@ def glance(folder: Path) -> Run:
     )
 
 
-def glances(folders: Iterable[Path], look: Callable[[Path], Run] = glance) -> tuple[list[Run], list[Fault]]:
+def read_overviews(
+    folders: Iterable[Path], look: Callable[[Path], Run] = read_overview
+) -> tuple[list[Run], list[Fault]]:
     """Those that can be read, in order, and those that cannot. Hashing one overlaps reading the next.
 
     look: how far each is read; `feed.read` reads all of it.
