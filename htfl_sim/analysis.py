@@ -15,7 +15,7 @@ from simulator.base.documents import Event
 from simulator.base.names import cell
 from simulator.base.record import Record
 from simulator.base.sections import MANY, SAMPLED
-from simulator.results.analysis import ahead, axes, feed, static_names
+from simulator.results.analysis import axes, feed, remaining, static_names
 from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.clients import (
     accuracy_changes,
@@ -102,7 +102,6 @@ __all__ = [
     "accuracy_changes",
     "accuracy_of",
     "after_fork",
-    "ahead",
     "alarming",
     "at_work",
     "averaged",
@@ -139,6 +138,7 @@ __all__ = [
     "palette",
     "quantiles",
     "read_overview",
+    "remaining",
     "rows_differ",
     "said",
     "seconds_by_part",

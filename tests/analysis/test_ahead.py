@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.results.analysis import ahead, feed
+from simulator.results.analysis import feed, remaining
 from simulator.results.analysis.run import Run
 from tests import sessions
 
@@ -16,13 +16,13 @@ def half(tmp_path: Path) -> Run:
 
 
 def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: Run) -> None:
-    assert ahead.seconds(half.curves, 8) == pytest.approx(8 * 2.5)
-    assert ahead.seconds(half.curves, 0) is None
-    assert ahead.seconds(half.curves.upto(0), 8) is None
+    assert remaining.seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
+    assert remaining.seconds_left(half.curves, 0) is None
+    assert remaining.seconds_left(half.curves.upto(0), 8) is None
 
 
 @pytest.mark.parametrize(("round", "rounds"), [(9, 4), (10, 0), (4, 4), (0, 0)])
 def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
     round: int, rounds: int, half: Run
 ) -> None:
-    assert ahead.again(half, round) == (rounds, rounds * 2.5)
+    assert remaining.rounds_again(half, round) == (rounds, rounds * 2.5)

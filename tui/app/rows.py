@@ -10,7 +10,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
-from htfl_sim.analysis import LIVE, ahead
+from htfl_sim.analysis import LIVE, remaining
 from tui.app.charts.glyphs import GLYPHS, Glyphs
 from tui.app.charts.names import cut
 from tui.app.keys import KEYS, PANEL_TITLES, SHORT_TITLES, WHILE_REPLAYING, Key, footer
@@ -109,7 +109,7 @@ def _facts(view: View) -> list[str]:
     facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
     if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
         facts.append(within)
-    left = ahead.seconds(run.curves, run.rounds - run.round)
+    left = remaining.seconds_left(run.curves, run.rounds - run.round)
     if run.state == "running" and left is not None:
         facts.append(f"ETA {duration(left)}")
     return facts

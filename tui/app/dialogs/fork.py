@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from htfl_sim.analysis import Run, ahead, entries_to, next_change, settings_in_force
+from htfl_sim.analysis import Run, entries_to, next_change, remaining, settings_in_force
 from htfl_sim.folders import checked_name, free_name
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.formatting import duration
@@ -50,7 +50,7 @@ class ForkDialog(Form[ForkWish]):
 
     def remark(self, values: dict[str, str]) -> str:
         """What will be computed for it, and what becomes of it where nothing changes."""
-        rounds, took = ahead.again(self._run, self._round)
+        rounds, took = remaining.rounds_again(self._run, self._round)
         count = "1 round" if rounds == 1 else f"{rounds} rounds"
         said = [f"{count} must be computed again, about {duration(took)}."] if rounds else []
         if not any(values[name] for name in ("method", "seed", "rounds", "set")):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from htfl_sim.analysis import Run, ahead
+from htfl_sim.analysis import Run, remaining
 from tui.app.dialogs.form import Field, Form, number
 from tui.common.formatting import duration
 
@@ -42,12 +42,12 @@ class ResumeDialog(Form[ResumeWish]):
 
     def remark(self, values: dict[str, str]) -> str:
         """Which rounds will be computed, and about how long that takes."""
-        repeated, _ = ahead.again(self._run, self._run.round)
+        repeated, _ = remaining.rounds_again(self._run, self._run.round)
         first = self._run.round - repeated + 1
         last = int(values["rounds"]) if values["rounds"].isdecimal() else self._run.rounds
         if last <= self._run.round:
             return ""
-        took = ahead.seconds(self._run.curves, last - first + 1)
+        took = remaining.seconds_left(self._run.curves, last - first + 1)
         text = f"Computes rounds {first} to {last}" + (f", about {duration(took)}." if took else ".")
         return text + (
             f" Rounds {first} to {self._run.round} have no checkpoint and are computed again."

@@ -9,13 +9,13 @@ RECENT = 10
 """Rounds whose mean time an estimate is made from."""
 
 
-def seconds(curves: Spent, rounds: int) -> float | None:
+def seconds_left(curves: Spent, rounds: int) -> float | None:
     """For so many rounds more, by the mean of the latest; None before the first, and for no rounds."""
     recent = curves.seconds[-RECENT:]
     return float(np.mean(recent)) * rounds if len(recent) and rounds > 0 else None
 
 
-def again(run: Run, round: int) -> tuple[int, float]:
+def rounds_again(run: Run, round: int) -> tuple[int, float]:
     """The rounds that are computed again for the state after `round`, since the checkpoint before; and the seconds they
     took the first time."""
     kept = max((each for each in run.checkpoints if each <= round), default=0)
