@@ -28,7 +28,7 @@ from simulator.results.analysis.clients import (
 from simulator.results.analysis.comparison import common_target, differences, standing
 from simulator.results.analysis.costs import COSTS, Cost, Position, costs, elsewhere, nearest, spent
 from simulator.results.analysis.curves import Array, Curves
-from simulator.results.analysis.events import alarming, said, told
+from simulator.results.analysis.events import description, is_alarming, shown_events
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.lineage import Branch, tree
 from simulator.results.analysis.measures import (
@@ -102,7 +102,6 @@ __all__ = [
     "accuracy_changes",
     "accuracy_of",
     "after_fork",
-    "alarming",
     "at_work",
     "averaged",
     "axes",
@@ -116,6 +115,7 @@ __all__ = [
     "common_target",
     "contrast",
     "costs",
+    "description",
     "differences",
     "elsewhere",
     "entries_to",
@@ -123,6 +123,7 @@ __all__ = [
     "fell_most",
     "in_order",
     "incidents",
+    "is_alarming",
     "last_measured",
     "least_alike",
     "listed_clients",
@@ -140,13 +141,12 @@ __all__ = [
     "read_overview",
     "remaining",
     "rows_differ",
-    "said",
     "seconds_by_part",
     "settings_in_force",
+    "shown_events",
     "spent",
     "standing",
     "static_names",
     "study_axes",
-    "told",
     "tree",
 ]

@@ -10,7 +10,7 @@ from simulator.base.documents import Event
 from simulator.base.nested import toml_value
 from simulator.base.record import Record
 from simulator.results.analysis.clients import ClientResult, results
-from simulator.results.analysis.events import said as event_text
+from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.lineage import forks_of
 from simulator.results.analysis.milestones import Switch, switches

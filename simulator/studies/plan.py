@@ -7,7 +7,7 @@ from pathlib import Path
 import checkpoints
 from checkpoints import Group, SessionUnreadable
 from simulator.base.nested import Raw
-from simulator.results.analysis.axes import SEED, said
+from simulator.results.analysis.axes import SEED, group_label
 from simulator.results.analysis.caveats import rows_differ
 from simulator.studies.folder import as_asked, documents, read_points, read_study, refuse_changed
 from simulator.studies.study import Point, StudySpec
@@ -33,7 +33,7 @@ class Plan:
         axes = [axis for axis in self.study.over if axis != SEED]
         rows: dict[str, list[Raw]] = {}
         for point in self.points:
-            label = said(axes, tuple(point.axes.get(axis) for axis in axes))
+            label = group_label(axes, tuple(point.axes.get(axis) for axis in axes))
             rows.setdefault(label, []).append(point.config)
         return rows_differ(rows, axes)
 

@@ -16,7 +16,7 @@ from simulator.data.datasets import data_folder
 from simulator.engine.builder import Built, build
 from simulator.engine.progress import ClientTrained, Event
 from simulator.metrics import own as metrics
-from simulator.results.analysis.events import said
+from simulator.results.analysis.events import description
 from simulator.sessions.session import Session
 from tests import federations
 from tests.runners.on_ray import RAY, STACKS, pids, run
@@ -208,7 +208,7 @@ def test_nodes_with_other_bits_that_are_allowed_stand_in_the_events(
     assert node["workers"] == 2
     assert node["inexact"][0].startswith("torch 0.1 → ")
     assert node["environment"]["threads_per_client"] == 1
-    assert said(
+    assert description(
         event
     ) == f"clients at a time: 2 on {node['node']}; not bit-identical: {node['node']}: " + ", ".join(
         node["inexact"]

@@ -65,7 +65,7 @@ def groups(runs: Iterable[Run], by: Sequence[str]) -> dict[Key, list[Run]]:
     return found
 
 
-def said(by: Sequence[str], key: Key) -> str:
+def group_label(by: Sequence[str], key: Key) -> str:
     """A group in words: 'fedlora', 'fedlora, mu 0.7'."""
     words = []
     for axis, value in zip(by, key, strict=True):

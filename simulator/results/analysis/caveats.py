@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator.base.nested import merged
-from simulator.results.analysis.axes import IDLE, groups, said, settings_of, spelled, varying
+from simulator.results.analysis.axes import IDLE, group_label, groups, settings_of, spelled, varying
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import Run
 
@@ -53,7 +53,7 @@ def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tupl
 
 def caveats(runs: Sequence[Run], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
     """What to know of sessions that are drawn in groups: which settings differ, and what is averaged."""
-    found = {said(by, key): group for key, group in groups(runs, by).items()}
+    found = {group_label(by, key): group for key, group in groups(runs, by).items()}
     between = rows_differ(
         {label: [run.config for run in each] for label, each in found.items()}, by, groups_are
     )

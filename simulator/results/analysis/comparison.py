@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
-from simulator.results.analysis.axes import Key, axes, checked, groups, key_of, said, spelled, varying
+from simulator.results.analysis.axes import Key, axes, checked, group_label, groups, key_of, spelled, varying
 from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.costs import Reached, reached, spent
 from simulator.results.analysis.curves import Array
@@ -101,11 +101,12 @@ def table(
     found: dict[Key, tuple[str, list[Outcome]]] = {}
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select) for run in group]
-        chosen, outcomes, about = _point(said(wanted, key), outcomes, select)
+        chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
         found[key] = chosen, outcomes
         notes += about
     configs = {
-        said(wanted, key): [each.run.config for each in outcomes] for key, (_, outcomes) in found.items()
+        group_label(wanted, key): [each.run.config for each in outcomes]
+        for key, (_, outcomes) in found.items()
     }
     differ = rows_differ(configs, (*wanted, *_named(runs, wanted, found)))
     opposite = _baselines(wanted, list(found), baseline)
@@ -170,7 +171,7 @@ def _row(
     measured = bool(select) and all(each.selected is not None for each in outcomes)
     return Row(
         key=key,
-        label=said(by, key),
+        label=group_label(by, key),
         sessions=tuple(each.run.name for each in outcomes),
         n=len(outcomes),
         chosen=chosen,

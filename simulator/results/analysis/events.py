@@ -21,7 +21,7 @@ class Fell(Event):
     clients: Sequence[tuple[int, float]]
 
 
-def told(run: Run) -> list[Event]:
+def shown_events(run: Run) -> list[Event]:
     """A run's events in order of time, and among them what its ledger tells: clients whose accuracy fell far."""
     samples = Samples.of(run)
     few = samples.test < FEW if samples is not None else None
@@ -32,7 +32,7 @@ def told(run: Run) -> list[Event]:
     return list(merge(run.events, cast(list[Event], fell), key=itemgetter("at")))
 
 
-def said(event: Event) -> str:
+def description(event: Event) -> str:
     """What an event tells, in a few words; the time and the round are shown beside it."""
     match event.get("event"):
         case "started" | "resumed" as kind:
@@ -74,6 +74,6 @@ def said(event: Event) -> str:
             return " ".join([str(kind), *(f"{key}={value}" for key, value in rest.items())])
 
 
-def alarming(event: Event) -> bool:
+def is_alarming(event: Event) -> bool:
     """Whether an event asks for attention."""
     return event.get("event") in ("warning", "refused", "fell")

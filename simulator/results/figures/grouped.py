@@ -5,7 +5,7 @@ from math import log10
 
 from simulator.base.errors import ConfigError
 from simulator.base.units import SIZES
-from simulator.results.analysis.axes import checked, groups, key_of, said, varying
+from simulator.results.analysis.axes import checked, group_label, groups, key_of, varying
 from simulator.results.analysis.caveats import caveats
 from simulator.results.analysis.costs import Cost
 from simulator.results.analysis.measures import Line, Values, averaged
@@ -35,7 +35,7 @@ def notes(runs: Sequence[Run], by: By, along: Sequence[str] = ()) -> list[str]:
 def grouped(runs: Sequence[Run], by: By) -> dict[str, list[Run]]:
     """The sessions by the label of their group, in the order in which the groups first come."""
     axes = axes_of(runs, by)
-    return {style.label(said(axes, key)): group for key, group in groups(runs, axes).items()}
+    return {style.label(group_label(axes, key)): group for key, group in groups(runs, axes).items()}
 
 
 def looks(runs: Sequence[Run], by: By) -> dict[str, Look]:

@@ -9,7 +9,7 @@ from simulator.base.errors import HtflError
 from simulator.base.nested import flattened
 from simulator.results.analysis.axes import spelled
 from simulator.results.analysis.comparison import differences
-from simulator.results.analysis.events import alarming, said
+from simulator.results.analysis.events import description, is_alarming
 from simulator.results.analysis.lineage import tree
 from simulator.results.analysis.reproduction import command_lines
 from simulator.results.analysis.run import Run
@@ -53,7 +53,7 @@ class Told:
     session: str
     round: str
     words: str
-    alarming: bool
+    is_alarming: bool
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ def _told(run: Run) -> list[Told]:
             at=str(event.get("at", ""))[:19].replace("T", " "),
             session=run.name,
             round=str(event.get("round", "")),
-            words=said(event),
-            alarming=alarming(event),
+            words=description(event),
+            is_alarming=is_alarming(event),
         )
         for event in events[-EVENTS:]
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simulator.base.sections import MANY
-from simulator.results.analysis.events import said
+from simulator.results.analysis.events import description
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.run import Run
 from tests import sessions
@@ -286,7 +286,7 @@ def test_the_same_view_draws_nothing_twice(view: View, monkeypatch: pytest.Monke
     ],
 )  # fmt: skip
 def test_events_are_said_in_a_few_words(event: dict[str, Any], text: str) -> None:
-    assert said(event) == text
+    assert description(event) == text
 
 
 def test_the_keys_go_to_the_table_first_and_to_a_chart_where_there_is_none(view: View) -> None:

@@ -2,7 +2,7 @@
 
 from textual.app import ComposeResult
 
-from htfl_sim.analysis import alarming, said
+from htfl_sim.analysis import description, is_alarming
 from tui.app.panels import log_lines
 from tui.app.panels.base import Part, SizedPanel
 from tui.app.view import View
@@ -29,7 +29,7 @@ class LogPanel(SizedPanel):
             return
         events = log_lines.upto(view)
         rows = log_lines.lines(events, width, view.filter)
-        warnings = sum(alarming(event) for event in events)
+        warnings = sum(is_alarming(event) for event in events)
         told = f"{len(events)} events" + (f", {warnings} warnings" if warnings else "")
         self._part.caption(told + (f", filter '{view.filter}'" if view.filter else "") + ", times in UTC")
         self._lines.show(rows)
@@ -39,7 +39,7 @@ class LogPanel(SizedPanel):
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
         """A row an event."""
         return ["at", "round", "event", "text"], [
-            [event.get("at"), event.get("round"), event.get("event"), said(event)]
+            [event.get("at"), event.get("round"), event.get("event"), description(event)]
             for event in log_lines.upto(view)
             if log_lines.matches(event, view.filter)
         ]

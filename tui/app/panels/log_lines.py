@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from htfl_sim.analysis import Event, alarming, said, told
+from htfl_sim.analysis import Event, description, is_alarming, shown_events
 from tui.app.charts.table import Column, Row, Tone, has_words
 from tui.app.view import View
 from tui.common.formatting import wrapped
@@ -13,14 +13,14 @@ LINES = 2000  # of the newest events; the file has them all
 
 def upto(view: View) -> Sequence[Event]:
     """The events of the rounds up to the one shown; live, all of them."""
-    events = told(view.run)
+    events = shown_events(view.run)
     return [event for event in events if event.get("round", 0) <= view.shown] if view.replaying else events
 
 
 def matches(event: Event, query: str) -> bool:
     """Whether every word is in what the event tells."""
     return not query.strip() or has_words(
-        f"{event.get('event')} {said(event)} round {event.get('round', '')}", query
+        f"{event.get('event')} {description(event)} round {event.get('round', '')}", query
     )
 
 
@@ -37,10 +37,10 @@ def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = 
     ]
     for number, event in chosen[-LINES:]:
         tone: Tone = (
-            "warning" if alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
+            "warning" if is_alarming(event) else "muted" if event.get("event") == "checkpoint" else "plain"
         )
         round = f"r{event['round']}" if "round" in event else ""
-        for part, text in enumerate(wrapped(said(event), max(width, 20))):
+        for part, text in enumerate(wrapped(description(event), max(width, 20))):
             cells = (clock(event), round, text) if not part else ("", "", text)
             rows.append(Row((number, part), cells, tone))
     return rows
