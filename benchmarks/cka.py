@@ -20,7 +20,7 @@ from simulator.config import Config
 from simulator.engine.builder import Built, build
 from simulator.engine.client_states import State
 from simulator.engine.progress import unobserved
-from simulator.metrics.similarity import PROBE, common_layers, measure, probe
+from simulator.metrics.cka_matrices import PROBE, common_layers, measure, probe
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache

@@ -17,6 +17,7 @@ from simulator.base.record import Record
 from simulator.base.sections import MANY, SAMPLED
 from simulator.results.analysis import axes, feed, remaining, static_names
 from simulator.results.analysis.caveats import rows_differ
+from simulator.results.analysis.cka import CkaMeasurement, last_measured, least_similar
 from simulator.results.analysis.clients import (
     accuracy_changes,
     best_round,
@@ -55,7 +56,6 @@ from simulator.results.analysis.resources import (
 )
 from simulator.results.analysis.run import LIVE, Run
 from simulator.results.analysis.samples import Samples
-from simulator.results.analysis.similarity import Measured, last_measured, least_alike
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.traffic import by_tensor
 from simulator.results.figures import palette
@@ -83,6 +83,7 @@ __all__ = [
     "VIRIDIS_STOPS",
     "Array",
     "Branch",
+    "CkaMeasurement",
     "Cost",
     "Curves",
     "Embedding",
@@ -90,7 +91,6 @@ __all__ = [
     "Feed",
     "Line",
     "Measure",
-    "Measured",
     "Position",
     "Record",
     "Run",
@@ -125,7 +125,7 @@ __all__ = [
     "incidents",
     "is_alarming",
     "last_measured",
-    "least_alike",
+    "least_similar",
     "listed_clients",
     "looks_of",
     "lowest_client",

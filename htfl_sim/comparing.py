@@ -234,9 +234,9 @@ def _of_one(kind: str, run: "Run", options: dict[str, Any], data_dir: Place | No
         found = of_session(run.folder, _data(data_dir))
         return partition(found.train, found.classes, **options)
     if kind == "cka":
-        from simulator.results.figures import similarity
+        from simulator.results.figures import cka
 
-        return similarity.matrices(run, **options)
+        return cka.matrices(run, **options)
     from simulator.results.figures.embedding import embedding
     from simulator.results.inspection import representations
 

@@ -13,7 +13,6 @@ from simulator import methods
 from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundFinished
-from simulator.metrics import similarity
 from simulator.results.inspection import partition
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import RunOutcome, Session

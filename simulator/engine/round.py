@@ -32,7 +32,7 @@ from simulator.engine.progress import (
 from simulator.engine.wire import Wire
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import by_client, evaluation, own, similarity, training
+from simulator.metrics import by_client, cka_matrices, evaluation, own, training
 from simulator.metrics.accuracy import accuracy
 from simulator.models.federation import Federation
 from simulator.runners import (
@@ -72,7 +72,7 @@ class Engine:
         self._compares = config.cka.model or self._answers
         wanted = None if config.cka.layers == "all" else config.cka.layers
         if config.cka.every or wanted:
-            similarity.common_layers(federation, wanted)  # refused now rather than when it is measured
+            cka_matrices.common_layers(federation, wanted)  # refused now rather than when it is measured
         context = TrainingContext(federation, data, FlopCache())
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
 
@@ -218,16 +218,16 @@ class Engine:
         client would receive next: `cka.model`.
         """
         settings = self._config.cka
-        layers = similarity.common_layers(
+        layers = cka_matrices.common_layers(
             self._federation, None if settings.layers == "all" else settings.layers
         )
         aggregated = self._compares == "aggregated"
         if not (aggregated or settings.untrained):
-            layers = similarity.among(layers, state.trained)
+            layers = cka_matrices.among(layers, state.trained)
         # A session of an earlier version may have more layers and clients than fit.
-        most = min(settings.clients, similarity.room(layers))
-        layers = similarity.compared(layers, self._federation, self._config.seed, most)
-        probe = similarity.probe(self._data, self._config.seed, settings.probe)
+        most = min(settings.clients, cka_matrices.room(layers))
+        layers = cka_matrices.compared(layers, self._federation, self._config.seed, most)
+        probe = cka_matrices.probe(self._data, self._config.seed, settings.probe)
 
         def tensors(client: int) -> Tensors:
             if not aggregated:
@@ -237,7 +237,7 @@ class Engine:
             job = Job(state.clients[client], payload)
             return answering(self._hooks, self._runner.context, info, state.round + 1, job).tensors()
 
-        return similarity.measure(
+        return cka_matrices.measure(
             self._runner.context, self._runner.each, tensors, layers, probe, settings.debiased, most
         )
 
@@ -246,8 +246,8 @@ class Engine:
         if not self._config.cka.every:
             return
         layers = None if self._config.cka.layers == "all" else self._config.cka.layers
-        common = similarity.common_layers(self._federation, layers)
-        similarity.check_size(common, len(self._federation.clients), self._config.cka.clients)
+        common = cka_matrices.common_layers(self._federation, layers)
+        cka_matrices.check_size(common, len(self._federation.clients), self._config.cka.clients)
 
     def close(self) -> None:
         """Let go of what clients are computed on."""

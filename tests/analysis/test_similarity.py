@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from simulator.results.analysis.cka import CkaMeasurement, last_measured, least_similar
 from simulator.results.analysis.feed import read
-from simulator.results.analysis.similarity import Measured, last_measured, least_alike
 from simulator.results.analysis.tidy import cka_rows
 from tests import sessions
 
@@ -23,13 +23,13 @@ def test_cka_is_that_of_the_last_round_measured(tmp_path: Path) -> None:
 
 def test_pairs_are_listed_the_least_alike_first_without_those_that_have_no_value() -> None:
     matrix = np.array([[1.0, 0.4, np.nan], [0.4, 1.0, 0.2], [np.nan, 0.2, 1.0]])
-    assert least_alike(matrix) == [(1, 2), (0, 1)]
-    assert least_alike(np.empty((0, 0))) == []
+    assert least_similar(matrix) == [(1, 2), (0, 1)]
+    assert least_similar(np.empty((0, 0))) == []
 
 
 def test_a_pair_without_cka_is_nan_and_a_layer_without_one_is_empty() -> None:
     cka = {"order": ["a"], "layers": {"a": None}, "matrix": {"a": [[1.0, None], [None, 1.0]]}}
-    found = Measured.of({"round": 1, "cka": cka})
+    found = CkaMeasurement.of({"round": 1, "cka": cka})
     assert found is not None
     np.testing.assert_array_equal(found.matrix("a"), [[1.0, np.nan], [np.nan, 1.0]])
     assert np.isnan(found.mean("a"))
@@ -37,13 +37,13 @@ def test_a_pair_without_cka_is_nan_and_a_layer_without_one_is_empty() -> None:
 
 
 def test_a_client_alone_has_no_measurement() -> None:
-    assert Measured.of({"round": 1, "cka": {"order": [], "layers": {}, "matrix": {}}}) is None
+    assert CkaMeasurement.of({"round": 1, "cka": {"order": [], "layers": {}, "matrix": {}}}) is None
 
 
 def test_of_clients_that_were_drawn_the_rows_are_theirs() -> None:
     cka = {"order": ["a"], "layers": {"a": 0.3}, "matrix": {"a": [[1.0, 0.3], [0.3, 1.0]]}}
     everybody, drawn = (
-        Measured.of({"round": 1, "cka": cka | extra}) for extra in ({}, {"clients": [4, 1500]})
+        CkaMeasurement.of({"round": 1, "cka": cka | extra}) for extra in ({}, {"clients": [4, 1500]})
     )
     assert everybody is not None
     assert drawn is not None

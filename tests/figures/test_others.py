@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.run import Run
-from simulator.results.figures import losses, sensitivity, similarity, style
+from simulator.results.figures import cka, losses, sensitivity, style
 from simulator.results.figures.coefficients import coefficients
 from simulator.results.figures.embedding import embedding, look
 from simulator.results.figures.partition import partition
@@ -108,14 +108,14 @@ def measured(
 
 def test_cka_matrices_are_those_of_the_last_measurement_up_to_a_round() -> None:
     one = measured("a", (2, 0.25, 0.5), (4, 0.75, 0.5))
-    figure = similarity.matrices(one)
+    figure = cka.matrices(one)
     assert titles(figure)[:2] == ["conv", "fc"]
     assert figure.axes[0].images[0].get_array().tolist() == [[1, 0.75], [0.75, 1]]
     assert np.isnan(np.ma.filled(figure.axes[1].images[0].get_array(), np.nan)).tolist() == [
         [False, True],
         [True, False],
     ]
-    earlier = similarity.matrices(one, round=3, layers=["conv"])
+    earlier = cka.matrices(one, round=3, layers=["conv"])
     assert titles(earlier)[:1] == ["conv"]
     assert earlier.axes[0].images[0].get_array()[0].tolist() == [1, 0.25]
     assert earlier.get_supxlabel() == "client (round 2)"
@@ -123,7 +123,7 @@ def test_cka_matrices_are_those_of_the_last_measurement_up_to_a_round() -> None:
 
 def test_cka_curves_are_means_over_seeds_by_round_and_by_layer() -> None:
     runs = [measured("a", (2, 0.2, 0.4), (4, 0.6, 0.8)), measured("b", (2, 0.4, 0.4), (4, 0.8, 0.4), seed=1)]
-    figure = similarity.curves(runs, by="method")
+    figure = cka.curves(runs, by="method")
     by_round, by_layer = figure.axes
     assert legend(figure) == ["conv", "fc"]
     assert by_round.lines[0].get_xydata().tolist() == [[2, approx(0.3)], [4, approx(0.7)]]
@@ -132,7 +132,7 @@ def test_cka_curves_are_means_over_seeds_by_round_and_by_layer() -> None:
 
 def test_cka_curves_of_several_groups_name_each_group_and_each_layer_once() -> None:
     other = measured("b", (2, 0.5, 0.25), method="inco_avg", layers=("conv", "stage1"))
-    figure = similarity.curves([measured("a", (2, 0.2, 0.4)), other], by="method")
+    figure = cka.curves([measured("a", (2, 0.2, 0.4)), other], by="method")
     by_round, by_layer = figure.axes
     assert legend(figure) == ["fedlora", "inco_avg", "conv", "fc", "stage1"]
     assert [line.get_ydata().tolist() for line in by_round.lines] == [[0.2], [0.4], [0.5], [0.25]]
@@ -156,11 +156,11 @@ def test_a_legend_above_takes_the_columns_that_fit_and_makes_the_figure_higher()
 def test_cka_that_was_not_measured_is_refused() -> None:
     helps = r"run with --set cka\.every=5, or see `htfl-sim checkpoint SESSION --cka`"
     with pytest.raises(ConfigError, match=f"a has no CKA in its ledger; {helps}"):
-        similarity.matrices(run("a", [0.5]))
+        cka.matrices(run("a", [0.5]))
     with pytest.raises(ConfigError, match="a has no CKA"):
-        similarity.curves([run("a", [0.5])])
+        cka.curves([run("a", [0.5])])
     with pytest.raises(ConfigError, match=r"no layer 'convv' was measured\. Did you mean 'conv'"):
-        similarity.matrices(measured("a", (1, 0.5, 0.5)), layers=["convv"])
+        cka.matrices(measured("a", (1, 0.5, 0.5)), layers=["convv"])
 
 
 def test_names_under_a_plot_are_slanted_where_they_would_run_together_and_the_figure_grows_by_that() -> None:

@@ -9,7 +9,7 @@ import simulator
 from checkpoints import SessionUnreadable
 from simulator.base.errors import ConfigError, SessionError
 from simulator.config import Config
-from simulator.metrics.similarity import common_layers, measure, probe
+from simulator.metrics.cka_matrices import common_layers, measure, probe
 from simulator.results.inspection.cka import of_checkpoint
 from tests import federations
 from tests.federations import built, config, context, generated, on_images

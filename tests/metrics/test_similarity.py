@@ -17,9 +17,9 @@ from simulator.config import Config
 from simulator.data import datasets
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
-from simulator.metrics import similarity
+from simulator.metrics import cka_matrices
 from simulator.metrics.cka import all_pairs, centred_gram
-from simulator.metrics.similarity import Each, common_layers, measure, probe
+from simulator.metrics.cka_matrices import Each, common_layers, measure, probe
 from simulator.models import GROUPS
 from simulator.sessions import legacy
 from tests import federations
@@ -232,12 +232,12 @@ def test_a_client_alone_has_nobody_to_be_like(tmp_path: Path) -> None:
 
 def test_up_to_as_many_clients_as_are_compared_all_are(trained: tuple[Built, State]) -> None:
     layers = common_layers(trained[0].federation)
-    assert similarity.compared(layers, trained[0].federation, 7, most=4) == layers
+    assert cka_matrices.compared(layers, trained[0].federation, 7, most=4) == layers
 
 
 def test_of_more_clients_some_are_drawn_and_the_matrix_is_theirs(trained: tuple[Built, State]) -> None:
     parts, state = trained
-    layers = similarity.compared(common_layers(parts.federation), parts.federation, 7, most=2)
+    layers = cka_matrices.compared(common_layers(parts.federation), parts.federation, 7, most=2)
     drawn = sorted(set().union(*layers.values()))
     assert len(drawn) == 2
     found = measure(context(parts), IN_TURN, state.clients.__getitem__, layers, probe(parts.data, 7), most=2)
@@ -250,25 +250,25 @@ def test_those_drawn_stay_the_same_when_others_come_to_have_been_trained(
 ) -> None:
     federation = trained[0].federation
     layers = common_layers(federation)
-    first = similarity.compared(layers, federation, 7, most=2)["fc2"].keys()
+    first = cka_matrices.compared(layers, federation, 7, most=2)["fc2"].keys()
     for other in set(range(4)) - first:
-        among = similarity.among(layers, {*first, other})
-        assert similarity.compared(among, federation, 7, most=2)["fc2"].keys() == first
+        among = cka_matrices.among(layers, {*first, other})
+        assert cka_matrices.compared(among, federation, 7, most=2)["fc2"].keys() == first
 
 
 def test_matrices_that_a_record_has_no_room_for_are_refused_before_round_1() -> None:
     """1,200 clients with four layers are 4 · 1,200² = 5,760,000 numbers; 4 · 1,118² = 4,999,696 fit."""
     layers = {layer: dict.fromkeys(range(1200), layer) for layer in ("conv1", "conv2", "fc1", "fc2")}
-    similarity.check_size(layers, clients=1200, most=1118)
+    cka_matrices.check_size(layers, clients=1200, most=1118)
     with pytest.raises(ConfigError, match=r"5,760,000 numbers .* room for 5,000,000\. Use cka\.clients=1118"):
-        similarity.check_size(layers, clients=1200, most=1200)
+        cka_matrices.check_size(layers, clients=1200, most=1200)
 
 
 def test_a_layer_that_few_clients_have_takes_as_much_room() -> None:
     """Its matrix has a row of nulls for each of the others: 20 · 1,000² numbers."""
     layers = {f"block{number}": {0: "", 1: ""} for number in range(20)}
     with pytest.raises(ConfigError, match=r"20,000,000 numbers .* Use cka\.clients=500"):
-        similarity.check_size(layers, clients=1000, most=1000)
+        cka_matrices.check_size(layers, clients=1000, most=1000)
 
 
 @pytest.mark.parametrize(("clients", "compared"), [(100, 100), (400, 400), (1000, 1000), (1001, 100)])

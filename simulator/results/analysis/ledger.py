@@ -8,8 +8,8 @@ from pathlib import Path
 
 from simulator.base.record import Record, check_record, legible
 from simulator.results.analysis import totals
+from simulator.results.analysis.cka import CkaMeasurement
 from simulator.results.analysis.curves import Curves, CurvesBuilder
-from simulator.results.analysis.similarity import Measured
 from simulator.results.analysis.totals import Totals
 from simulator.results.analysis.well_formed import well_formed
 
@@ -23,7 +23,7 @@ class Ledger:
     curves: Curves
     methods: tuple[tuple[int, str], ...]
     """The methods in order, each with the round from which on it was in force."""
-    measured: tuple[Measured, ...]
+    measured: tuple[CkaMeasurement, ...]
     """CKA where it was measured, in order of round."""
 
     @cached_property
@@ -73,7 +73,7 @@ class Lines:
         return self._whole.methods
 
     @property
-    def measured(self) -> tuple[Measured, ...]:
+    def measured(self) -> tuple[CkaMeasurement, ...]:
         return self._whole.measured
 
 
@@ -84,7 +84,7 @@ class LedgerBuilder:
         self._records: list[Record] = []
         self._curves = CurvesBuilder()
         self._methods: list[tuple[int, str]] = []
-        self._measured: list[Measured] = []
+        self._measured: list[CkaMeasurement] = []
 
     def extend(self, records: Sequence[Record]) -> None:
         """Take in more rounds.
@@ -98,7 +98,7 @@ class LedgerBuilder:
                 raise ValueError(f"round {len(self._records)} is missing in the ledger")
             if not self._methods or self._methods[-1][1] != record["method"]:
                 self._methods.append((record["round"], record["method"]))
-            if measured := Measured.of(record):
+            if measured := CkaMeasurement.of(record):
                 self._measured.append(measured)
 
     def ledger(self) -> Ledger:

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from simulator.results.analysis.run import Run
-from simulator.results.figures import accuracy, coefficients, grouped, losses, sensitivity, similarity
+from simulator.results.figures import accuracy, cka, coefficients, grouped, losses, sensitivity
 
 OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
     "accuracy": accuracy.over,
@@ -14,7 +14,7 @@ OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
     "tradeoff": accuracy.tradeoff,
     "loss": losses.losses,
     "metrics": losses.metrics,
-    "cka-curves": similarity.curves,
+    "cka-curves": cka.curves,
     "inco": coefficients.coefficients,
     "sensitivity": sensitivity.curve,
     "heatmap": sensitivity.heatmap,

@@ -16,7 +16,7 @@ from simulator.engine.builder import Built, build
 from simulator.engine.client_states import initial_model
 from simulator.methods import plugins
 from simulator.methods.hooks import Hooks
-from simulator.metrics import similarity
+from simulator.metrics import cka_matrices
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
 from simulator.sessions import brought
@@ -36,7 +36,7 @@ def of_checkpoint(
     data_dir: Path,
     round: int | None = None,
     *,
-    images: int = similarity.PROBE,
+    images: int = cka_matrices.PROBE,
     layers: Sequence[str] | None = None,
     debiased: bool = False,
     model: Model | None = None,
@@ -53,17 +53,17 @@ def of_checkpoint(
     """
     found = opened(folder, data_dir, round, model, {"device": device, "workers": workers})
     data, federation, *_ = found.built
-    chosen = similarity.common_layers(federation, layers)
+    chosen = cka_matrices.common_layers(federation, layers)
     if found.model == "local" and not untrained:
-        chosen = similarity.among(chosen, trained(found.session.records()[: found.round]))
-    most = min(found.config.cka.clients, similarity.room(chosen))
-    chosen = similarity.compared(chosen, federation, found.config.seed, most)
-    probe = similarity.probe(data, found.config.seed, images)
+        chosen = cka_matrices.among(chosen, trained(found.session.records()[: found.round]))
+    most = min(found.config.cka.clients, cka_matrices.room(chosen))
+    chosen = cka_matrices.compared(chosen, federation, found.config.seed, most)
+    probe = cka_matrices.probe(data, found.config.seed, images)
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)
     try:
         with tf32_in_force(found.config.training.precision, federation.device):
-            measured = similarity.measure(
+            measured = cka_matrices.measure(
                 found.context, runner.each, found.tensors, chosen, probe, debiased, most
             )
         return {"round": found.round} | measured

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from simulator.base.errors import ConfigError
 from simulator.base.sections import MANY, SAMPLED
-from simulator.metrics.similarity import drawn
+from simulator.metrics.cka_matrices import drawn
 from simulator.results.inspection.cka import opened
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.states import trained

@@ -12,7 +12,7 @@ from simulator.base.errors import HtflError
 from simulator.results.analysis.axes import key_of
 from simulator.results.analysis.run import Run
 from simulator.results.analysis.table import Select
-from simulator.results.figures import accuracy, coefficients, losses, sensitivity, similarity
+from simulator.results.figures import accuracy, cka, coefficients, losses, sensitivity
 from simulator.results.figures.partition import partition
 from simulator.results.inspection.partition import of_session
 from simulator.results.report.pictures import Picture
@@ -93,13 +93,13 @@ def _sensitivities(runs: Sequence[Run], by: Sequence[str], select: Select | None
 
 def _insides(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
     layers = "CKA between clients, by layer and round."
-    yield "cka-curves", (), layers, lambda: similarity.curves(runs, by=by)
+    yield "cka-curves", (), layers, lambda: cka.curves(runs, by=by)
     inco = "Coefficients of InCo Aggregation, by layer."
     yield "inco", (), inco, lambda: coefficients.coefficients(runs, by=by)
 
 
 def _of_one(run: Run, name: str, data_dir: Path) -> Iterator[Kind]:
-    yield "cka", (), f"CKA between the clients of {name}, last measured.", lambda: similarity.matrices(run)
+    yield "cka", (), f"CKA between the clients of {name}, last measured.", lambda: cka.matrices(run)
     held = f"Training images of each class that each client of {name} holds."
     yield "partition", (), held, partial(_partition, run.folder, data_dir)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from simulator.results.analysis.cka import least_similar
 from simulator.results.analysis.run import Run
-from simulator.results.analysis.similarity import least_alike
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.heatmap import cell_at
@@ -39,7 +39,7 @@ def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
         panel.action_least()
 
     cka = view.run.ledger.measured[-1]
-    one, other = least_alike(cka.matrix("fc2"))[1]
+    one, other = least_similar(cka.matrix("fc2"))[1]
     app, text = on_stage("similarity", view, least)
     names = " × ".join(f"{client} {view.run.models[client]}" for client in (one, other))
     assert f"{names}: {cka.matrix('fc2')[one, other]:.3f} of fc2" in text
@@ -50,8 +50,8 @@ def test_a_pair_is_shown_by_name_over_rounds_and_by_depth(view: View) -> None:
 
 
 def test_d_begins_at_the_pair_least_alike_wherever_the_cursor_was_put_before(view: View) -> None:
-    pairs = least_alike(view.run.ledger.measured[-1].matrix("fc2"))
-    shallow = least_alike(view.run.ledger.measured[-1].matrix("conv2"))
+    pairs = least_similar(view.run.ledger.measured[-1].matrix("fc2"))
+    shallow = least_similar(view.run.ledger.measured[-1].matrix("conv2"))
     seen = []
 
     async def act(pilot: Any, panel: Any) -> None:

@@ -8,7 +8,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from htfl_sim.analysis import Measured, at_work, last_measured
+from htfl_sim.analysis import CkaMeasurement, at_work, last_measured
 from tui.app.messages import (
     ChartWanted,
     ClientPinned,
@@ -167,7 +167,7 @@ class LivePanel(SizedPanel):
             part.caption(f"{size(about['up_total'])} up, {size(about['down_total'])} down in total")
             self._trend.show(traffic(curves.up, curves.down))
 
-    def _draw_similarity(self, view: View, found: Measured | None) -> None:
+    def _draw_similarity(self, view: View, found: CkaMeasurement | None) -> None:
         client, cursor = view.client, self._map.cursor
         compared = () if found is None else found.clients
         if cursor is not None and client in compared and cursor[0] != (row := compared.index(client)):

@@ -7,7 +7,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from htfl_sim.analysis import Array, Measured, last_measured, least_alike
+from htfl_sim.analysis import Array, CkaMeasurement, last_measured, least_similar
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import ClientSelected
@@ -95,8 +95,8 @@ class SimilarityPanel(SizedPanel):
                 one, other = self._map.cursor
                 self._draw_pair(view, found, layer, (found.clients[one], found.clients[other]))
 
-    def _draw_matrix(self, view: View, found: Measured, layer: str) -> None:
-        matrix, pairs = found.matrix(layer), least_alike(found.matrix(layer))
+    def _draw_matrix(self, view: View, found: CkaMeasurement, layer: str) -> None:
+        matrix, pairs = found.matrix(layer), least_similar(found.matrix(layer))
         scale, said = CKA, "scale 0–1"
         if self._fitted and pairs:
             scale = float(matrix[pairs[0]]), float(matrix[pairs[-1]])
@@ -108,7 +108,7 @@ class SimilarityPanel(SizedPanel):
         self._map.scale(scale)
         self._map.show(matrix, names, names, titles=(titles, titles))
 
-    def _follow(self, view: View, found: Measured) -> None:
+    def _follow(self, view: View, found: CkaMeasurement) -> None:
         """Keep the cursor in the row of the client selected; where there is none, mark it, and let it come up there."""
         compared = view.client is not None and view.client in found.clients
         row = found.clients.index(view.client) if compared and view.client is not None else 0
@@ -118,7 +118,7 @@ class SimilarityPanel(SizedPanel):
         elif compared and self._map.cursor[0] != row:
             self._map.put_cursor(row, self._map.cursor[1])
 
-    def _draw_pair(self, view: View, found: Measured, layer: str, pair: tuple[int, int]) -> None:
+    def _draw_pair(self, view: View, found: CkaMeasurement, layer: str, pair: tuple[int, int]) -> None:
         """The two under the cursor beside all pairs: through the layers, and this layer over the rounds."""
         names = " × ".join(named_clients(view.run, pair))
         now = number(found.between(*pair, layer))
@@ -135,17 +135,17 @@ class SimilarityPanel(SizedPanel):
         self._parts["depth"].caption(f"{names}, by depth, read at {layer}")
         self._parts["rounds"].caption(f"{names}: {now} of {layer}")
 
-    def chosen(self, found: Measured) -> str:
+    def chosen(self, found: CkaMeasurement) -> str:
         """The layer shown: the chosen one if it was measured, else the deepest."""
         return self._layer if self._layer in found.layers and self._layer else found.layers[-1]
 
-    def _row(self, found: Measured, layer: str) -> Row:
+    def _row(self, found: CkaMeasurement, layer: str) -> Row:
         mean = found.mean(layer)
         full = "#" if glyphs_of(self) == "ascii" else "━"
         filled = 0 if np.isnan(mean) else round(BAR * min(max(mean, 0.0), 1.0))
         return Row(layer, (layer, number(mean), (full * filled).ljust(BAR)))
 
-    def _draw_depth(self, view: View, found: Measured, layer: str) -> None:
+    def _draw_depth(self, view: View, found: CkaMeasurement, layer: str) -> None:
         """The mean over pairs by depth, now and when it was first measured."""
         first = view.run.ledger.measured[0]
         depths = np.arange(1.0, len(found.layers) + 1)
@@ -162,7 +162,7 @@ class SimilarityPanel(SizedPanel):
         ends = f"1 is {found.layers[0]}, {len(depths)} is {found.layers[-1]}"
         self._parts["depth"].caption(f"by depth, read at {layer}: {ends}")
 
-    def _draw_rounds(self, view: View, found: Measured) -> None:
+    def _draw_rounds(self, view: View, found: CkaMeasurement) -> None:
         measured = view.run.ledger.measured
         rounds = np.array([one.round for one in measured], float)
         series = [
@@ -195,7 +195,7 @@ class SimilarityPanel(SizedPanel):
         if found is None:
             return
         layer, now = self.chosen(found), self._map.cursor
-        if pairs := least_alike(found.matrix(layer)):
+        if pairs := least_similar(found.matrix(layer)):
             place = pairs.index(now) + 1 if now in pairs and self._least == (layer, now) else 0
             pair = pairs[place % len(pairs)]
             self._least = layer, pair

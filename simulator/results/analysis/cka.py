@@ -11,7 +11,7 @@ from simulator.results.analysis.curves import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class CkaMeasurement:
     """CKA after one round: the layers from shallow to deep, the mean over pairs and the matrix [N, N] of each."""
 
     round: int
@@ -19,7 +19,7 @@ class Measured:
     cka: Mapping[str, Any]
 
     @classmethod
-    def of(cls, record: Record) -> "Measured | None":
+    def of(cls, record: Record) -> "CkaMeasurement | None":
         """A record's measurement; None where it has none, or no layer that two clients have. Raises what foreign JSON
         raises when it is read."""
         cka = record.get("cka")
@@ -65,7 +65,7 @@ class Measured:
         return rows
 
 
-def least_alike(matrix: Array) -> list[tuple[int, int]]:
+def least_similar(matrix: Array) -> list[tuple[int, int]]:
     """The pairs (i < j) of a matrix [N, N] that have a value, the lowest first."""
     rows, columns = np.triu_indices(len(matrix), 1)
     values = matrix[rows, columns]
@@ -73,6 +73,6 @@ def least_alike(matrix: Array) -> list[tuple[int, int]]:
     return list(zip(rows[order].tolist(), columns[order].tolist(), strict=True))
 
 
-def last_measured(measured: Sequence[Measured], round: int) -> Measured | None:
+def last_measured(measured: Sequence[CkaMeasurement], round: int) -> CkaMeasurement | None:
     """The last measurement at or before a round, of those in order of round."""
     return next((one for one in reversed(measured) if one.round <= round), None)

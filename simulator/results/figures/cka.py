@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from simulator.base.errors import ConfigError, nearest
+from simulator.results.analysis.cka import CkaMeasurement, last_measured
 from simulator.results.analysis.run import Run
-from simulator.results.analysis.similarity import Measured, last_measured
 from simulator.results.figures import style
 from simulator.results.figures.grouped import By, grouped, looks
 from simulator.results.figures.palette import in_order
@@ -106,7 +106,7 @@ def _means(group: Sequence[Run], rounds: Sequence[int], layers: Sequence[str]) -
     return np.asarray(np.mean(tables, axis=0))
 
 
-def _measured(run: Run, round: int | None) -> Measured:
+def _measured(run: Run, round: int | None) -> CkaMeasurement:
     every = run.ledger.measured
     found = (every[-1] if every else None) if round is None else last_measured(every, round)
     if found is None:
