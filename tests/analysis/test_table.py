@@ -8,10 +8,10 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
+from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import Run
-from simulator.results.analysis.spread import Difference, Spread, paired
 from simulator.results.analysis.table import Row
 from tests.analysis.runs import chosen, of, record, run
 
@@ -41,7 +41,7 @@ def test_mean_and_sample_standard_deviation_are_over_seeds() -> None:
 
 
 def test_a_single_session_has_no_standard_deviation() -> None:
-    assert row(THREE[:1]).last == Spread(0.80, None, 1)
+    assert row(THREE[:1]).last == MeanStd(0.80, None, 1)
 
 
 def test_the_difference_is_paired_by_seed_with_students_interval() -> None:
@@ -68,7 +68,7 @@ def test_a_target_costs_what_those_seeds_that_reached_it_spent() -> None:
     # a0 reaches 0.84 in round 2, a1 and a2 in round 3; a round is 150 bytes, 7 operations, 2 seconds
     found = row(THREE, target=0.84)
     assert found.reached == 3
-    assert found.rounds == Spread(approx(8 / 3), approx(3**-0.5), 3)
+    assert found.rounds == MeanStd(approx(8 / 3), approx(3**-0.5), 3)
     assert found.bytes is not None and found.bytes.mean == approx(150 * 8 / 3)
     assert found.flops is not None and found.flops.mean == approx(7 * 8 / 3)
     assert found.seconds is not None and found.seconds.mean == approx(2 * 8 / 3)
@@ -78,10 +78,10 @@ def test_a_target_that_some_seeds_missed_costs_at_least_the_rounds_they_ran() ->
     """a0 reaches 0.89 in round 2; a1 and a2 ran 3 rounds and did not."""
     found = row(THREE, target=0.89)
     assert (found.reached, found.n, found.at_least) == (1, 3, True)
-    assert found.rounds == Spread(approx((2 + 3 + 3) / 3), None, 3)
-    assert found.bytes == Spread(approx(150 * 8 / 3), None, 3)
-    assert found.flops == Spread(approx(7 * 8 / 3), None, 3)
-    assert found.seconds == Spread(approx(2 * 8 / 3), None, 3)
+    assert found.rounds == MeanStd(approx((2 + 3 + 3) / 3), None, 3)
+    assert found.bytes == MeanStd(approx(150 * 8 / 3), None, 3)
+    assert found.flops == MeanStd(approx(7 * 8 / 3), None, 3)
+    assert found.seconds == MeanStd(approx(2 * 8 / 3), None, 3)
 
 
 def test_a_lower_bound_is_marked_in_every_form_of_the_table() -> None:
@@ -102,8 +102,8 @@ def test_a_target_that_all_seeds_reached_has_no_lower_bound() -> None:
 def test_a_target_nobody_reached_costs_at_least_what_was_spent() -> None:
     result = table(THREE, "method", target=0.99)
     assert [(each.reached, each.rounds) for each in result.rows] == [
-        (0, Spread(3, None, 3)),
-        (0, Spread(2, None, 3)),
+        (0, MeanStd(3, None, 3)),
+        (0, MeanStd(2, None, 3)),
     ]
     assert "| 0 of 3 | ≥ 3 | ≥ 450 B | ≥ 21 | ≥ 6 s |" in result.to_markdown()
 
@@ -120,8 +120,8 @@ def test_a_difference_is_in_percentage_points_with_a_true_minus() -> None:
 def test_eval_selects_the_round_and_test_is_reported_at_it() -> None:
     # best on eval in round 2 (0.6, the first of two), where test is 0.55; best on test would be 0.90
     found = row([chosen("s", [(0.90, 0.5), (0.55, 0.6), (0.70, 0.6)])], select="eval")
-    assert found.selected == Spread(0.55, None, 1)
-    assert found.best == Spread(0.90, None, 1)
+    assert found.selected == MeanStd(0.55, None, 1)
+    assert found.best == MeanStd(0.90, None, 1)
 
 
 def test_eval_selects_the_settings_of_a_row_by_their_mean_over_seeds() -> None:
@@ -159,8 +159,8 @@ def test_weighted_and_worst_client_are_of_the_last_or_the_selected_round() -> No
         record(2, 0.7, 0.1, clients=[0.6, 0.8], weighted=0.75),
     ]
     by_last, by_eval = row([of("s", records)]), row([of("s", records)], select="eval")
-    assert (by_last.last_weighted, by_last.worst) == (Spread(0.75, None, 1), Spread(0.6, None, 1))
-    assert (by_eval.selected_weighted, by_eval.worst) == (Spread(0.6, None, 1), Spread(0.2, None, 1))
+    assert (by_last.last_weighted, by_last.worst) == (MeanStd(0.75, None, 1), MeanStd(0.6, None, 1))
+    assert (by_eval.selected_weighted, by_eval.worst) == (MeanStd(0.6, None, 1), MeanStd(0.2, None, 1))
 
 
 def test_sessions_are_grouped_by_what_they_differ_in_when_nothing_is_said() -> None:

@@ -9,13 +9,13 @@ import numpy as np
 
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
+from simulator.results.analysis.averages import MeanStd, paired
 from simulator.results.analysis.axes import Key, axes, checked, group_label, groups, key_of, spelled, varying
 from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.costs import Reached, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.printed import printed
 from simulator.results.analysis.run import Run
-from simulator.results.analysis.spread import Spread, paired
 from simulator.results.analysis.table import Row, Select, Table
 
 
@@ -53,7 +53,7 @@ def differences(runs: Sequence[Run]) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SessionResult:
     """What one session came to: test accuracies, 0…1, means over clients alike or weighted; None: not measured.
 
     `selected`, and `round` at which, are of the round that is best on the clients' eval parts, the first of equals;
@@ -98,7 +98,7 @@ def table(
         raise ConfigError(f"the target is an accuracy from 0 to 1, as 0.9; it is {target:g}.")
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
     notes = _of_data(runs) + _unfinished(runs) + _switched(runs)
-    found: dict[Key, tuple[str, list[Outcome]]] = {}
+    found: dict[Key, tuple[str, list[SessionResult]]] = {}
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select) for run in group]
         chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
@@ -117,14 +117,14 @@ def table(
     return Table(wanted, target, baseline, select, tuple(rows), tuple(dict.fromkeys([*differ, *notes])))
 
 
-def outcome(run: Run, target: float | None, select: Select | None) -> Outcome:
+def outcome(run: Run, target: float | None, select: Select | None) -> SessionResult:
     """What a session came to."""
     totals = run.totals
     round = _best_round(totals.selection) if select else None
     measured = np.flatnonzero(np.isfinite(totals.mean))
     last = int(measured[-1]) + 1 if measured.size else None
     took = None if target is None else reached(totals, target)
-    return Outcome(
+    return SessionResult(
         run,
         best=_highest(totals.mean),
         best_weighted=_highest(totals.weighted),
@@ -155,15 +155,15 @@ def _row(
     by: Sequence[str],
     key: Key,
     chosen: str,
-    outcomes: Sequence[Outcome],
-    against: Sequence[Outcome],
+    outcomes: Sequence[SessionResult],
+    against: Sequence[SessionResult],
     select: Select | None,
 ) -> Row:
-    def spread(value: Callable[[Outcome], float | None]) -> Spread | None:
-        return Spread.of([value(each) for each in outcomes])
+    def spread(value: Callable[[SessionResult], float | None]) -> MeanStd | None:
+        return MeanStd.of([value(each) for each in outcomes])
 
-    def took(value: Callable[[Reached], float]) -> Spread | None:
-        found = Spread.of([None if each.spent is None else value(each.spent) for each in outcomes])
+    def took(value: Callable[[Reached], float]) -> MeanStd | None:
+        found = MeanStd.of([None if each.spent is None else value(each.spent) for each in outcomes])
         return replace(found, std=None) if found and at_least else found
 
     at_least = any(each.spent is not each.reached for each in outcomes)
@@ -198,12 +198,12 @@ def _row(
 
 
 def _point(
-    label: str, outcomes: list[Outcome], select: Select | None
-) -> tuple[str, list[Outcome], list[str]]:
+    label: str, outcomes: list[SessionResult], select: Select | None
+) -> tuple[str, list[SessionResult], list[str]]:
     """Which settings a row is of, in words where it has several, their outcomes, and what is to be said of it."""
     runs = [each.run for each in outcomes]
     differ = varying(runs)
-    points: dict[Key, list[Outcome]] = {}
+    points: dict[Key, list[SessionResult]] = {}
     for each in outcomes:
         points.setdefault(key_of(each.run, differ), []).append(each)
     if select and (missing := [each.run.name for each in outcomes if each.selected is None]):
@@ -225,7 +225,7 @@ def _point(
     return chosen, kept, notes
 
 
-def _by_seed(outcomes: Sequence[Outcome], select: Select | None) -> Mapping[int, float]:
+def _by_seed(outcomes: Sequence[SessionResult], select: Select | None) -> Mapping[int, float]:
     """The accuracy that is compared, by seed; nothing where a seed has several."""
     found: dict[int, float] = {}
     for each in outcomes:
@@ -253,7 +253,9 @@ def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> 
     return {key: other for key, other in found.items() if other is not None}
 
 
-def _named(runs: Sequence[Run], by: Sequence[str], rows: Mapping[Key, tuple[str, list[Outcome]]]) -> set[str]:
+def _named(
+    runs: Sequence[Run], by: Sequence[str], rows: Mapping[Key, tuple[str, list[SessionResult]]]
+) -> set[str]:
     """The settings whose chosen value stands in every row."""
     if not all(chosen for chosen, _ in rows.values()):
         return set()

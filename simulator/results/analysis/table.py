@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.base.names import cell, escaped
 from simulator.base.units import AT_LEAST, NONE, amount, at_least, duration, points, size
+from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
 from simulator.results.analysis.printed import Printed
-from simulator.results.analysis.spread import Difference, Spread
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -60,22 +60,22 @@ class Row:
     sessions: tuple[str, ...]
     n: int
     chosen: str
-    best: Spread | None
-    best_weighted: Spread | None
-    last: Spread | None
-    last_weighted: Spread | None
-    selected: Spread | None
-    selected_weighted: Spread | None
-    worst: Spread | None
+    best: MeanStd | None
+    best_weighted: MeanStd | None
+    last: MeanStd | None
+    last_weighted: MeanStd | None
+    selected: MeanStd | None
+    selected_weighted: MeanStd | None
+    worst: MeanStd | None
     reached: int
     at_least: bool
-    rounds: Spread | None
-    bytes: Spread | None
-    flops: Spread | None
-    seconds: Spread | None
+    rounds: MeanStd | None
+    bytes: MeanStd | None
+    flops: MeanStd | None
+    seconds: MeanStd | None
     difference: Difference | None
     paper: tuple[Printed, ...]
-    own: Mapping[str, Spread | None]
+    own: Mapping[str, MeanStd | None]
     """The user's own metrics on the test part, by name."""
 
 
@@ -238,7 +238,7 @@ def _fields(table: Table, row: Row) -> Iterator[tuple[str, Any]]:
     yield from zip(table.by, row.key, strict=True)
     yield from {"n": row.n, "chosen": row.chosen, "reached": row.reached, "at_least": row.at_least}.items()
     for name in _NUMBERS:
-        spread: Spread | None = getattr(row, name)
+        spread: MeanStd | None = getattr(row, name)
         yield name, spread.mean if spread else None
         yield f"{name}_std", spread.std if spread else None
     for own, spread in row.own.items():
@@ -257,13 +257,13 @@ def _axis(place: int) -> Callable[[Row], str]:
     return lambda row: spelled(row.key[place])
 
 
-def _percent(spread: Spread | None, missing: str = NONE) -> str:
+def _percent(spread: MeanStd | None, missing: str = NONE) -> str:
     if spread is None:
         return missing
     return f"{100 * spread.mean:.2f}" + ("" if spread.std is None else f" ± {100 * spread.std:.2f}")
 
 
-def _plain(spread: Spread | None) -> str:
+def _plain(spread: MeanStd | None) -> str:
     if spread is None:
         return NONE
     return f"{spread.mean:.0f}" if spread.std is None else f"{spread.mean:.1f} ± {spread.std:.1f}"
@@ -278,11 +278,11 @@ def _bound(row: Row, text: str) -> str:
     return f"{AT_LEAST}{text}" if row.at_least and text != NONE else text
 
 
-def _mean(spread: Spread | None) -> float | None:
+def _mean(spread: MeanStd | None) -> float | None:
     return spread.mean if spread else None
 
 
-def _decimals(spread: Spread | None) -> str:
+def _decimals(spread: MeanStd | None) -> str:
     if spread is None:
         return NONE
     return f"{spread.mean:.4f}" + ("" if spread.std is None else f" ± {spread.std:.4f}")

@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
+from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.axes import checked, groups, spelled
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.run import Run
-from simulator.results.analysis.spread import Spread
 from simulator.results.analysis.table import Select
 from simulator.results.figures import style
 from simulator.results.figures.grouped import By, grouped, looks
@@ -97,14 +97,14 @@ def heatmap(
 
 def _spreads(
     runs: Sequence[Run], axes: tuple[str, ...], select: Select | None
-) -> dict[tuple[Any, ...], Spread]:
+) -> dict[tuple[Any, ...], MeanStd]:
     """The accuracies over seeds, by the values on the axes. Raises ConfigError where one was not measured on eval."""
     found = {}
     for key, group in groups(runs, axes).items():
         each = [outcome(run, None, select) for run in group]
         if select and (missing := [one.run.name for one in each if one.selected is None]):
             raise ConfigError(f"not measured on eval: {', '.join(missing)}.")
-        spread = Spread.of([one.selected if select else one.last for one in each])
+        spread = MeanStd.of([one.selected if select else one.last for one in each])
         if spread is not None:
             found[key] = spread
     return found

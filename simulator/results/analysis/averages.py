@@ -8,7 +8,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Spread:
+class MeanStd:
     """`std` is that of a sample (n − 1 in the denominator, ddof=1); None of a single value."""
 
     mean: float
@@ -16,7 +16,7 @@ class Spread:
     n: int
 
     @classmethod
-    def of(cls, values: Sequence[float | None]) -> "Spread | None":
+    def of(cls, values: Sequence[float | None]) -> "MeanStd | None":
         """Of the values there are; None where there is none."""
         known = [value for value in values if value is not None]
         if not known:
