@@ -27,10 +27,10 @@ def is_newest_missing(kept: list[int], missing: list[int]) -> bool:
 
 def warning(folder: Path, kept: list[int], missing: list[int]) -> list[str]:
     """The same as a sentence of its own, for what is no reason not to go on; nothing when nothing is missing."""
-    return [f"T{said(folder, kept, missing)[1:]}"] if missing else []
+    return [f"T{explained(folder, kept, missing)[1:]}"] if missing else []
 
 
-def said(folder: Path, kept: list[int], missing: list[int]) -> str:
+def explained(folder: Path, kept: list[int], missing: list[int]) -> str:
     """Which checkpoints are missing, and what can be done, as sentences."""
     rounds = ", ".join(map(str, missing))
     are = f"checkpoints of rounds {rounds} are" if len(missing) > 1 else f"checkpoint of round {rounds} is"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from checkpoints import events, files, ledger, manifests, naming, note, objects, unfinished_round
-from checkpoints.completeness import is_newest_missing, missing_checkpoints, said, warning
+from checkpoints.completeness import explained, is_newest_missing, missing_checkpoints, warning
 from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import EVENTS, FOLDERS, LEDGER, OBJECTS, TMP, is_object_folder
 from checkpoints.lines import LineWriter
@@ -50,7 +50,7 @@ def look(folder: Path, left: Json | None) -> Found:
     rounds = session.rounds()
     missing = missing_checkpoints(folder, rounds, left)
     if is_newest_missing(rounds, missing):
-        raise Damaged(f"{folder}: {said(folder, rounds, missing)}")
+        raise Damaged(f"{folder}: {explained(folder, rounds, missing)}")
     kept = [session.manifest(round) for round in rounds]
     if not kept and isinstance(session.parent, dict) and session.parent.get("round"):
         raise SessionUnreadable(

@@ -19,7 +19,7 @@ from checkpoints import (
     tags,
     unfinished_round,
 )
-from checkpoints.completeness import missing_checkpoints, said
+from checkpoints.completeness import explained, missing_checkpoints
 from checkpoints.errors import Damaged, SessionUnreadable
 from checkpoints.layout import (
     CONTROL,
@@ -167,7 +167,7 @@ def _missing(folder: Path, left: Json | None, live: bool) -> Iterator[Finding]:
     missing = [] if live else missing_checkpoints(folder, kept, left)
     if missing:
         where = f"{MANIFESTS}/{manifest_name(missing[-1])}"
-        yield Finding(where, "damage", said(folder, kept, missing))
+        yield Finding(where, "damage", explained(folder, kept, missing))
 
 
 def _ledger(folder: Path, kept: list[Manifest], closed: Json | None, live: bool) -> Iterator[Finding]:

@@ -61,14 +61,14 @@ def rounds(progress: "bool | Callable[[Record], object]") -> "Iterator[Callable[
                 if callable(progress):
                     progress(record)
                 elif bar:
-                    bar.show(record["round"], last, said(record))
+                    bar.show(record["round"], last, round_line(record))
                 else:
-                    print(said(record), flush=True)
+                    print(round_line(record), flush=True)
 
     yield observe if progress is not False else lambda event: None
 
 
-def said(record: "Record") -> str:
+def round_line(record: "Record") -> str:
     """A round in one line."""
     mean = record["accuracy"]["mean"]
     return f"round {record['round']}: " + ("not evaluated" if mean is None else f"accuracy {mean:.4f}")

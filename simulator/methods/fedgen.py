@@ -226,7 +226,7 @@ class FedGen(Method):
             taught = (state["shares"][:, batch.y] * each.view(len(logits), -1)).sum(0).mean()
         if not self.config.diversity:
             return taught
-        return taught + self.config.diversity * alike(draws["noise"], made)
+        return taught + self.config.diversity * diversity_loss(draws["noise"], made)
 
 
 def own(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
@@ -235,7 +235,7 @@ def own(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> 
     return LossParts(ce, {"cross_entropy": ce})
 
 
-def alike(noise: Tensor, made: Tensor) -> Tensor:
+def diversity_loss(noise: Tensor, made: Tensor) -> Tensor:
     """exp(−mean over all pairs of mean (ε_i − ε_j)² · mean |z_i − z_j|): 1 where all noise makes one thing."""
     started = (noise[:, None] - noise).square().mean(2)
     ended = (made[:, None] - made).abs().mean(2)

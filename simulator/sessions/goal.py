@@ -19,7 +19,7 @@ def mean_accuracy(record: Record | None) -> float | None:
     return None if record is None else record["accuracy"]["mean"]
 
 
-def said(config: Config, round: int, record: Record | None) -> str | None:
+def reason_to_end(config: Config, round: int, record: Record | None) -> str | None:
     """Why a run is finished before its last round, in words; None where it is not."""
     accuracy = mean_accuracy(record)
     if round >= config.rounds or accuracy is None or not reached(config, accuracy):

@@ -161,7 +161,7 @@ class Session:
     @property
     def goal_reached(self) -> str | None:
         """Why the run is finished before its last round, in words."""
-        return goal.said(self.config, self.round, self.record)
+        return goal.reason_to_end(self.config, self.round, self.record)
 
     @property
     def record(self) -> Record | None:

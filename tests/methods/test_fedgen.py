@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from simulator.base.errors import ConfigError
 from simulator.base.tensors import Tensors, part
 from simulator.methods import Uplink
-from simulator.methods.fedgen import FedGen, alike, classes_from
+from simulator.methods.fedgen import FedGen, classes_from, diversity_loss
 from simulator.models.federation import ClientInfo
 from simulator.sessions import legacy
 from simulator.training.context import TrainingContext
@@ -70,8 +70,8 @@ def test_the_clients_teach_by_their_losses_or_by_their_mean_logits(teacher: str,
 def test_features_that_differ_little_for_noise_that_differs_much_cost_more() -> None:
     """ε = 0 and 1, z = (0, 0) and (2, 4): of the four ordered pairs two have 1 · (2 + 4)/2 = 3, so exp(−6/4)."""
     noise, made = torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0, 0.0], [2.0, 4.0]])
-    assert alike(noise, made).item() == pytest.approx(math.exp(-1.5))
-    assert alike(noise, torch.ones(2, 2)).item() == 1.0
+    assert diversity_loss(noise, made).item() == pytest.approx(math.exp(-1.5))
+    assert diversity_loss(noise, torch.ones(2, 2)).item() == 1.0
 
 
 def test_a_class_that_nobody_holds_is_never_drawn() -> None:

@@ -143,7 +143,7 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
         return f"{reading(min(known), figure.unit).split()[0]}{glyphs.dash}{reading(max(known), figure.unit)}"
 
     named = [
-        Entry(line.key, line.series.name, said(figure, line.series), line.fg, line.pinned)
+        Entry(line.key, line.series.name, legend_value(figure, line.series), line.fg, line.pinned)
         for line in reversed(lines)
         if line.key
     ]
@@ -159,7 +159,7 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
     return entries
 
 
-def said(figure: Figure, one: Series) -> str:
+def legend_value(figure: Figure, one: Series) -> str:
     """What the legend reads of a line."""
     value = figure.reading(one)
     return "" if math.isnan(value) else reading(value, figure.unit)
