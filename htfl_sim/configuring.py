@@ -12,7 +12,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
 from simulator.config import Config
 from simulator.config.idle import refuse_idle
-from simulator.config.own import Files, Names, loaded
+from simulator.config.user_files import Files, Names, loaded
 from simulator.data.datasets import absolute
 from simulator.sessions.history import asked_for
 

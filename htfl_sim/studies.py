@@ -14,7 +14,7 @@ from checkpoints import SessionUnreadable
 from htfl_sim import folders
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import Raw, merged, put, read_toml, with_overrides
-from simulator.config.own import GROUP, Files, Names
+from simulator.config.user_files import GROUP, Files, Names
 from simulator.studies import shipped
 from simulator.studies.backends import HERE, SLURM, checked
 from simulator.studies.folder import read_points, read_study

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from simulator.base import own_files
-from simulator.metrics import own as metrics
-from simulator.models import own as models
+from simulator.metrics import user_metrics as metrics
 from simulator.models import registry
+from simulator.models import user_models as models
 
 MODEL = """
 from torch import nn

@@ -25,8 +25,8 @@ from simulator.data.specs import ImageSpec, SignalSpec, TableSpec, TokenSpec
 from simulator.engine.builder import build
 from simulator.methods import plugins
 from simulator.models import GROUPS as GROUPS_OF_MODELS
-from simulator.models import own as own_models
 from simulator.models import registry
+from simulator.models import user_models as own_models
 from simulator.results.inspection import cka, partition, representations
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import Session

@@ -9,7 +9,7 @@ from typing import ClassVar
 from platformdirs import user_cache_dir
 
 from simulator.base.errors import ConfigError, DataError, nearest
-from simulator.data import own
+from simulator.data import user_data
 from simulator.data.samples import SampleSet
 from simulator.data.specs import InputSpec
 
@@ -98,7 +98,7 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Samp
         return dataset.load(data_dir)
     path = Path(name_or_path).expanduser()
     if path.is_dir() or (path.suffix == ".npz" and path.is_file()):
-        return own.load(path)
+        return user_data.load(path)
     raise ConfigError(
         f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz file."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs --plugin FILE."
@@ -108,7 +108,7 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Samp
 def declared(path: str) -> InputSpec | None:
     """The form of the samples in a user's own `.npz`, without reading them; None where that is not known."""
     file = Path(path).expanduser()
-    return own.declared(file) if file.suffix == ".npz" and file.is_file() else None
+    return user_data.declared(file) if file.suffix == ".npz" and file.is_file() else None
 
 
 def absolute(name_or_path: str) -> str:

@@ -32,7 +32,7 @@ from simulator.engine.progress import (
 from simulator.engine.wire import Wire
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
-from simulator.metrics import by_client, cka_matrices, evaluation, own, training
+from simulator.metrics import by_client, cka_matrices, evaluation, training, user_metrics
 from simulator.metrics.accuracy import accuracy
 from simulator.models.federation import Federation
 from simulator.runners import (
@@ -67,7 +67,7 @@ class Engine:
         self._test_sizes = [len(client.test) for client in data.clients]
         measured = evaluation.measured_parts(config.evaluation, data)
         self._sizes = {name: [len(client.part(name)) for client in data.clients] for name in measured}
-        self._measures = own.measures(config.evaluation.metrics, federation.num_classes)
+        self._measures = user_metrics.measures(config.evaluation.metrics, federation.num_classes)
         self._answers = config.evaluation.model or method.answers
         self._compares = config.cka.model or self._answers
         wanted = None if config.cka.layers == "all" else config.cka.layers

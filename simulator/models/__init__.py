@@ -1,6 +1,6 @@
 """Models, each split into features and head, and the groups that deal them out to clients."""
 
-from simulator.models import cnn, convnets, libraries, own, resnet, slices, tiny, vit
+from simulator.models import cnn, convnets, libraries, resnet, slices, tiny, user_models, vit
 from simulator.models.groups import GROUPS, assign, check_kind, members
 from simulator.models.network import Network
 from simulator.models.registry import (

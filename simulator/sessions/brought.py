@@ -13,9 +13,9 @@ from simulator.base.documents import OwnFile
 from simulator.base.errors import SessionError
 from simulator.config import Config
 from simulator.methods import plugins
-from simulator.metrics import own as metrics
+from simulator.metrics import user_metrics as metrics
 from simulator.models import members
-from simulator.models import own as models
+from simulator.models import user_models as models
 
 
 def recorded(config: Config) -> list[OwnFile]:

@@ -10,7 +10,7 @@ from typing import Self
 
 import checkpoints
 from checkpoints import DiskError, Group, SessionReader, SessionUnreadable
-from simulator.config.own import Files
+from simulator.config.user_files import Files
 from simulator.studies.status import Status
 from simulator.studies.study import Point
 

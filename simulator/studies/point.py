@@ -21,7 +21,7 @@ from presets import PresetError
 from simulator.base.errors import ConfigError, HtflError
 from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.config.own import Files
+from simulator.config.user_files import Files
 from simulator.sessions.signals import Signals, die_by
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points

@@ -13,7 +13,7 @@ from simulator.base.documents import OwnFile
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
 from simulator.config import Config
-from simulator.config.own import Files, Names
+from simulator.config.user_files import Files, Names
 from simulator.studies.values import values
 
 METHOD = "method"

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 import checkpoints
 from htfl_sim.configuring import Choices
-from simulator.config.own import Files
+from simulator.config.user_files import Files
 from tests import sessions
 from tests.app.driving import blanks, drive
 from tui.app import launch

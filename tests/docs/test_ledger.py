@@ -13,7 +13,7 @@ from checkpoints import limits
 from docsite.ledger import renewed
 from simulator.base import own_files
 from simulator.base.nested import flattened
-from simulator.metrics import own
+from simulator.metrics import user_metrics
 from simulator.sessions.forking import fork
 from simulator.sessions.session import Session
 from tests import federations
@@ -92,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with federations.on_images(federations.generated()), pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_files, "_LOADED", {})
         patch.setattr(own, "_FUNCTIONS", {})
-        own.load(folder / "top2.py")
+        user_metrics.load(folder / "top2.py")
         with Session.create(federations.config("lg_fedavg", rounds=1), folder / "plain", folder) as session:
             session.run()
         with Session.create(config, folder / "all", folder) as session:

@@ -9,7 +9,7 @@ import torch
 
 from simulator.base import own_files
 from simulator.base.errors import ConfigError
-from simulator.metrics import own
+from simulator.metrics import user_metrics
 from tests import federations
 
 TOP2 = """
@@ -31,7 +31,7 @@ def _afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def load(folder: Path, source: str, name: str = "top2.py") -> None:
     (folder / name).write_text(source, encoding="utf-8")
-    own.load(folder / name)
+    user_metrics.load(folder / name)
 
 
 def record(rounds: int = 1, **sections: Any) -> Any:
@@ -132,7 +132,7 @@ def test_a_metric_that_fails_later_says_where(tmp_path: Path) -> None:
 
 def test_a_tensor_on_the_device_is_a_number(tmp_path: Path) -> None:
     load(tmp_path, TOP2)
-    measure = own.measures(["top2"], 3)["top2"]
+    measure = user_metrics.measures(["top2"], 3)["top2"]
     assert measure(torch.eye(3), torch.tensor([0, 1, 2])) == 1.0
 
 

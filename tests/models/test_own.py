@@ -11,9 +11,9 @@ from simulator import models
 from simulator.base import own_files
 from simulator.base.errors import ConfigError
 from simulator.config import Config
-from simulator.config.own import loaded
+from simulator.config.user_files import loaded
 from simulator.models import ImageShape, registry
-from simulator.models import own as own_models
+from simulator.models import user_models as own_models
 from tests import federations
 
 SHAPE = ImageShape(1, 8, 8)

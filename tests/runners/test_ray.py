@@ -15,7 +15,7 @@ from simulator.contract import Subject
 from simulator.data.datasets import data_folder
 from simulator.engine.builder import Built, build
 from simulator.engine.progress import ClientTrained, Event
-from simulator.metrics import own as metrics
+from simulator.metrics import user_metrics as metrics
 from simulator.results.analysis.events import description
 from simulator.sessions.session import Session
 from tests import federations

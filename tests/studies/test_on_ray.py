@@ -16,7 +16,7 @@ import pytest
 import checkpoints
 from checkpoints import Group, SessionReader
 from simulator.config import Config
-from simulator.config.own import Files
+from simulator.config.user_files import Files
 from simulator.data.datasets import data_folder
 from simulator.sessions.session import Session
 from simulator.studies.executor import Launch

@@ -11,7 +11,7 @@ import pytest
 import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.base.errors import ConfigError, SessionError
-from simulator.config.own import Files
+from simulator.config.user_files import Files
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.plan import plan

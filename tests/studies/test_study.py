@@ -11,7 +11,7 @@ from presets import PresetError
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged, with_method
 from simulator.config import Config
-from simulator.config.own import Files
+from simulator.config.user_files import Files
 from simulator.studies.study import StudySpec, name
 
 TINY: dict[str, Any] = {

@@ -9,7 +9,7 @@ import checkpoints
 import presets
 from simulator.base.documents import Entry
 from simulator.base.nested import Raw, flattened, toml_value, with_method
-from simulator.config.own import GROUP, METRICS, Files
+from simulator.config.user_files import GROUP, METRICS, Files
 from simulator.sessions.reader import SessionReader
 
 _BARE = "quickstart"

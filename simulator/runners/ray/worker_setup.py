@@ -19,7 +19,7 @@ from simulator.data.federated import FederatedData, Source
 from simulator.data.loading import load
 from simulator.methods import plugins, registry
 from simulator.methods.hooks import Hooks
-from simulator.models import own as own_models
+from simulator.models import user_models as own_models
 from simulator.models.federation import Federation
 from simulator.runners.base import Runner
 from simulator.runners.ray import inner

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import Arrival, DiskError, Parcel, SessionReader, SessionUnreadable
-from simulator.config.own import Files
+from simulator.config.user_files import Files
 from simulator.studies.executor import Ended, Launch
 from simulator.studies.process import Process
 from simulator.studies.status import Status

@@ -51,12 +51,12 @@ class Files:
             for file in self.plugins:
                 plugins.load(Path(file))
         if self.models:
-            from simulator.models import own as models
+            from simulator.models import user_models as models
 
             for file in self.models:
                 models.load(Path(file))
         if self.metrics:
-            from simulator.metrics import own as metrics
+            from simulator.metrics import user_metrics as metrics
 
             for file in self.metrics:
                 metrics.load(Path(file))
