@@ -13,6 +13,7 @@ from simulator import methods
 from simulator.base.errors import ConfigError, MethodError, SessionError
 from simulator.config import Config
 from simulator.engine.progress import Event, RoundFinished
+from simulator.metrics import cka_matrices
 from simulator.results.inspection import partition
 from simulator.sessions.reader import SessionReader
 from simulator.sessions.session import RunOutcome, Session
@@ -336,7 +337,7 @@ def test_a_session_from_before_goes_on_with_as_many_clients_in_cka_as_fit(
     measured = config(cka={"every": 1})
     with Session.create(measured, tmp_path / "s", tmp_path) as session:
         session.run(upto=1)
-    monkeypatch.setattr(similarity, "NUMBERS", 12)
+    monkeypatch.setattr(cka_matrices, "NUMBERS", 12)
     with Session.resume(tmp_path / "s", tmp_path) as session:
         session.run()
     rows = [len(record["cka"]["matrix"]["fc2"]) for record in SessionReader(tmp_path / "s").records()]

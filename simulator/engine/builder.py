@@ -85,7 +85,7 @@ def _assembled(
             models.pretrained.weights(
                 name, architecture, federation.pretrained
             )  # refused now rather than in round 1
-    if models.own.origins(tuple(client.architecture for client in clients)):
+    if models.user_models.origins(tuple(client.architecture for client in clients)):
         # A user's own are tried out as they are made: now rather than in round 1.
         _ = federation.architectures
     _refuse_idle_stem(federation)

@@ -31,7 +31,6 @@ __all__ = [
     "libraries",
     "members",
     "names",
-    "own",
     "register",
     "resnet",
     "slices",
@@ -39,5 +38,6 @@ __all__ = [
     "tiny",
     "trains_on_one_sample",
     "typical",
+    "user_models",
     "vit",
 ]

@@ -91,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     )
     with federations.on_images(federations.generated()), pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_files, "_LOADED", {})
-        patch.setattr(own, "_FUNCTIONS", {})
+        patch.setattr(user_metrics, "_FUNCTIONS", {})
         user_metrics.load(folder / "top2.py")
         with Session.create(federations.config("lg_fedavg", rounds=1), folder / "plain", folder) as session:
             session.run()

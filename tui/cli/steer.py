@@ -1,11 +1,12 @@
 """`htfl-sim pause`, `stop`, `checkpoint` and `switch`: commands to a session that another process runs."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import htfl_sim as hs
-from tui.cli import completion, options, output, similarity
+from tui.cli import completion, options, output
 from tui.cli.ticker import Ticker
+from tui.common.formatting import number
 
 DONE = {
     "pause": "paused",
@@ -98,7 +99,7 @@ def checkpoint(
         measured = hs.sessions.similarity(
             session, round, sessions_dir=places.sessions_dir, data_dir=places.data_dir
         )
-        similarity.show(hs.sessions.name_of(session, places.sessions_dir), measured, as_json)
+        _show_cka(hs.sessions.name_of(session, places.sessions_dir), measured, as_json)
         return
     with Ticker() as watch:
         reply = hs.steering.checkpoint(
@@ -112,7 +113,7 @@ def checkpoint(
     report(reply, as_json)
     if cka and reply.round is not None and not as_json:
         record = hs.sessions.record(session, reply.round, sessions_dir=places.sessions_dir)
-        similarity.show(reply.session, {"round": reply.round, **(record["cka"] or {})}, as_json)
+        _show_cka(reply.session, {"round": reply.round, **(record["cka"] or {})}, as_json)
 
 
 @options.expanded
@@ -185,3 +186,13 @@ def report(reply: "hs.steering.Reply", as_json: bool) -> None:
     after = f" (after round {reply.round})" if applied and reply.kind in ("pause", "stop") else ""
     done = DONE.get(reply.kind, reply.kind) if applied else f"{reply.kind} asked for"
     output.say(f"{reply.session}: {done}; {reply.message}{after}")
+
+
+def _show_cka(session: str, measured: dict[str, Any], as_json: bool) -> None:
+    """The mean CKA over all pairs of clients per layer, shallow to deep; as JSON also the matrices."""
+    if as_json:
+        output.emit({"session": session, **measured})
+        return
+    output.show(output.heading(f"CKA between clients of {session} after round {measured['round']}"))
+    rows = ([name, number(measured["layers"][name])] for name in measured["order"])
+    output.show(output.table(["layer", ">mean over pairs"], rows))

@@ -24,7 +24,7 @@ def metric(scores, labels):
 def _afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test begins, and leaves, as a process that has loaded no file."""
     monkeypatch.setattr(own_files, "_LOADED", {})
-    monkeypatch.setattr(own, "_FUNCTIONS", {})
+    monkeypatch.setattr(user_metrics, "_FUNCTIONS", {})
     with federations.on_images(federations.generated()):
         yield
 
