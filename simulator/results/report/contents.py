@@ -53,7 +53,7 @@ class Told:
     session: str
     round: str
     words: str
-    is_alarming: bool
+    alarming: bool
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _told(run: Run) -> list[Told]:
             session=run.name,
             round=str(event.get("round", "")),
             words=description(event),
-            is_alarming=is_alarming(event),
+            alarming=is_alarming(event),
         )
         for event in events[-EVENTS:]
     ]

@@ -89,7 +89,7 @@ def test_rounds_after_the_last_checkpoint_count(tmp_path: Path) -> None:
     assert read_overview(folder).totals.rounds == 5
 
 
-def test_an_altered_ledger_is_damaged_also_at_a_glance(tmp_path: Path) -> None:
+def test_an_altered_ledger_is_damaged_also_for_an_overview(tmp_path: Path) -> None:
     folder = sessions.make(tmp_path / "s", clients=2, rounds=8)
     ledger = folder / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes().replace(b'"round":2', b'"round":9', 1))
@@ -114,7 +114,7 @@ def test_a_damaged_older_checkpoint_does_not_keep_a_whole_ledger_from_being_read
     assert len(SessionReader(folder).records()) == 8
 
 
-def test_totals_are_read_at_a_glance_also_where_python_leaves_out_assertions(
+def test_totals_are_read_for_an_overview_also_where_python_leaves_out_assertions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With -O, an assertion that reads them would not, and damage would come up later."""
@@ -123,10 +123,10 @@ def test_totals_are_read_at_a_glance_also_where_python_leaves_out_assertions(
         raise Damaged("the ledger is damaged.")
 
     folder = sessions.make(tmp_path / "s", clients=2, rounds=4)
-    module = ModuleType("simulator.results.analysis.glance_without_assertions")
+    module = ModuleType("simulator.results.analysis.overview_without_assertions")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     source = Path(str(inspect.getsourcefile(read_overview))).read_text(encoding="utf-8")
-    exec(compile(source, "glance.py", "exec", optimize=1), module.__dict__)
+    exec(compile(source, "overview.py", "exec", optimize=1), module.__dict__)
     monkeypatch.setattr(Lines, "totals", property(damaged))
     with pytest.raises(Damaged):
-        module.glance(folder)
+        module.read_overview(folder)
