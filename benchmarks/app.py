@@ -35,7 +35,7 @@ from textual.app import App, ComposeResult
 from checkpoints import Store
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.ledger import LedgerBuilder
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tui.app.app import HtflApp
 from tui.app.launch_options import LaunchOptions
@@ -81,7 +81,7 @@ class Stage(App[None]):
         yield self.panel
 
 
-def growing(rounds: int, more: int) -> list[Run]:
+def growing(rounds: int, more: int) -> list[SessionData]:
     """A run after each of the last `more` rounds, CKA measured every tenth."""
     records: list[Any] = [sessions.record(round, CLIENTS, cka_every=10) for round in range(1, rounds + 1)]
     config = sessions.config(CLIENTS, rounds)
@@ -91,7 +91,7 @@ def growing(rounds: int, more: int) -> list[Run]:
     for done in range(rounds - more + 1, rounds + 1):
         grower.extend(records[done - 1 : done])
         runs.append(
-            Run(
+            SessionData(
                 Path("bench"),
                 config=config,
                 ledger=grower.ledger(),
@@ -101,7 +101,7 @@ def growing(rounds: int, more: int) -> list[Run]:
     return runs
 
 
-def refresh(name: str, runs: list[Run], chart: int) -> float:
+def refresh(name: str, runs: list[SessionData], chart: int) -> float:
     """Milliseconds of processor time until a panel shows that a round has come; the median."""
 
     async def measure() -> float:
@@ -118,7 +118,7 @@ def refresh(name: str, runs: list[Run], chart: int) -> float:
     return asyncio.run(measure())
 
 
-def read(folder: Path) -> tuple[Run, float]:
+def read(folder: Path) -> tuple[SessionData, float]:
     """A session as the app reads it, and the processor seconds that it takes."""
     began = time.process_time()
     feed = Feed(folder)
@@ -128,7 +128,7 @@ def read(folder: Path) -> tuple[Run, float]:
     return feed.run, time.process_time() - began
 
 
-def drawn(name: str, run: Run) -> float:
+def drawn(name: str, run: SessionData) -> float:
     """Processor seconds until a panel shows a session for the first time."""
 
     async def show() -> float:

@@ -21,7 +21,7 @@ from simulator.base.errors import HtflError, PointsFailed
 from simulator.base.nested import Raw
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.overview import read_overviews
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.studies.folder import read_points
 from simulator.studies.selection import select
 
@@ -195,7 +195,7 @@ def text(comparison: Comparison, folder: Path) -> str:
     return f"{found.to_markdown()}\nChosen on `eval`: {chosen}.\n"
 
 
-def _compared(comparison: Comparison, folder: Path) -> Iterator[Run]:
+def _compared(comparison: Comparison, folder: Path) -> Iterator[SessionData]:
     """Every method's sessions with the rates at which all came to their end."""
     for method in comparison.methods:
         for rate in _downwards(_grid(comparison, method, folder)):
@@ -220,7 +220,7 @@ def _study(comparison: Comparison, method: str, folder: Path, rate: float) -> Pa
     return folder / f"{comparison.name}-{method}-lr{rate:g}"
 
 
-def _runs(study: Path) -> list[Run]:
+def _runs(study: Path) -> list[SessionData]:
     """The sessions of a study. Raises SessionUnreadable for one that is damaged."""
     runs, faults = read_overviews(select([study.name], study.parent))
     for fault in faults:
@@ -228,11 +228,11 @@ def _runs(study: Path) -> list[Run]:
     return runs
 
 
-def _ended(study: Path) -> list[Run]:
+def _ended(study: Path) -> list[SessionData]:
     return [run for run in _runs(study) if run.state == "finished"]
 
 
-def _rate(run: Run) -> float:
+def _rate(run: SessionData) -> float:
     return float(run.config["training"]["lr"])
 
 

@@ -54,7 +54,7 @@ from simulator.results.analysis.resources import (
     method_metrics,
     seconds_by_part,
 )
-from simulator.results.analysis.run import LIVE, Run
+from simulator.results.analysis.run import LIVE, SessionData
 from simulator.results.analysis.samples import Samples
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.traffic import by_tensor
@@ -93,9 +93,9 @@ __all__ = [
     "Measure",
     "Position",
     "Record",
-    "Run",
     "Samples",
     "Seeds",
+    "SessionData",
     "StudySummary",
     "Summary",
     "Values",

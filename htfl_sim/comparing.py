@@ -16,7 +16,7 @@ from simulator.base.errors import ConfigError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from simulator.results.analysis.run import Run
+    from simulator.results.analysis.run import SessionData
     from simulator.results.analysis.table import Select
     from simulator.results.analysis.table import Table as Table
 
@@ -118,7 +118,9 @@ def plot(
     return figure
 
 
-def plot_runs(kind: str, runs: "Sequence[Run]", options: dict[str, Any], data_dir: Place | None) -> "Figure":
+def plot_runs(
+    kind: str, runs: "Sequence[SessionData]", options: dict[str, Any], data_dir: Place | None
+) -> "Figure":
     """A figure of sessions that were read; what to know of it are warnings to whoever called the caller."""
     checked(kind, options)
     figure, notes = drawn(kind, runs, options, data_dir)
@@ -173,10 +175,10 @@ def report(
 
 def chosen(
     names: str | Sequence[str],
-    look: "Callable[[Path], Run]",
+    look: "Callable[[Path], SessionData]",
     sessions_dir: Place | None,
     say: Say | None,
-) -> "tuple[list[Run], list[str]]":
+) -> "tuple[list[SessionData], list[str]]":
     """The sessions that are named, read by `look`; and in sentences, also to `say`, which are left out and why.
 
     Raises SessionUnreadable where none can be read or none has a round.
@@ -210,7 +212,7 @@ def checked(kind: str, options: dict[str, Any]) -> None:
 
 
 def drawn(
-    kind: str, runs: "Sequence[Run]", options: dict[str, Any], data_dir: Place | None
+    kind: str, runs: "Sequence[SessionData]", options: dict[str, Any], data_dir: Place | None
 ) -> "tuple[Figure, list[str]]":
     """The figure of a kind, and in sentences what to know of it."""
     if kind not in OF_ONE:
@@ -225,7 +227,7 @@ def drawn(
     return _of_one(kind, runs[0], options, data_dir), []
 
 
-def _of_one(kind: str, run: "Run", options: dict[str, Any], data_dir: Place | None) -> "Figure":
+def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Place | None) -> "Figure":
     options = dict(options)
     if kind == "partition":
         from simulator.results.figures.partition import partition

@@ -14,7 +14,7 @@ from simulator.results.analysis.events import description as event_text
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.lineage import forks_of
 from simulator.results.analysis.milestones import Switch, switches
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import SETTINGS
@@ -38,7 +38,7 @@ __all__ = [
 class Details:
     """All that `htfl-sim show` tells of a session. `record` is the chosen round's; None before the first."""
 
-    run: Run
+    run: SessionData
     summary: Summary
     record: Record | None
     forks: list[dict[str, Any]]

@@ -11,7 +11,7 @@ from htfl_sim.folders import place_of
 from htfl_sim.frames import frame
 from simulator.results.analysis import tidy
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.run import Run as Moment
+from simulator.results.analysis.run import SessionData as Moment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

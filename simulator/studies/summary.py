@@ -11,7 +11,7 @@ import checkpoints
 from checkpoints import DiskError, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import read_points
 
@@ -78,7 +78,7 @@ def _points(folder: Path, changed: int) -> tuple[str, ...]:
     return tuple(point.name for point in read_points(folder))
 
 
-def study_axes(runs: Iterable[Run], studies: Collection[Path]) -> tuple[str, ...]:
+def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[str, ...]:
     """The axes of those of the studies that these sessions belong to; of one that cannot be read, none."""
     found: dict[str, None] = {}
     for folder in dict.fromkeys(run.folder.parent for run in runs):
@@ -94,7 +94,7 @@ class Seeds:
     have in common."""
 
     name: str
-    runs: tuple[Run, ...]
+    runs: tuple[SessionData, ...]
 
     @property
     def label(self) -> str:
@@ -102,9 +102,9 @@ class Seeds:
         return self.name if len(self.runs) == 1 else f"{self.name}, {len(self.runs)} seeds"
 
 
-def by_seed(runs: Sequence[Run], studies: Collection[Path]) -> list[Seeds]:
+def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seeds]:
     """The runs in order; those of these studies that differ in their seed alone together."""
-    together: dict[object, list[Run]] = {}
+    together: dict[object, list[SessionData]] = {}
     for run in runs:
         study = run.folder.parent
         key: object = run.folder

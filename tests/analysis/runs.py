@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 
 UP, DOWN, FLOPS, SECONDS = 100, 50, 7, 2
@@ -49,12 +49,12 @@ def run(
     seed: int = 0,
     method: str | dict[str, Any] = "fedlora",
     **settings: Any,
-) -> Run:
+) -> SessionData:
     """A session with one mean accuracy a round. `settings` are sections of the configuration."""
     return of(name, [record(round, mean) for round, mean in enumerate(means, 1)], seed, method, **settings)
 
 
-def chosen(name: str, rounds: Sequence[tuple[float, float]], seed: int = 0, **settings: Any) -> Run:
+def chosen(name: str, rounds: Sequence[tuple[float, float]], seed: int = 0, **settings: Any) -> SessionData:
     """A session whose rounds have an accuracy on test and one on eval."""
     records = [record(round, test, on_eval) for round, (test, on_eval) in enumerate(rounds, 1)]
     return of(name, records, seed, **settings)
@@ -66,7 +66,7 @@ def of(
     seed: int = 0,
     method: str | dict[str, Any] = "fedlora",
     **settings: Any,
-) -> Run:
+) -> SessionData:
     """A session with these records."""
     own = ({"name": method} if isinstance(method, str) else method) | settings.pop("method_settings", {})
     config = {
@@ -80,7 +80,7 @@ def of(
         },
     }
     document = {"data_fingerprint": f"{seed}"}
-    return Run(
+    return SessionData(
         Path(name),
         document=document,
         config=config | settings,

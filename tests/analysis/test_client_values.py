@@ -18,7 +18,7 @@ from simulator.results.analysis.clients import accuracy_changes, falls, fell_mos
 from simulator.results.analysis.ledger import Ledger
 from simulator.results.analysis.measures import measured
 from simulator.results.analysis.quantiles import quantiles
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 
 CLIENTS = 5
@@ -131,7 +131,7 @@ def test_curves_of_twenty_thousand_clients_take_less_memory_than_one_full_table(
         records.append(before)
     tracemalloc.start()
     try:
-        run = Run(Path("large"), ledger=Ledger.of(records))
+        run = SessionData(Path("large"), ledger=Ledger.of(records))
         curves = run.curves
         assert lowest_client(curves) and not fell_most(curves) and not falls(curves)
         assert np.isfinite([measured(run, "std over clients"), measured(run, "loss")]).all()

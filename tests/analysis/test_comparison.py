@@ -6,12 +6,12 @@ import pytest
 
 from simulator.results.analysis.comparison import common_target, differences, standing
 from simulator.results.analysis.costs import Reached
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests.analysis.rounds import ledger
 
 
-def run_of(*means: float | None, **config: object) -> Run:
-    return Run(Path("s"), config=config, ledger=ledger(*means))
+def run_of(*means: float | None, **config: object) -> SessionData:
+    return SessionData(Path("s"), config=config, ledger=ledger(*means))
 
 
 def test_the_target_begins_at_the_multiple_of_five_per_cent_that_all_have_been_at() -> None:

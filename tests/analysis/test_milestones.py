@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from simulator.results.analysis.milestones import Milestone, Switch, milestones, switches
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 
-def run_of(events: list[dict[str, object]], kept: tuple[int, ...] = (), keep_last: int = 3) -> Run:
+def run_of(events: list[dict[str, object]], kept: tuple[int, ...] = (), keep_last: int = 3) -> SessionData:
     config = {"method": {"name": "fedlora"}, "checkpoint": {"keep_last": keep_last}}
-    return Run(Path("x"), config=config, events=tuple(events), checkpoints=kept)
+    return SessionData(Path("x"), config=config, events=tuple(events), checkpoints=kept)
 
 
 def test_a_switch_lies_between_the_rounds_and_names_the_method() -> None:
@@ -44,5 +44,5 @@ def test_the_switches_are_those_of_the_history_and_its_first_entry_is_none() -> 
         "changes": ["method fedlora → fd"],
         "adopted": None,
     }
-    run = Run(Path("x"), history=(began, switched))
+    run = SessionData(Path("x"), history=(began, switched))
     assert switches(run) == [Switch(5, "fd", "fedlora", ("method fedlora → fd",), None)]

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from simulator.results.analysis import feed, remaining
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 
 
 @pytest.fixture
-def half(tmp_path: Path) -> Run:
+def half(tmp_path: Path) -> SessionData:
     """Stopped after 12 of 20 rounds, with checkpoints of rounds 5, 10 and 12."""
     return feed.read(sessions.make(tmp_path / "half", rounds=12, of=20, clients=2, state="stopped"))
 
 
-def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: Run) -> None:
+def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: SessionData) -> None:
     assert remaining.seconds_left(half.curves, 8) == pytest.approx(8 * 2.5)
     assert remaining.seconds_left(half.curves, 0) is None
     assert remaining.seconds_left(half.curves.upto(0), 8) is None
@@ -23,6 +23,6 @@ def test_the_estimate_is_the_latest_rounds_mean_times_what_is_left(half: Run) ->
 
 @pytest.mark.parametrize(("round", "rounds"), [(9, 4), (10, 0), (4, 4), (0, 0)])
 def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
-    round: int, rounds: int, half: Run
+    round: int, rounds: int, half: SessionData
 ) -> None:
     assert remaining.rounds_again(half, round) == (rounds, rounds * 2.5)

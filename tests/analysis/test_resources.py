@@ -15,7 +15,7 @@ from simulator.results.analysis.resources import (
     method_metrics,
     seconds_by_part,
 )
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 
 TIMING = {
@@ -79,12 +79,12 @@ def test_figures_of_the_method_are_gaps_where_a_round_lacks_them_and_texts_are_n
 
 
 @pytest.fixture
-def run() -> Run:
+def run() -> SessionData:
     progress = {"round": 2, "rounds": 5, "phase": "train", "each": "dtw-", "memory": 1 << 20, "cpu": 1.5}
-    return Run(Path("x"), ledger=ledger(TIMING), state="running", progress=progress)
+    return SessionData(Path("x"), ledger=ledger(TIMING), state="running", progress=progress)
 
 
-def test_the_owner_s_letters_are_where_the_clients_are(run: Run) -> None:
+def test_the_owner_s_letters_are_where_the_clients_are(run: SessionData) -> None:
     assert at_work(run) == ("done", "training", "waiting", "")
     assert machine_use(run) == {"memory": 1 << 20, "cpu": 1.5}
 
@@ -99,6 +99,6 @@ def test_the_owner_s_letters_are_where_the_clients_are(run: Run) -> None:
     ],
 )
 def test_where_no_round_is_under_way_or_nobody_says_the_clients_are_nowhere(
-    run: Run, changes: dict[str, Any]
+    run: SessionData, changes: dict[str, Any]
 ) -> None:
     assert at_work(replace(run, **changes)) == ()

@@ -8,7 +8,7 @@ import pytest
 from checkpoints import Damaged, SessionUnreadable
 from simulator.results.analysis.feed import read
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 
 
@@ -31,13 +31,13 @@ def test_client_i_has_model_i_mod_x_of_its_group(tmp_path: Path) -> None:
 
 def test_clients_of_whom_the_settings_do_not_say_have_an_unknown_model() -> None:
     ledger = Ledger.of([sessions.record(1, 3)])
-    assert Run(Path("s"), ledger=ledger).models == ["?", "?", "?"]
+    assert SessionData(Path("s"), ledger=ledger).models == ["?", "?", "?"]
     config = {"federation": {"clients": 2, "group": ["cnn1", "mine"]}}
-    assert Run(Path("s"), config=config, ledger=ledger).models == ["cnn1", "mine", "?"]
+    assert SessionData(Path("s"), config=config, ledger=ledger).models == ["cnn1", "mine", "?"]
 
 
 def test_records_are_asked_for_by_round() -> None:
-    run = Run(Path("s"), ledger=Ledger.of([sessions.record(round, 1) for round in (1, 2)]))
+    run = SessionData(Path("s"), ledger=Ledger.of([sessions.record(round, 1) for round in (1, 2)]))
     assert [run.record(1), run.record(None)] == [*run.records]
     assert run.record(0) is run.record(3) is None
 

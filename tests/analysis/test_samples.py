@@ -7,7 +7,7 @@ import pytest
 
 from checkpoints import Damaged
 from simulator.results.analysis import feed
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import Samples
 from tests import sessions
 
@@ -15,7 +15,7 @@ NOTED = {"classes": ["cat", "dog", "owl"], "train": [[3, 0, 9], [0, 1, 1]], "tes
 
 
 def test_a_client_has_its_classes_the_largest_first() -> None:
-    samples = Samples.of(Run(Path("s"), document={"samples": NOTED}))
+    samples = Samples.of(SessionData(Path("s"), document={"samples": NOTED}))
     assert samples is not None
     assert samples.largest(0) == [("owl", 9), ("cat", 3)]
     assert samples.largest(1) == [("dog", 1), ("owl", 1)]

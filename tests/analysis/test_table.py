@@ -11,7 +11,7 @@ from simulator.base.nested import merged
 from simulator.results.analysis.averages import Difference, MeanStd, paired
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.printed import defaults
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Row
 from tests.analysis.runs import chosen, of, record, run
 
@@ -28,7 +28,7 @@ THREE = [
 ]
 
 
-def row(runs: list[Run], label: str = "fedlora", **options: object) -> Row:
+def row(runs: list[SessionData], label: str = "fedlora", **options: object) -> Row:
     return next(each for each in table(runs, "method", **options).rows if each.label == label)
 
 
@@ -190,7 +190,7 @@ def test_different_data_are_said_above_the_table() -> None:
     assert table(runs, ("method", "data.dataset")).notes == ()
 
 
-def with_batches(*sizes: int, **more: object) -> list[Run]:
+def with_batches(*sizes: int, **more: object) -> list[SessionData]:
     methods = ("fedlora", "fedgh", "standalone")
     return [
         run(f"{method}-{seed}", [0.5], seed, method, training={"batch_size": size}, **more)

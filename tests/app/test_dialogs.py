@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from htfl_sim.compatibility import MethodChoice, Parameter
 from htfl_sim.configuring import Choices
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.driving import blanks, drive, until
 from tests.app.panels.stage import read
@@ -55,7 +55,7 @@ CHOICES = [
 ]
 KNOWN = [(choice.name, choice.title) for choice in CHOICES]
 
-DIALOGS: dict[str, Callable[[Run, Path], Dialog[Any]]] = {
+DIALOGS: dict[str, Callable[[SessionData, Path], Dialog[Any]]] = {
     "attach": lambda run, home: AttachDialog(home, lambda: [("main", "finished"), ("other", "running")]),
     "choose": lambda run, home: Choose(
         "Leave", "main runs here.", [("keep", "keep training", "without the app")]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.studies.summary import Seeds
 from tests import sessions
 from tests.app.driving import drive, until
@@ -81,7 +81,7 @@ def test_pins_are_kept_of_the_sessions_pinned_in_last(tmp_path: Path) -> None:
 
 
 def test_what_was_compared_has_its_key_and_colour_again_at_the_next_start(tmp_path: Path) -> None:
-    one, other = (Seeds(name, (Run(tmp_path / name),)) for name in ("one", "other"))
+    one, other = (Seeds(name, (SessionData(tmp_path / name),)) for name in ("one", "other"))
     kept = Preferences()
     assert ColorSlots(kept.places).of([one, other]) == [0, 1]
     kept.keep(tmp_path, theme="", chart=0, sort=("id", False))

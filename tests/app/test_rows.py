@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import read
 from tui.app.keys import PANEL_TITLES, footer
@@ -38,7 +38,7 @@ def row_of_keys(view: View, width: int = 80) -> str:
 
 
 def test_an_app_without_a_session_leads_with_a_new_run() -> None:
-    row = row_of_keys(View(Run(Path())))
+    row = row_of_keys(View(SessionData(Path())))
     assert row.startswith("n new run  a attach")
     assert "pause" not in row and "? help" in row
 
@@ -48,7 +48,7 @@ def test_an_app_without_a_session_leads_with_a_new_run() -> None:
     [("running", "pause"), ("paused", "resume"), ("finished", "resume"), ("interrupted", "resume")],
 )
 def test_space_is_said_to_do_what_it_does(state: str, label: str, home: Path) -> None:
-    assert row_of_keys(View(Run(home / "main", state=state))).startswith(f"space {label}  ")
+    assert row_of_keys(View(SessionData(home / "main", state=state))).startswith(f"space {label}  ")
 
 
 def test_in_a_list_of_sessions_keys_are_of_the_one_chosen_there() -> None:

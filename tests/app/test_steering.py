@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 import checkpoints
 from checkpoints import Store
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.studies.summary import StudySummary
 from tests import sessions
@@ -138,7 +138,7 @@ class Desk:
     def ask_for_checkpoints(self, folders: Sequence[Path]) -> None:
         self.posted += [("checkpoint", folder.name) for folder in folders]
 
-    def resume(self, run: Run) -> None:
+    def resume(self, run: SessionData) -> None:
         self.resumed.append(run.name)
 
     def resume_as_they_are(self, folders: Sequence[Path]) -> None:

@@ -15,7 +15,7 @@ import pytest
 import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import CLIENT_COLUMNS, Tidy
 from simulator.results.export.csv_file import text
 from simulator.results.export.following import send
@@ -96,10 +96,10 @@ class Collected:
         self.rounds: list[int] = []
         self.calls: list[str] = []
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SessionData) -> None:
         self.calls.append("begin")
 
-    def add(self, records: Sequence[dict[str, Any]], run: Run) -> None:
+    def add(self, records: Sequence[dict[str, Any]], run: SessionData) -> None:
         self.rounds += [record["round"] for record in records]
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import accuracy
 from simulator.results.figures.grouped import scaled
 from simulator.results.figures.kinds import notes
@@ -83,7 +83,7 @@ def test_more_than_four_lines_have_their_legend_above_the_plot() -> None:
 
 
 def test_a_box_spans_the_quartiles_of_all_clients_and_seeds_and_its_diamond_is_their_mean() -> None:
-    def session(name: str, seed: int, clients: list[float | None]) -> Run:
+    def session(name: str, seed: int, clients: list[float | None]) -> SessionData:
         return of(name, [record(1, 0.1, clients=[0.0] * len(clients)), record(2, 0.5, clients=clients)], seed)
 
     figure = accuracy.boxes(

@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from simulator import methods
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import accuracy, cka, losses, sensitivity, style
 from simulator.results.figures.kinds import OF_SESSIONS
 from simulator.results.figures.palette import OKABE_ITO, look_of
@@ -19,7 +19,7 @@ from tui.app.panels.compare_chart import colours
 NAMES = ("fedgh", "inco_avg", "mine")
 
 
-def sessions(*names: str) -> list[Run]:
+def sessions(*names: str) -> list[SessionData]:
     return [run(name, [0.2, 0.5], method=name) for name in names]
 
 

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import cka, losses, sensitivity, style
 from simulator.results.figures.coefficients import coefficients
 from simulator.results.figures.embedding import embedding, look
@@ -15,7 +15,7 @@ from tests.analysis.runs import chosen, of, record, run
 approx = pytest.approx
 
 
-def session(name: str, first: list[float], method: str = "fedlora", **metrics: list[float]) -> Run:
+def session(name: str, first: list[float], method: str = "fedlora", **metrics: list[float]) -> SessionData:
     """Rounds with these mean losses of the first phase and these numbers of the method's own."""
     records = [
         record(
@@ -68,7 +68,7 @@ def test_a_metric_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 
 def test_theta_and_beta_are_drawn_by_layer_and_round_as_the_mean_over_sessions() -> None:
-    def inco(name: str, theta: float) -> Run:
+    def inco(name: str, theta: float) -> SessionData:
         metrics = {
             "theta/conv1.weight": [theta, 1.0],
             "theta/conv2.weight": [0.5, 0.5],
@@ -93,7 +93,7 @@ def measured(
     seed: int = 0,
     method: str = "fedlora",
     layers: tuple[str, str] = ("conv", "fc"),
-) -> Run:
+) -> SessionData:
     """CKA of two clients after these rounds: of a shallow and of a deep layer."""
     at = {round: (shallow, deep) for round, shallow, deep in rounds}
     one, other = layers

@@ -21,7 +21,7 @@ from textual.filter import LineFilter
 from textual.geometry import Size
 from textual.widgets import ContentSwitcher, Static
 
-from htfl_sim.analysis import Run
+from htfl_sim.analysis import SessionData
 from htfl_sim.configuring import Choices
 from tui.app import export, messages, rows, terminal
 from tui.app.background import Background
@@ -98,7 +98,7 @@ class HtflApp(App[str]):
         """The signal that ended the app, if one did."""
         kept = self._preferences
         self.view = View(
-            Run(NOWHERE),
+            SessionData(NOWHERE),
             chart=kept.chart % 3,
             sort=client_rows.known(kept.sort),
             places=ColorSlots(kept.places),
@@ -277,7 +277,9 @@ class HtflApp(App[str]):
         """Show this session, live."""
         self.files.follow(folder)
         self._words.clear()
-        self.change(run=Run(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter="")
+        self.change(
+            run=SessionData(folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
+        )
 
     def on_session_opened(self, message: messages.SessionOpened) -> None:
         self._go_to(message.folder)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from htfl_sim.analysis import Event, Run
+from htfl_sim.analysis import Event, SessionData
 from htfl_sim.compatibility import MethodChoice
 from htfl_sim.configuring import Choices
 from htfl_sim.folders import name_of
@@ -65,11 +65,16 @@ class LocalRuns:
         """Begin a new run and show it."""
         self.start(self._options.new(wish))
         self._host.change(
-            run=Run(wish.folder), round=None, crosshair=None, client=None, pinned=frozenset(), filter=""
+            run=SessionData(wish.folder),
+            round=None,
+            crosshair=None,
+            client=None,
+            pinned=frozenset(),
+            filter="",
         )
         self._host.show_panel("live")
 
-    def resume(self, run: Run) -> None:
+    def resume(self, run: SessionData) -> None:
         """Ask how a session that nobody runs is to go on."""
 
         def chosen(wish: ResumeWish) -> None:
@@ -170,7 +175,7 @@ class LocalRuns:
         if run.folder == message.folder:
             self._host.change(run=self.with_failure(run))
 
-    def with_failure(self, run: Run) -> Run:
+    def with_failure(self, run: SessionData) -> SessionData:
         """A run that failed here is 'failed', with the sentence in its log, until it is started again."""
         failure = self._failures.get(run.folder)
         return run if failure is None else replace(run, state="failed", events=(*run.events, failure))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from htfl_sim.analysis import Position, Run
+from htfl_sim.analysis import Position, SessionData
 from htfl_sim.steering import Answer, Command
 
 
@@ -79,7 +79,7 @@ class SessionMarked(Message):
 class RunRead(Message):
     """The session shown, as it is now."""
 
-    run: Run
+    run: SessionData
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, RunRead)
@@ -89,7 +89,7 @@ class RunRead(Message):
 class ComparedRead(Message):
     """The marked sessions as they are now, in order of marking."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[SessionData, ...]
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ComparedRead)

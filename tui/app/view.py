@@ -9,7 +9,17 @@ from typing import ClassVar
 from textual.containers import Container
 from textual.widget import Widget
 
-from htfl_sim.analysis import Cost, Curves, Embedding, Position, Record, Run, StudySummary, Summary, elsewhere
+from htfl_sim.analysis import (
+    Cost,
+    Curves,
+    Embedding,
+    Position,
+    Record,
+    SessionData,
+    StudySummary,
+    Summary,
+    elsewhere,
+)
 from htfl_sim.folders import sessions_folder
 from tui.app.color_slots import ColorSlots
 
@@ -24,7 +34,7 @@ class Embeddings:
     found: Mapping[EmbeddingKey, Embedding | str] = field(default_factory=dict)
     under_way: EmbeddingKey | None = None
 
-    def last(self, run: Run, round: int) -> Embedding | None:
+    def last(self, run: SessionData, round: int) -> Embedding | None:
         """The last one of a session at or before a round."""
         own = [
             each
@@ -33,13 +43,13 @@ class Embeddings:
         ]
         return max(own, key=lambda each: each.round, default=None)
 
-    def refusal(self, run: Run, round: int) -> str | None:
+    def refusal(self, run: SessionData, round: int) -> str | None:
         """Why there is none of a round, where that has been tried."""
         found = self.found.get((session_of(run), round))
         return found if isinstance(found, str) else None
 
 
-def session_of(run: Run) -> str:
+def session_of(run: SessionData) -> str:
     """The id of a session; "" before it has been read."""
     return str(run.document.get("id", ""))
 
@@ -51,7 +61,7 @@ NO_EMBEDDINGS = Embeddings()
 class View:
     """The state of the app as far as panels draw it."""
 
-    run: Run
+    run: SessionData
     round: int | None = None
     """The round travelled to; None: live."""
     crosshair: Position | None = None
@@ -68,7 +78,7 @@ class View:
     """The column that clients are sorted by, and whether from high to low."""
     marked: tuple[Path, ...] = ()
     """Sessions marked for comparison, in order of marking."""
-    compared: tuple[Run, ...] = ()
+    compared: tuple[SessionData, ...] = ()
     """The marked sessions as they were last read."""
     embeddings: Embeddings = NO_EMBEDDINGS
     """t-SNE of the sessions' rounds, as far as it was asked for."""

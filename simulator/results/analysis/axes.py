@@ -6,7 +6,7 @@ from typing import Any
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.names import escaped
 from simulator.base.nested import flattened
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 SEED = "seed"
 _SHORT = {"method": "method.name", "dataset": "data.dataset"}
@@ -17,7 +17,7 @@ Key = tuple[Any, ...]
 """A value for each axis."""
 
 
-def axes(run: Run) -> dict[str, Any]:
+def axes(run: SessionData) -> dict[str, Any]:
     """Every setting of a session under its dotted key, lists as tuples; a key alone for the method and the data set."""
     return settings_of(run.config) | {"session": run.name}
 
@@ -28,13 +28,13 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return flat | {short: flat.get(key) for short, key in _SHORT.items()}
 
 
-def key_of(run: Run, by: Sequence[str]) -> Key:
+def key_of(run: SessionData, by: Sequence[str]) -> Key:
     """A session's value on each axis; None where it has no such setting."""
     known = axes(run)
     return tuple(known.get(axis) for axis in by)
 
 
-def checked(by: Sequence[str], runs: Sequence[Run]) -> tuple[str, ...]:
+def checked(by: Sequence[str], runs: Sequence[SessionData]) -> tuple[str, ...]:
     """The axes, if every one is a setting of some session; raises ConfigError, naming the nearest there is."""
     known = dict.fromkeys(name for run in runs for name in axes(run))
     for axis in by:
@@ -45,7 +45,7 @@ def checked(by: Sequence[str], runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(by))
 
 
-def varying(runs: Sequence[Run]) -> tuple[str, ...]:
+def varying(runs: Sequence[SessionData]) -> tuple[str, ...]:
     """The settings besides the seed that not all sessions have alike, the method first.
 
     A method's own settings count where they differ between sessions of that method; how fast sessions are computed
@@ -57,9 +57,9 @@ def varying(runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: name != "method"))
 
 
-def groups(runs: Iterable[Run], by: Sequence[str]) -> dict[Key, list[Run]]:
+def groups(runs: Iterable[SessionData], by: Sequence[str]) -> dict[Key, list[SessionData]]:
     """The sessions by their values on the axes, in the order in which the values first come."""
-    found: dict[Key, list[Run]] = {}
+    found: dict[Key, list[SessionData]] = {}
     for run in runs:
         found.setdefault(key_of(run, by), []).append(run)
     return found
@@ -86,7 +86,7 @@ def spelled(value: Any) -> str:
     return escaped(str(value))
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: SessionData) -> dict[str, Any]:
     known = {key: value for key, value in axes(run).items() if not key.startswith(IDLE)}
     return {key: value for key, value in known.items() if key not in (SEED, "session", *_SHORT.values())}
 

@@ -6,7 +6,7 @@ from typing import Any
 from simulator.base.nested import merged
 from simulator.results.analysis.axes import IDLE, group_label, groups, settings_of, spelled, varying
 from simulator.results.analysis.printed import defaults
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 _NO_RESULT = (
     "seed", "session", "method", "method.name", "data.dataset", "evaluation.batch_size", "evaluation.parts",
@@ -51,7 +51,7 @@ def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tupl
     return found
 
 
-def caveats(runs: Sequence[Run], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
+def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "Groups") -> list[str]:
     """What to know of sessions that are drawn in groups: which settings differ, and what is averaged."""
     found = {group_label(by, key): group for key, group in groups(runs, by).items()}
     between = rows_differ(
@@ -61,7 +61,7 @@ def caveats(runs: Sequence[Run], by: Sequence[str], groups_are: str = "Groups") 
     return between + within
 
 
-def averaged(label: str, runs: Sequence[Run], remedy: str = "Separate them with --by.") -> list[str]:
+def averaged(label: str, runs: Sequence[SessionData], remedy: str = "Separate them with --by.") -> list[str]:
     """A sentence where a group is a mean over several settings, and not over seeds alone."""
     differ = varying(runs)
     number = len(groups(runs, differ))

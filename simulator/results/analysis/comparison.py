@@ -15,7 +15,7 @@ from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.costs import Reached, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.printed import printed
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Row, Select, Table
 
 
@@ -23,13 +23,13 @@ from simulator.results.analysis.table import Row, Select, Table
 class Standing:
     """One of the sessions: its best and its last mean accuracy (None: never evaluated), and what a target took."""
 
-    run: Run
+    run: SessionData
     best: float | None
     last: float | None
     reached: Reached | None
 
 
-def standing(run: Run, target: float) -> Standing:
+def standing(run: SessionData, target: float) -> Standing:
     """How a session stands towards a target accuracy (0…1)."""
     totals = run.totals
     measured = totals.mean[np.isfinite(totals.mean)]
@@ -37,13 +37,13 @@ def standing(run: Run, target: float) -> Standing:
     return Standing(run, best, last, reached(totals, target))
 
 
-def common_target(runs: Sequence[Run]) -> float:
+def common_target(runs: Sequence[SessionData]) -> float:
     """The highest multiple of 0.05 that every run's best accuracy reaches; 0 where one has none."""
     best = min((standing(run, 0.0).best or 0.0 for run in runs), default=0.0)
     return math.floor(best * 20 + 1e-9) / 20
 
 
-def differences(runs: Sequence[Run]) -> list[tuple[str, tuple[Any, ...]]]:
+def differences(runs: Sequence[SessionData]) -> list[tuple[str, tuple[Any, ...]]]:
     """The settings that not all runs have alike, by dotted name, with each run's value; None where it has none."""
     flat = [flattened(run.config) for run in runs]
     rows = [
@@ -60,7 +60,7 @@ class SessionResult:
     `worst` is the worst client's accuracy in that round, in the last one where nothing is selected.
     """
 
-    run: Run
+    run: SessionData
     best: float | None
     best_weighted: float | None
     last: float | None
@@ -82,7 +82,7 @@ class SessionResult:
 
 
 def table(
-    runs: Sequence[Run],
+    runs: Sequence[SessionData],
     by: Sequence[str] | str = (),
     target: float | None = None,
     baseline: str | None = None,
@@ -117,7 +117,7 @@ def table(
     return Table(wanted, target, baseline, select, tuple(rows), tuple(dict.fromkeys([*differ, *notes])))
 
 
-def outcome(run: Run, target: float | None, select: Select | None) -> SessionResult:
+def outcome(run: SessionData, target: float | None, select: Select | None) -> SessionResult:
     """What a session came to."""
     totals = run.totals
     round = _best_round(totals.selection) if select else None
@@ -141,7 +141,7 @@ def outcome(run: Run, target: float | None, select: Select | None) -> SessionRes
     )
 
 
-def _own(run: Run, round: int | None) -> dict[str, float | None]:
+def _own(run: SessionData, round: int | None) -> dict[str, float | None]:
     """The user's own metrics on the test part after a round."""
     names = run.config.get("evaluation", {}).get("metrics", ())
     if not names or round is None:
@@ -254,7 +254,7 @@ def _baselines(by: Sequence[str], keys: Sequence[Key], baseline: str | None) -> 
 
 
 def _named(
-    runs: Sequence[Run], by: Sequence[str], rows: Mapping[Key, tuple[str, list[SessionResult]]]
+    runs: Sequence[SessionData], by: Sequence[str], rows: Mapping[Key, tuple[str, list[SessionResult]]]
 ) -> set[str]:
     """The settings whose chosen value stands in every row."""
     if not all(chosen for chosen, _ in rows.values()):
@@ -262,7 +262,7 @@ def _named(
     return set.intersection(*(set(varying(group)) for group in groups(runs, by).values()))
 
 
-def _of_data(runs: Sequence[Run]) -> list[str]:
+def _of_data(runs: Sequence[SessionData]) -> list[str]:
     """Whether sessions with the same data settings have the same images and partition."""
     prints: dict[Key, set[str]] = {}
     for run in runs:
@@ -272,14 +272,14 @@ def _of_data(runs: Sequence[Run]) -> list[str]:
     return ["Sessions of one seed and the same data settings have different images or another partition."]
 
 
-def _data_of(run: Run) -> Key:
+def _data_of(run: SessionData) -> Key:
     """What decides a session's images and their partition."""
     known = axes(run)
     names = ("seed", "federation.clients", *sorted(name for name in known if name.startswith("data.")))
     return tuple((name, known.get(name)) for name in names)
 
 
-def _unfinished(runs: Sequence[Run]) -> list[str]:
+def _unfinished(runs: Sequence[SessionData]) -> list[str]:
     left = [
         f"{run.name} ({run.totals.rounds} of {run.rounds} rounds)"
         for run in runs
@@ -288,7 +288,7 @@ def _unfinished(runs: Sequence[Run]) -> list[str]:
     return [f"Not finished: {', '.join(left)}."] if left else []
 
 
-def _switched(runs: Sequence[Run]) -> list[str]:
+def _switched(runs: Sequence[SessionData]) -> list[str]:
     """Which sessions' rounds are not all of the method that they are listed under."""
     courses = {
         run.name: list(dict.fromkeys(entry["method"]["name"] for entry in run.history)) for run in runs

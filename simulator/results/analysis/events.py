@@ -8,7 +8,7 @@ from typing import cast
 from simulator.base.documents import Event
 from simulator.base.units import points
 from simulator.results.analysis.clients import falls
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.samples import FEW, Samples
 
 MOST = 3
@@ -21,7 +21,7 @@ class Fell(Event):
     clients: Sequence[tuple[int, float]]
 
 
-def shown_events(run: Run) -> list[Event]:
+def shown_events(run: SessionData) -> list[Event]:
     """A run's events in order of time, and among them what its ledger tells: clients whose accuracy fell far."""
     samples = Samples.of(run)
     few = samples.test < FEW if samples is not None else None

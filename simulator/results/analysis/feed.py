@@ -9,7 +9,7 @@ import checkpoints
 from checkpoints import Command, Damaged, DiskError, SessionFollower, SessionUnreadable, shown
 from simulator.base.record import Record, legible
 from simulator.results.analysis.ledger import Ledger, LedgerBuilder
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import SessionReader
@@ -18,7 +18,7 @@ _QUIET = {"heartbeat", "ledger"}
 """Entries of the owner's note that move while nothing else does."""
 
 
-def read(folder: Path) -> Run:
+def read(folder: Path) -> SessionData:
     """A session as it is now. Raises SessionUnreadable (none there, damaged) or DiskError."""
     feed = Feed(folder)
     feed.refresh()
@@ -26,10 +26,10 @@ def read(folder: Path) -> Run:
 
 
 class Feed:
-    """Follows a session's files. Not thread-safe: one thread asks it, and hands each `Run` on."""
+    """Follows a session's files. Not thread-safe: one thread asks it, and hands each `SessionData` on."""
 
     def __init__(self, folder: Path) -> None:
-        self.run = Run(folder)
+        self.run = SessionData(folder)
         self._follower: SessionFollower | None = None
         self._builder = LedgerBuilder()
 
@@ -57,7 +57,7 @@ class Feed:
                 self.run = self._changes(follower, self.run)
         self._follower = follower
 
-    def _changes(self, follower: SessionFollower, run: Run) -> Run:
+    def _changes(self, follower: SessionFollower, run: SessionData) -> SessionData:
         """`run` with what was written since the last look."""
         session = _typed(follower)
         for part in follower.changes():
@@ -103,13 +103,13 @@ def _owner(session: SessionReader) -> dict[str, Any]:
         return {}
 
 
-def _with_owner(run: Run, owner: dict[str, Any]) -> Run:
+def _with_owner(run: SessionData, owner: dict[str, Any]) -> SessionData:
     if all(owner.get(key) == run.owner.get(key) for key in owner.keys() - _QUIET):
         return run
     return replace(run, owner=owner, progress=owner.get("progress", {}))
 
 
-def _with_checkpoints(run: Run, session: SessionReader) -> Run:
+def _with_checkpoints(run: SessionData, session: SessionReader) -> SessionData:
     kept = tuple(session.rounds())
     history = legible(session.manifest().history) if kept else []
     config = settings_in_force(run.document, history)

@@ -8,17 +8,17 @@ import numpy as np
 
 from simulator.results.analysis.costs import Cost, costs
 from simulator.results.analysis.curves import Array
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 Measure = Literal["mean accuracy", "worst client", "std over clients", "loss", "CKA", "selected on eval"]
 MEASURES: tuple[Measure, ...] = (
     "mean accuracy", "worst client", "std over clients", "loss", "CKA", "selected on eval",
 )  # fmt: skip
-Values = Callable[[Run], Array]
+Values = Callable[[SessionData], Array]
 """One number a round of a session [n], NaN where there is none."""
 
 
-def measured(run: Run, measure: Measure) -> Array:
+def measured(run: SessionData, measure: Measure) -> Array:
     """[n] after each round, NaN where it was not measured.
 
     Of the clients' test accuracies (0…1) the mean, the lowest and the standard deviation (that of all clients, not of
@@ -43,7 +43,7 @@ def measured(run: Run, measure: Measure) -> Array:
             return _selected(run.totals.mean, run.totals.selection)
 
 
-def accuracy_of(run: Run, client: int) -> Array:
+def accuracy_of(run: SessionData, client: int) -> Array:
     """[n] the test accuracy of one client (0…1); NaN where it was not evaluated, or is none of the clients."""
     curves = run.curves
     return curves.accuracy.of(client) if client < curves.clients else np.full(curves.rounds, np.nan)
@@ -53,7 +53,7 @@ def after_fork(values: Values, drawn: Collection[object]) -> Values:
     """`values` from the fork point on, of sessions forked from one whose id is among `drawn`: the rounds before it are
     that one's."""
 
-    def own(run: Run) -> Array:
+    def own(run: SessionData) -> Array:
         parent, found = run.document.get("parent"), values(run)
         if not parent or parent["id"] not in drawn:
             return found
@@ -73,7 +73,7 @@ class Line:
     n: int
 
 
-def averaged(label: str, runs: Sequence[Run], values: Values, x: Cost = "rounds") -> Line:
+def averaged(label: str, runs: Sequence[SessionData], values: Values, x: Cost = "rounds") -> Line:
     """The mean over sessions of a number a round, against rounds or the mean of what these cost."""
     rows = [values(run) for run in runs]
     length = min(len(row) for row in rows)

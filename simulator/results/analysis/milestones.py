@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simulator.base.documents import Event
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 FEW = 10
 """More lasting checkpoints than this are a routine, and none of them a milestone."""
@@ -19,7 +19,7 @@ class Milestone:
     method: str | None = None
 
 
-def milestones(run: Run) -> list[Milestone]:
+def milestones(run: SessionData) -> list[Milestone]:
     """In order of round: switches (without a method: of settings), the fork, checkpoints that outlast the newest."""
     found = [each for event in run.events if (each := _milestone(event)) is not None]
     lasting = run.checkpoints[: -int(run.config.get("checkpoint", {}).get("keep_last") or 1)]
@@ -38,7 +38,7 @@ class Switch:
     adopted: str | None
 
 
-def switches(run: Run) -> list[Switch]:
+def switches(run: SessionData) -> list[Switch]:
     """The switches that a checkpoint covers, in order."""
     return [
         Switch(

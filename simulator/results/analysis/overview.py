@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints import DiskError, SessionUnreadable, shown
 from simulator.base.record import legible
 from simulator.results.analysis.ledger import Lines
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.reader import SessionReader
@@ -25,7 +25,7 @@ class Fault:
     error: str
 
 
-def read_overview(folder: Path) -> Run:
+def read_overview(folder: Path) -> SessionData:
     """A session as it is now, its ledger verified and its totals read. Raises SessionUnreadable or DiskError."""
     session = SessionReader(folder)
     kept = tuple(session.rounds())
@@ -36,7 +36,7 @@ def read_overview(folder: Path) -> Run:
         config: dict[str, Any] = settings_in_force(document, history)
         config["method"]["name"], config["data"]["dataset"]
     ledger.totals  # noqa: B018 - read now, so that damage is reported here
-    return Run(
+    return SessionData(
         folder,
         document=document,
         history=tuple(history),
@@ -48,20 +48,20 @@ def read_overview(folder: Path) -> Run:
 
 
 def read_overviews(
-    folders: Iterable[Path], look: Callable[[Path], Run] = read_overview
-) -> tuple[list[Run], list[Fault]]:
+    folders: Iterable[Path], look: Callable[[Path], SessionData] = read_overview
+) -> tuple[list[SessionData], list[Fault]]:
     """Those that can be read, in order, and those that cannot. Hashing one overlaps reading the next.
 
     look: how far each is read; `feed.read` reads all of it.
     """
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         found = list(pool.map(partial(_attempt, look), folders))
-    return [each for each in found if isinstance(each, Run)], [
+    return [each for each in found if isinstance(each, SessionData)], [
         each for each in found if isinstance(each, Fault)
     ]
 
 
-def _attempt(look: Callable[[Path], Run], folder: Path) -> Run | Fault:
+def _attempt(look: Callable[[Path], SessionData], folder: Path) -> SessionData | Fault:
     try:
         return look(folder)
     except (SessionUnreadable, DiskError, OSError) as error:

@@ -8,7 +8,7 @@ from typing import Any
 import presets
 from simulator.base.nested import flattened, merged
 from simulator.config import Config
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 _IDLE = ("evaluation.batch_size", "evaluation.parts", "training.on_divergence", "data.seed")
 _SECTIONS = ("data", "federation", "models", "training", "evaluation", "wire")
@@ -28,7 +28,7 @@ class Printed:
     details: tuple[str, ...]
 
 
-def printed(runs: Sequence[Run]) -> tuple[Printed, ...]:
+def printed(runs: Sequence[SessionData]) -> tuple[Printed, ...]:
     """What papers printed for the preset of these sessions; nothing where they are of several, or of another method.
 
     Of a method's own settings those are compared that the preset sets: the others' defaults are known only with torch.
@@ -50,7 +50,7 @@ def printed(runs: Sequence[Run]) -> tuple[Printed, ...]:
     )
 
 
-def _details(run: Run, preset: dict[str, Any]) -> list[str]:
+def _details(run: SessionData, preset: dict[str, Any]) -> list[str]:
     usual = flattened(merged(defaults(), preset))
     known = flattened(run.config)
     return [

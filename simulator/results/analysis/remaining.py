@@ -3,7 +3,7 @@
 import numpy as np
 
 from simulator.results.analysis.costs import Spent
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 RECENT = 10
 """Rounds whose mean time an estimate is made from."""
@@ -15,7 +15,7 @@ def seconds_left(curves: Spent, rounds: int) -> float | None:
     return float(np.mean(recent)) * rounds if len(recent) and rounds > 0 else None
 
 
-def rounds_again(run: Run, round: int) -> tuple[int, float]:
+def rounds_again(run: SessionData, round: int) -> tuple[int, float]:
     """The rounds that are computed again for the state after `round`, since the checkpoint before; and the seconds they
     took the first time."""
     kept = max((each for each in run.checkpoints if each <= round), default=0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from simulator.base.record import Record
 from simulator.results.analysis.curves import Array, Curves
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 TIME_PARTS = ("clients", "server", "evaluation", "checkpoint", "waiting")
 """What a round's time is for; the first two are training. Waiting is a pause, and in no round's `seconds`."""
@@ -45,7 +45,7 @@ def method_metrics(records: Sequence[Record]) -> dict[str, Array]:
     return {name: values for name, values in found.items() if np.isfinite(values).any()}
 
 
-def at_work(run: Run) -> tuple[str, ...]:
+def at_work(run: SessionData) -> tuple[str, ...]:
     """Where each client is in the round under way: 'waiting', 'training', 'done', '' for one that takes no part.
 
     Empty where no round is under way, or the owner does not say.
@@ -54,17 +54,17 @@ def at_work(run: Run) -> tuple[str, ...]:
     return tuple(_AT_WORK.get(letter, "") for letter in each) if len(each) == _clients(run) else ()
 
 
-def machine_use(run: Run) -> Mapping[str, Any]:
+def machine_use(run: SessionData) -> Mapping[str, Any]:
     """What the run takes of the machine now, as far as its owner says: memory, gpu_memory (bytes), cpu (processors)."""
     said = run.progress if run.live else {}
     return {name: said[name] for name in ("cpu", "memory", "gpu_memory") if name in said}
 
 
-def _progress(run: Run) -> Mapping[str, Any]:
+def _progress(run: SessionData) -> Mapping[str, Any]:
     return run.progress if run.live and run.progress.get("round", 0) > run.round else {}
 
 
-def _clients(run: Run) -> int:
+def _clients(run: SessionData) -> int:
     return run.curves.clients or len(run.models)
 
 

@@ -19,7 +19,7 @@ NOTHING = Ledger.of(())
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class SessionData:
     """A session at one moment. It never changes; a `Feed` makes another when there is more to say."""
 
     folder: Path

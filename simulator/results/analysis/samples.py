@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 FEW = 20
 """An accuracy over fewer test samples moves by more than five points with one of them."""
@@ -21,7 +21,7 @@ class Samples:
     test: NDArray[np.int64]
 
     @classmethod
-    def of(cls, run: Run) -> "Samples | None":
+    def of(cls, run: SessionData) -> "Samples | None":
         """None for a session that does not say: one from before it was noted, or of very many clients and classes."""
         noted = run.document.get("samples")
         if noted is None:

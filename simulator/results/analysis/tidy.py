@@ -10,7 +10,7 @@ from typing import Any
 from simulator.base.record import Measured, Record, measures_of
 from simulator.metrics import by_client
 from simulator.results.analysis.clients import results
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 
 ROUND_COLUMNS: dict[str, str] = {
     "round": "from 1",
@@ -80,23 +80,23 @@ class Tidy:
         return cls(names, tuple(tuple(row.get(name) for name in names) for row in found))
 
 
-def rounds(run: Run) -> Tidy:
+def rounds(run: SessionData) -> Tidy:
     """A row a round: ROUND_COLUMNS, then what the session measured and the method's own figures."""
     return Tidy.of(ROUND_COLUMNS, [round_row(record) for record in run.records])
 
 
-def clients(run: Run) -> Tidy:
+def clients(run: SessionData) -> Tidy:
     """A row for every round and client of whom it has figures: CLIENT_COLUMNS, then what the session measured."""
     group = run.config.get("federation", {}).get("group")
     return Tidy.of(CLIENT_COLUMNS, [row for record in run.records for row in client_rows(record, group)])
 
 
-def cka(run: Run) -> Tidy:
+def cka(run: SessionData) -> Tidy:
     """A row for every measured round, layer and pair of clients that have the layer: CKA_COLUMNS."""
     return Tidy.of(CKA_COLUMNS, [row for record in run.records for row in cka_rows(record)])
 
 
-SESSION_TABLES: dict[str, Callable[[Run], Tidy]] = {"rounds": rounds, "clients": clients, "cka": cka}
+SESSION_TABLES: dict[str, Callable[[SessionData], Tidy]] = {"rounds": rounds, "clients": clients, "cka": cka}
 """The tables that a session's ledger gives, by name."""
 
 

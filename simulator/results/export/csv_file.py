@@ -9,7 +9,7 @@ from typing import IO
 
 from simulator.base.names import cell
 from simulator.base.record import Record
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import SESSION_TABLES, Tidy
 
 
@@ -30,16 +30,16 @@ class CsvFile:
         self._path = path
         self._what = what
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SessionData) -> None:
         self._write(run)
 
-    def add(self, records: Sequence[Record], run: Run) -> None:
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
         self._write(run)
 
     def close(self) -> None:
         return
 
-    def _write(self, run: Run) -> None:
+    def _write(self, run: SessionData) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         beside.write_text(text(SESSION_TABLES[self._what](run)), encoding="utf-8")
@@ -55,17 +55,17 @@ class CsvStream:
         self._columns: tuple[str, ...] | None = None
         self._rows = 0
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SessionData) -> None:
         if not run.live:  # all that there will be
             self._write(run)
 
-    def add(self, records: Sequence[Record], run: Run) -> None:
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
         self._write(run)
 
     def close(self) -> None:
         return
 
-    def _write(self, run: Run) -> None:
+    def _write(self, run: SessionData) -> None:
         table = SESSION_TABLES[self._what](run)
         header = self._columns is None
         self._columns = self._columns or table.columns

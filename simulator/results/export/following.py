@@ -8,7 +8,7 @@ from typing import Protocol
 from simulator.base.record import Record
 from simulator.metrics import by_client
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import round_row
 
 POLL_SECONDS = 0.5
@@ -18,10 +18,10 @@ POLL_SECONDS = 0.5
 class Sink(Protocol):
     """Where rounds go. `begin` comes first and `close` last, also when something failed in between."""
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SessionData) -> None:
         """The session, as it was found."""
 
-    def add(self, records: Sequence[Record], run: Run) -> None:
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
         """The next rounds, in order, each exactly once."""
 
     def close(self) -> None:

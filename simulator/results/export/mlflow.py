@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.base.nested import flattened, toml_value
 from simulator.base.record import Record
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.export.following import scalars
 from simulator.results.export.optional import library
 
@@ -28,7 +28,7 @@ class Mlflow:
         self._experiment = experiment
         self._id: str | None = None
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SessionData) -> None:
         known = self._client.get_experiment_by_name(self._experiment)
         experiment = known.experiment_id if known else self._client.create_experiment(self._experiment)
         self._id = self._client.create_run(experiment, run_name=run.name).info.run_id
@@ -36,7 +36,7 @@ class Mlflow:
             if value is not None:
                 self._client.log_param(self._id, key, value if isinstance(value, str) else toml_value(value))
 
-    def add(self, records: Sequence[Record], run: Run) -> None:
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
             at = record["timing"].get("at")
             when = datetime.fromisoformat(at) if at else datetime.now().astimezone()

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.base.errors import ConfigError
 from simulator.base.nested import as_toml
 from simulator.base.record import Record
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.export.following import scalars
 from simulator.results.export.optional import library
 
@@ -32,7 +32,7 @@ class TensorBoard:
             )
         self._writer = writer(str(folder))
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SessionData) -> None:
         if run.config:
             text = as_toml(run.config)
             settings = "\n".join(f"    {line}" for line in text.splitlines())  # Markdown for: as it stands
@@ -44,7 +44,7 @@ class TensorBoard:
                 None,
             )
 
-    def add(self, records: Sequence[Record], run: Run) -> None:
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
             for tag, value in scalars(record).items():
                 self._add(tag, "scalars", np.float64(value), record["round"], record["timing"].get("at"))

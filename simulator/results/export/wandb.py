@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.base.record import Record
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.export.following import scalars
 from simulator.results.export.optional import library
 
@@ -22,13 +22,13 @@ class Wandb:
         self._folder = folder
         self._run: Any = None
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: SessionData) -> None:
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
         where = None if self._folder is None else str(self._folder)
         self._run = self._wandb.init(project=self._project, name=run.name, config=run.config, dir=where)
 
-    def add(self, records: Sequence[Record], run: Run) -> None:
+    def add(self, records: Sequence[Record], run: SessionData) -> None:
         for record in records:
             self._run.log(scalars(record), step=record["round"])
 

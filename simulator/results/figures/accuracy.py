@@ -13,7 +13,7 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.costs import Cost, costs
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.measures import Line
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
 from simulator.results.figures.grouped import By, grouped, lines, looks, scaled
 from simulator.results.figures.palette import Look
@@ -24,7 +24,7 @@ _MARGIN = 0.6
 NOT_EVALUATED = "none of these sessions has an accuracy in all of its group; run them further."
 
 
-def over(runs: Sequence[Run], *, x: Cost = "rounds", by: By = (), width: Width = "column") -> Figure:
+def over(runs: Sequence[SessionData], *, x: Cost = "rounds", by: By = (), width: Width = "column") -> Figure:
     """Mean test accuracy over clients against rounds or what they cost; bands are ± 1 sample std over seeds."""
     found = lines(runs, by, lambda run: run.totals.mean, x)
     if not found:
@@ -53,7 +53,9 @@ def band(plot: Axes, look: Look, line: Line, scale: float = 1.0, unit: float = 1
         plot.fill_between(x, mean - spread, mean + spread, color=style.shade(look), alpha=0.18, linewidth=0)
 
 
-def boxes(runs: Sequence[Run], *, by: By = (), round: int | None = None, width: Width = "column") -> Figure:
+def boxes(
+    runs: Sequence[SessionData], *, by: By = (), round: int | None = None, width: Width = "column"
+) -> Figure:
     """Test accuracies of single clients after a round (None: the last), of all seeds of a group; a diamond is the mean.
 
     A box spans the quartiles, its line is the median, whiskers reach to the last client within 1.5 of its height.
@@ -91,7 +93,7 @@ def boxes(runs: Sequence[Run], *, by: By = (), round: int | None = None, width: 
 
 
 def tradeoff(
-    runs: Sequence[Run], *, by: By = (), target: float | None = None, width: Width = "column"
+    runs: Sequence[SessionData], *, by: By = (), target: float | None = None, width: Width = "column"
 ) -> Figure:
     """Best mean test accuracy against traffic, a disc's area is the computation; each up to that round, over seeds.
 
@@ -141,7 +143,7 @@ def tradeoff(
     return figure
 
 
-def short_of(runs: Sequence[Run], by: By, target: float) -> list[str]:
+def short_of(runs: Sequence[SessionData], by: By, target: float) -> list[str]:
     """A sentence for each group in which a session has not reached the target."""
     missing = {
         label: f"{sum(_at_best(run, target) is None for run in group)} of {len(group)}"
@@ -164,7 +166,7 @@ def _run_together(figure: Figure, names: Sequence[Annotation]) -> bool:
     )
 
 
-def _at_best(run: Run, target: float | None) -> tuple[float, float, float] | None:
+def _at_best(run: SessionData, target: float | None) -> tuple[float, float, float] | None:
     """Accuracy, bytes and operations at the round of the best accuracy, or at the first that reached the target."""
     totals = run.totals
     if not np.isfinite(totals.mean).any():
@@ -176,7 +178,7 @@ def _at_best(run: Run, target: float | None) -> tuple[float, float, float] | Non
     return float(totals.mean[at]), float(costs(totals, "bytes")[at]), float(costs(totals, "FLOPs")[at])
 
 
-def _clients(group: Sequence[Run], round: int | None) -> Array:
+def _clients(group: Sequence[SessionData], round: int | None) -> Array:
     """The clients' accuracies after a round, of all sessions of a group one after the other [clients · seeds]."""
     rows = []
     for run in group:

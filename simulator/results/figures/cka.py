@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.results.analysis.cka import CkaMeasurement, last_measured
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
 from simulator.results.figures.grouped import By, grouped, looks
 from simulator.results.figures.palette import in_order
@@ -21,7 +21,7 @@ NOT_MEASURED = (
 
 
 def matrices(
-    run: Run, *, round: int | None = None, layers: Sequence[str] = (), width: Width = "page"
+    run: SessionData, *, round: int | None = None, layers: Sequence[str] = (), width: Width = "page"
 ) -> Figure:
     """CKA of every pair of clients, a matrix a layer, shallow to deep, at the last measurement up to `round`."""
     found = _measured(run, round)
@@ -48,7 +48,9 @@ def matrices(
     return figure
 
 
-def curves(runs: Sequence[Run], *, by: By = (), layers: Sequence[str] = (), width: Width = "page") -> Figure:
+def curves(
+    runs: Sequence[SessionData], *, by: By = (), layers: Sequence[str] = (), width: Width = "page"
+) -> Figure:
     """Mean CKA over pairs of clients: left by round, a line a layer and group; right by layer at the last measurement.
 
     Over seeds the mean; a group is drawn at the rounds that all its sessions measured. Of one group every layer has a
@@ -97,7 +99,7 @@ def curves(runs: Sequence[Run], *, by: By = (), layers: Sequence[str] = (), widt
     return figure
 
 
-def _means(group: Sequence[Run], rounds: Sequence[int], layers: Sequence[str]) -> np.ndarray:
+def _means(group: Sequence[SessionData], rounds: Sequence[int], layers: Sequence[str]) -> np.ndarray:
     """[rounds, layers], over the sessions."""
     tables = []
     for run in group:
@@ -106,7 +108,7 @@ def _means(group: Sequence[Run], rounds: Sequence[int], layers: Sequence[str]) -
     return np.asarray(np.mean(tables, axis=0))
 
 
-def _measured(run: Run, round: int | None) -> CkaMeasurement:
+def _measured(run: SessionData, round: int | None) -> CkaMeasurement:
     every = run.ledger.measured
     found = (every[-1] if every else None) if round is None else last_measured(every, round)
     if found is None:

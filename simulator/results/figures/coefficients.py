@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
 from simulator.results.figures.grouped import By, grouped
 from simulator.results.figures.losses import values_of
@@ -15,7 +15,7 @@ from simulator.results.figures.style import Width
 SYMBOLS = {"theta": "θ", "beta": "β"}
 
 
-def coefficients(runs: Sequence[Run], *, by: By = (), width: Width = "page") -> Figure:
+def coefficients(runs: Sequence[SessionData], *, by: By = (), width: Width = "page") -> Figure:
     """θ and β of every layer that learns from a shallower one, as heat over rounds, in the order in which they stand.
 
     A row of two plots a group; over seeds the mean. Blue is below zero, where the gradients conflict, red above. Raises
@@ -46,13 +46,13 @@ def coefficients(runs: Sequence[Run], *, by: By = (), width: Width = "page") -> 
     return figure
 
 
-def layers_of(run: Run) -> list[str]:
+def layers_of(run: SessionData) -> list[str]:
     """The layers with a θ, from shallow to deep as their names order them."""
     names = run.records[-1].get("method_metrics", {}) if run.records else {}
     return [name.removeprefix("theta/") for name in names if name.startswith("theta/")]
 
 
-def _values(group: Sequence[Run], key: str, layers: Sequence[str]) -> np.ndarray:
+def _values(group: Sequence[SessionData], key: str, layers: Sequence[str]) -> np.ndarray:
     """[layers, rounds], the mean over the sessions up to the shortest."""
     tables = [np.array([values_of(f"{key}/{layer}")(run) for layer in layers]) for run in group]
     length = min(table.shape[1] for table in tables)

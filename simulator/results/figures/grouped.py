@@ -9,21 +9,21 @@ from simulator.results.analysis.axes import checked, group_label, groups, key_of
 from simulator.results.analysis.caveats import caveats
 from simulator.results.analysis.costs import Cost
 from simulator.results.analysis.measures import Line, Values, averaged
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
 from simulator.results.figures.palette import Look, in_order, looks_of
 
 By = Sequence[str] | str
 
 
-def axes_of(runs: Sequence[Run], by: By) -> tuple[str, ...]:
+def axes_of(runs: Sequence[SessionData], by: By) -> tuple[str, ...]:
     """The axes to group by; none said: what the sessions differ in. Raises ConfigError for an unknown one."""
     if not runs:
         raise ConfigError("a figure needs at least one session.")
     return checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
 
 
-def notes(runs: Sequence[Run], by: By, along: Sequence[str] = ()) -> list[str]:
+def notes(runs: Sequence[SessionData], by: By, along: Sequence[str] = ()) -> list[str]:
     """What to know of the groups of a figure, in sentences; `along`: axes that it is drawn over.
 
     Training and data settings that differ between groups, and settings that a group is a mean over.
@@ -32,13 +32,13 @@ def notes(runs: Sequence[Run], by: By, along: Sequence[str] = ()) -> list[str]:
     return caveats(runs, axes)
 
 
-def grouped(runs: Sequence[Run], by: By) -> dict[str, list[Run]]:
+def grouped(runs: Sequence[SessionData], by: By) -> dict[str, list[SessionData]]:
     """The sessions by the label of their group, in the order in which the groups first come."""
     axes = axes_of(runs, by)
     return {style.label(group_label(axes, key)): group for key, group in groups(runs, axes).items()}
 
 
-def looks(runs: Sequence[Run], by: By) -> dict[str, Look]:
+def looks(runs: Sequence[SessionData], by: By) -> dict[str, Look]:
     """How each group is drawn, by its label: as its method, where groups are of several; else by its place."""
     found = grouped(runs, by)
     of = [{key_of(run, ("method",))[0] for run in group} for group in found.values()]
@@ -46,7 +46,7 @@ def looks(runs: Sequence[Run], by: By) -> dict[str, Look]:
     return dict(zip(found, methods or map(in_order, range(len(found))), strict=True))
 
 
-def lines(runs: Sequence[Run], by: By, values: Values, x: Cost = "rounds") -> list[Line]:
+def lines(runs: Sequence[SessionData], by: By, values: Values, x: Cost = "rounds") -> list[Line]:
     """A line a group; groups in which some session has no value are left out."""
     found = [averaged(label, group, values, x) for label, group in grouped(runs, by).items()]
     return [line for line in found if line.x.size]

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import accuracy, cka, coefficients, grouped, losses, sensitivity
 
 OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
@@ -22,7 +22,7 @@ OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
 """Each takes the sessions, and by name what its own signature says."""
 
 
-def notes(runs: Sequence[Run], options: Mapping[str, Any]) -> list[str]:
+def notes(runs: Sequence[SessionData], options: Mapping[str, Any]) -> list[str]:
     """What to know of a figure drawn with these options, in sentences."""
     along = (options["axis"],) if "axis" in options else tuple(options.get("axes", ()))
     by, target = options.get("by") or (), options.get("target")

@@ -11,7 +11,7 @@ from simulator.base.errors import ConfigError, nearest
 from simulator.base.record import Record
 from simulator.results.analysis.costs import Cost
 from simulator.results.analysis.curves import Array
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
 from simulator.results.figures.accuracy import band
 from simulator.results.figures.grouped import By, lines, looks, scaled
@@ -22,14 +22,19 @@ LARGEST = 12
 """Plots of one figure."""
 
 
-def losses(runs: Sequence[Run], *, x: Cost = "rounds", by: By = (), width: Width = "page") -> Figure:
+def losses(runs: Sequence[SessionData], *, x: Cost = "rounds", by: By = (), width: Width = "page") -> Figure:
     """Mean training loss of every phase, a plot each: the first phase's, and those that methods have after it."""
     names = [name for name in names_of(runs) if name.endswith("_loss")]
     return _plots(runs, [FIRST, *names], x, by, width)
 
 
 def metrics(
-    runs: Sequence[Run], *, names: Sequence[str] = (), x: Cost = "rounds", by: By = (), width: Width = "page"
+    runs: Sequence[SessionData],
+    *,
+    names: Sequence[str] = (),
+    x: Cost = "rounds",
+    by: By = (),
+    width: Width = "page",
 ) -> Figure:
     """Numbers that methods put into `method_metrics`, and users' own metrics, a plot each.
 
@@ -52,7 +57,7 @@ def metrics(
     return _plots(runs, chosen, x, by, width)
 
 
-def names_of(runs: Sequence[Run]) -> list[str]:
+def names_of(runs: Sequence[SessionData]) -> list[str]:
     """The numbers in the sessions' method_metrics and users' own metrics, in the order of their names."""
     return sorted(
         {
@@ -75,7 +80,7 @@ def _numbers(record: Record) -> dict[str, Any]:
     return {**record.get("method_metrics", {}), **own}
 
 
-def values_of(name: str) -> Callable[[Run], Array]:
+def values_of(name: str) -> Callable[[SessionData], Array]:
     """The values of a loss or a metric [n], NaN where a round has none."""
 
     def value(record: Record) -> float:
@@ -85,7 +90,7 @@ def values_of(name: str) -> Callable[[Run], Array]:
     return lambda run: np.array([value(record) for record in run.records], float)
 
 
-def _plots(runs: Sequence[Run], names: Sequence[str], x: Cost, by: By, width: Width) -> Figure:
+def _plots(runs: Sequence[SessionData], names: Sequence[str], x: Cost, by: By, width: Width) -> Figure:
     drawn = {name: found for name in names if (found := lines(runs, by, values_of(name), x))}
     if not drawn:
         raise ConfigError("none of these sessions has a loss in all of its group; run them further.")

@@ -10,7 +10,7 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.axes import checked, groups, spelled
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Select
 from simulator.results.figures import style
 from simulator.results.figures.grouped import By, grouped, looks
@@ -19,7 +19,12 @@ from simulator.results.figures.style import Width
 
 
 def curve(
-    runs: Sequence[Run], *, axis: str, by: By = (), select: Select | None = None, width: Width = "column"
+    runs: Sequence[SessionData],
+    *,
+    axis: str,
+    by: By = (),
+    select: Select | None = None,
+    width: Width = "column",
 ) -> Figure:
     """Accuracy, mean ± sample std over seeds, against the values of one axis; a line a group of `by`.
 
@@ -56,7 +61,11 @@ def curve(
 
 
 def heatmap(
-    runs: Sequence[Run], *, axes: tuple[str, str], select: Select | None = None, width: Width = "column"
+    runs: Sequence[SessionData],
+    *,
+    axes: tuple[str, str],
+    select: Select | None = None,
+    width: Width = "column",
 ) -> Figure:
     """Accuracy, mean over seeds, for every value of one axis (down) and of another (across)."""
     checked(axes, runs)
@@ -96,7 +105,7 @@ def heatmap(
 
 
 def _spreads(
-    runs: Sequence[Run], axes: tuple[str, ...], select: Select | None
+    runs: Sequence[SessionData], axes: tuple[str, ...], select: Select | None
 ) -> dict[tuple[Any, ...], MeanStd]:
     """The accuracies over seeds, by the values on the axes. Raises ConfigError where one was not measured on eval."""
     found = {}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from simulator.base.errors import HtflError
 from simulator.results.analysis.axes import key_of
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Select
 from simulator.results.figures import accuracy, cka, coefficients, losses, sensitivity
 from simulator.results.figures.partition import partition
@@ -24,7 +24,7 @@ OF_ONE = ("partition", "cka")
 
 def pictures(
     names: Sequence[str],
-    runs: Sequence[Run],
+    runs: Sequence[SessionData],
     by: Sequence[str],
     select: Select | None,
     sessions_dir: Path,
@@ -62,7 +62,7 @@ def _name(folder: Path, sessions_dir: Path) -> str:
     return folder.relative_to(sessions_dir).as_posix() if inside else str(folder)
 
 
-def _over_rounds(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
+def _over_rounds(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kind]:
     seeds = "Mean test accuracy; bands are one sample standard deviation over seeds."
     yield "accuracy", (), seeds, lambda: accuracy.over(runs, by=by)
     if any(run.totals.up_total.any() or run.totals.down_total.any() for run in runs):
@@ -76,7 +76,7 @@ def _over_rounds(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
     yield "loss", (), "Training losses by phase.", lambda: losses.losses(runs, by=by)
 
 
-def _sensitivities(runs: Sequence[Run], by: Sequence[str], select: Select | None) -> Iterator[Kind]:
+def _sensitivities(runs: Sequence[SessionData], by: Sequence[str], select: Select | None) -> Iterator[Kind]:
     """Over each axis of numbers, a line a group of the other axes; a heat map over the first two."""
     numeric = [axis for axis in by if _numeric([key_of(run, (axis,))[0] for run in runs])]
     chosen = ("--select", select) if select else ()
@@ -91,14 +91,14 @@ def _sensitivities(runs: Sequence[Run], by: Sequence[str], select: Select | None
         yield "heatmap", ("--axis", one, "--axis", two, *chosen), words, draw
 
 
-def _insides(runs: Sequence[Run], by: Sequence[str]) -> Iterator[Kind]:
+def _insides(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kind]:
     layers = "CKA between clients, by layer and round."
     yield "cka-curves", (), layers, lambda: cka.curves(runs, by=by)
     inco = "Coefficients of InCo Aggregation, by layer."
     yield "inco", (), inco, lambda: coefficients.coefficients(runs, by=by)
 
 
-def _of_one(run: Run, name: str, data_dir: Path) -> Iterator[Kind]:
+def _of_one(run: SessionData, name: str, data_dir: Path) -> Iterator[Kind]:
     yield "cka", (), f"CKA between the clients of {name}, last measured.", lambda: cka.matrices(run)
     held = f"Training images of each class that each client of {name} holds."
     yield "partition", (), held, partial(_partition, run.folder, data_dir)

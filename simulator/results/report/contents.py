@@ -12,7 +12,7 @@ from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.events import description, is_alarming
 from simulator.results.analysis.lineage import tree
 from simulator.results.analysis.reproduction import command_lines
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.table import Table
 from simulator.results.report.pictures import Picture
@@ -46,7 +46,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Told:
+class EventLine:
     """An event: when (UTC), in which session and after which round, in words, and whether it asks for attention."""
 
     at: str
@@ -81,7 +81,7 @@ class Contents:
     common: tuple[tuple[str, str], ...]
     lineage: tuple[tuple[int, str], ...]
     """Of every session its depth in the tree of forks, and its name with where it branched off."""
-    events: tuple[Told, ...]
+    events: tuple[EventLine, ...]
     environments: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     """Sessions by name, and the environment they began in."""
     again: tuple[Again, ...]
@@ -90,7 +90,7 @@ class Contents:
 
 def gather(
     title: str,
-    runs: Sequence[Run],
+    runs: Sequence[SessionData],
     table: Table,
     pictures: Sequence[Picture] = (),
     asked: str | None = None,
@@ -116,13 +116,13 @@ def gather(
     )
 
 
-def _span(runs: Sequence[Run]) -> str:
+def _span(runs: Sequence[SessionData]) -> str:
     """From when to when the sessions ran, as days."""
     days = sorted(str(event.get("at", ""))[:10] for run in runs for event in run.events if event.get("at"))
     return "" if not days else days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 
 
-def _states(runs: Sequence[Run]) -> Grid:
+def _states(runs: Sequence[SessionData]) -> Grid:
     rows = [
         (
             run.name,
@@ -138,12 +138,12 @@ def _states(runs: Sequence[Run]) -> Grid:
     return Grid(columns, tuple(rows), (False, False, False, True, False, True))
 
 
-def _differing(runs: Sequence[Run]) -> Grid:
+def _differing(runs: Sequence[SessionData]) -> Grid:
     rows = [(name, *map(spelled, map(_hashable, values))) for name, values in differences(runs)]
     return Grid.plain(("setting", *(run.name for run in runs)), rows)
 
 
-def _common(runs: Sequence[Run]) -> list[tuple[str, str]]:
+def _common(runs: Sequence[SessionData]) -> list[tuple[str, str]]:
     apart = {name for name, _ in differences(runs)}
     return [
         (name, spelled(_hashable(value)))
@@ -152,7 +152,7 @@ def _common(runs: Sequence[Run]) -> list[tuple[str, str]]:
     ]
 
 
-def _lineage(runs: Sequence[Run]) -> list[tuple[int, str]]:
+def _lineage(runs: Sequence[SessionData]) -> list[tuple[int, str]]:
     """Nothing where no session is a fork."""
     found = tree([Summary.read(run.folder) for run in runs])
     if all(branch.summary.parent is None for branch in found):
@@ -165,10 +165,10 @@ def _lineage(runs: Sequence[Run]) -> list[tuple[int, str]]:
     return lines
 
 
-def _told(run: Run) -> list[Told]:
+def _told(run: SessionData) -> list[EventLine]:
     events = [event for event in run.events if event.get("event") not in ROUTINE]
     return [
-        Told(
+        EventLine(
             at=str(event.get("at", ""))[:19].replace("T", " "),
             session=run.name,
             round=str(event.get("round", "")),
@@ -179,7 +179,7 @@ def _told(run: Run) -> list[Told]:
     ]
 
 
-def _environments(runs: Sequence[Run]) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
+def _environments(runs: Sequence[SessionData]) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
     """Sessions that began in the same environment together."""
     found: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for run in runs:
@@ -189,7 +189,7 @@ def _environments(runs: Sequence[Run]) -> list[tuple[str, tuple[tuple[str, str],
     return [(", ".join(names), known) for known, names in found.items()]
 
 
-def _again(run: Run) -> Again:
+def _again(run: SessionData) -> Again:
     try:
         return Again(run.name, tuple(command_lines(run.folder)))
     except (HtflError, SessionUnreadable, DiskError) as error:

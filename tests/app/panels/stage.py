@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from simulator.results.analysis.feed import Feed
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tui.app.app import FRAME_ROWS
 from tui.app.charts.glyphs import Glyphs
 from tui.app.messages import ClientPinned, ClientSelected, EmbeddingWanted, SessionMarked, SessionOpened
@@ -21,7 +21,7 @@ from tui.app.view import View
 from tui.app.widgets.scroll_bar import use_scroll_bars
 
 
-def read(folder: Path) -> Run:
+def read(folder: Path) -> SessionData:
     """The session in a folder, as it is now."""
     feed = Feed(folder)
     feed.poll()

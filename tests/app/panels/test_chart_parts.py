@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tui.app.charts.figure import Mark
 from tui.app.panels.chart_parts import marks, sizes, traffic
 
@@ -15,7 +15,7 @@ def test_milestones_are_marks_with_a_word_each() -> None:
         {"event": "switched", "round": 12, "method": "fedssa", "before": "fedlora"},
         {"event": "switched", "round": 15, "method": "fedssa", "before": "fedssa"},
     )
-    run = Run(Path("x"), events=events, checkpoints=(10, 16))
+    run = SessionData(Path("x"), events=events, checkpoints=(10, 16))
     assert marks(run) == [Mark(4.5, "fork"), Mark(10, "kept"), Mark(12.5, "fedssa"), Mark(15.5, "settings")]
 
 

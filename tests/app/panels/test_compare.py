@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.results.figures.palette import OKABE_ITO
 from simulator.studies.summary import Seeds
 from tests.app.panels.stage import on_stage, read
@@ -47,7 +47,7 @@ def test_a_target_that_some_seeds_missed_costs_at_least_the_rounds_they_ran(at_h
 
 
 def lines_of(*names: str) -> list[Seeds]:
-    return [Seeds(name, (Run(Path("sessions") / name),)) for name in names]
+    return [Seeds(name, (SessionData(Path("sessions") / name),)) for name in names]
 
 
 def test_a_line_keeps_its_key_and_colour_while_others_come_and_go() -> None:
@@ -121,7 +121,7 @@ def test_a_fork_is_drawn_from_the_round_in_which_it_left_its_parent(at_home: Pat
 
 def test_what_all_names_begin_with_is_left_out_where_all_are_of_one_study() -> None:
     def names(*sessions: str) -> list[str]:
-        lines = [Seeds(name, (Run(Path(name)),)) for name in sessions]
+        lines = [Seeds(name, (SessionData(Path(name)),)) for name in sessions]
         return [one.name for one in figure(lines, range(9)[: len(lines)], "loss", "rounds", []).series]
 
     assert names("t3/fd-lr0.1", "t3/fedgh") == ["fd-lr0.1", "fedgh"]

@@ -12,7 +12,7 @@ import pytest
 from simulator.base.sections import MANY
 from simulator.results.analysis.events import description
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.messages import ClientPinned
@@ -307,8 +307,8 @@ def test_of_a_hundred_thousand_clients_no_panel_makes_a_table_of_all_rounds_and_
     clients, rounds, records = 100_000, 30, list[dict[str, Any]]()
     for round in range(1, rounds + 1):
         records.append(sessions.changes_record(round, clients, 10, records[-1] if records else None))
-    run = Run(Path("large"), config=sessions.config(clients, rounds), ledger=Ledger.of(records))
-    on_stage(panel, View(Run(Path("small"))))  # whatever is imported and cached
+    run = SessionData(Path("large"), config=sessions.config(clients, rounds), ledger=Ledger.of(records))
+    on_stage(panel, View(SessionData(Path("small"))))  # whatever is imported and cached
     tracemalloc.start()
     try:
         app, _ = on_stage(panel, View(run))

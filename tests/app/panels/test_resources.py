@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simulator.results.analysis.ledger import Ledger
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.table import Cell
@@ -21,7 +21,7 @@ def view(at_home: Path) -> View:
     return View(read(at_home / "main"), sessions_dir=at_home)
 
 
-def under_way(run: Run, each: str = "dttwwwwww-") -> Run:
+def under_way(run: SessionData, each: str = "dttwwwwww-") -> SessionData:
     progress = {"round": 21, "phase": "train", "each": each, "memory": 300 << 20, "cpu": 1.8}
     return replace(run, state="running", progress=progress)
 

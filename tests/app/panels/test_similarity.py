@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.results.analysis.cka import least_similar
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from tests import sessions
 from tests.app.panels.stage import on_stage, read
 from tui.app.charts.heatmap import cell_at
@@ -26,7 +26,7 @@ def test_where_cka_was_not_measured_it_is_said_how_it_can_be(at_home: Path) -> N
     for run, way in (
         (replace(ended, state="running"), "Press c to measure it now"),
         (replace(ended, state="stopped"), "Press space to resume it, then c to measure CKA."),
-        (Run(Path("nowhere")), "No session is open"),
+        (SessionData(Path("nowhere")), "No session is open"),
     ):
         _, text = on_stage("similarity", View(run, sessions_dir=at_home))
         assert way in " ".join(text.split())

@@ -10,7 +10,7 @@ import pytest
 from rich.color import ColorSystem
 
 import checkpoints
-from simulator.results.analysis.run import Run
+from simulator.results.analysis.run import SessionData
 from simulator.studies.folder import documents
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.summary import StudySummary, by_seed
@@ -146,7 +146,9 @@ def test_seeds_shown_together_are_named_after_what_they_share_and_counted(
     checkpoints.Group.open(study, documents(StudySpec("quickstart", over={"seed": (0,)}), [])).close(
         "stopped"
     )
-    (line,) = by_seed([Run(study / name, config={"seed": seed}) for seed, name in enumerate(names)], [study])
+    (line,) = by_seed(
+        [SessionData(study / name, config={"seed": seed}) for seed, name in enumerate(names)], [study]
+    )
     assert line.label == said
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from htfl_sim.analysis import Run, entries_to, next_change, remaining, settings_in_force
+from htfl_sim.analysis import SessionData, entries_to, next_change, remaining, settings_in_force
 from htfl_sim.folders import checked_name, free_name
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.formatting import duration
@@ -32,7 +32,7 @@ class ForkWish:
 class ForkDialog(Form[ForkWish]):
     """Gives back a ForkWish; empty lines mean: as the parent."""
 
-    def __init__(self, run: Run, round: int, sessions: Path, methods: Sequence[Known]) -> None:
+    def __init__(self, run: SessionData, round: int, sessions: Path, methods: Sequence[Known]) -> None:
         self._run, self._round, self._sessions = run, round, sessions
         before = settings_in_force(run.document, entries_to(run.history, round))
         self._method = before["method"]["name"]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from htfl_sim.analysis import Run, remaining
+from htfl_sim.analysis import SessionData, remaining
 from tui.app.dialogs.form import Field, Form, number
 from tui.common.formatting import duration
 
@@ -18,7 +18,7 @@ class ResumeWish:
 class ResumeDialog(Form[ResumeWish]):
     """Gives back a ResumeWish."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SessionData) -> None:
         self._run = run
         over = run.round >= run.rounds
         super().__init__(

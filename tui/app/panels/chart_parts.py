@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from htfl_sim.analysis import Array, Curves, Record, Run, milestones
+from htfl_sim.analysis import Array, Curves, Record, SessionData, milestones
 from tui.app.charts.figure import Figure, Mark, Series
 from tui.common.formatting import size, size_unit
 
@@ -12,13 +12,13 @@ PERCENT = 100.0
 """What an accuracy is multiplied by to be drawn, with the unit "%"."""
 
 
-def marks(run: Run) -> list[Mark]:
+def marks(run: SessionData) -> list[Mark]:
     """A vertical mark at every milestone of the run."""
     labels = {"switch": "settings", "fork": "fork", "checkpoint": "kept"}
     return [Mark(each.round, each.method or labels[each.kind]) for each in milestones(run)]
 
 
-def named_clients(run: Run, clients: Iterable[int] | None = None) -> list[str]:
+def named_clients(run: SessionData, clients: Iterable[int] | None = None) -> list[str]:
     """Clients by their id and model; all of them for None."""
     models = run.models
     return [f"{client} {models[client]}" for client in (range(len(models)) if clients is None else clients)]

@@ -13,8 +13,8 @@ from textual.widgets import Static
 
 from htfl_sim.analysis import (
     COSTS,
-    Run,
     Seeds,
+    SessionData,
     by_seed,
     common_target,
     differences,
@@ -99,7 +99,7 @@ class ComparePanel(SizedPanel):
             self._draw_settings(lines, places)
             self._say_caveats(lines, study_axes(runs, view.marked))
 
-    def target(self, runs: Sequence[Run]) -> float:
+    def target(self, runs: Sequence[SessionData]) -> float:
         """The accuracy to reach: the one asked for, or the highest multiple of five per cent that all reached."""
         return common_target(runs) if self._target is None else self._target
 
@@ -196,7 +196,7 @@ STANDINGS = (
 )
 
 
-def standing_row(place: int, run: Run, target: float) -> Row:
+def standing_row(place: int, run: SessionData, target: float) -> Row:
     """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and what the target took."""
     stands = standing(run, target)
     took = stands.reached

@@ -8,7 +8,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from htfl_sim.analysis import Run, StudySummary, Summary, differences
+from htfl_sim.analysis import SessionData, StudySummary, Summary, differences
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.panels.base import Part
@@ -65,7 +65,7 @@ class Preview(Horizontal):
         if other is None:
             self._differences.say("This session is open. Other sessions are compared with it.")
             return
-        found = differences([Run(Path(session.path), config=sketch.config), other])
+        found = differences([SessionData(Path(session.path), config=sketch.config), other])
         columns = [
             Column("setting", stretch=True, names=True, worth=9),
             Column("this", stretch=True, names=True, worth=8),
