@@ -19,7 +19,7 @@ from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import SETTINGS
 from simulator.sessions.legacy import younger
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 __all__ = [
     "ClientResult",
@@ -58,7 +58,7 @@ class Details:
         if round is not None and record is None:
             has = f"rounds 1 to {run.round}" if run.round else "no round yet"
             raise SessionUnreadable(f"{folder} has no record of round {round}; it has {has}.")
-        return cls(run, about, record, forks_of(folder), SessionReader(folder).unfinished_round())
+        return cls(run, about, record, forks_of(folder), CheckedReader(folder).unfinished_round())
 
     @property
     def switches(self) -> list[Switch]:

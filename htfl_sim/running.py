@@ -30,7 +30,7 @@ from simulator.sessions import dry_run
 from simulator.sessions.forking import Fork
 from simulator.sessions.forking import fork as make_fork
 from simulator.sessions.legacy import completed
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 
 __all__ = [
@@ -316,7 +316,7 @@ def extend(path: Place, rounds: int | None = None, goal: float | None = None) ->
 
     Raises ConfigError where so many rounds are done already.
     """
-    dry_run.extend(SessionReader(place_of(path)), rounds, goal)
+    dry_run.extend(CheckedReader(place_of(path)), rounds, goal)
 
 
 def rehearse(config: Config, data_dir: Place | None = None) -> bool:

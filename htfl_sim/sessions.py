@@ -31,7 +31,7 @@ from simulator.base.record import Record
 from simulator.results.analysis.lineage import Branch, tree
 from simulator.results.analysis.summary import Summary
 from simulator.results.analysis.well_formed import well_formed
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 if TYPE_CHECKING:
     from htfl_sim.details import Details
@@ -118,7 +118,7 @@ def details(session: Place, round: int | None = None, *, sessions_dir: Place | N
 
 def record(session: Place, round: int, *, sessions_dir: Place | None = None) -> Record:
     """The ledger's record of a round. Raises Damaged when the ledger has none."""
-    return SessionReader(folder_of(session, sessions_dir)).record(round)
+    return CheckedReader(folder_of(session, sessions_dir)).record(round)
 
 
 def name_of(session: Place, sessions_dir: Place | None = None) -> str:
@@ -128,12 +128,12 @@ def name_of(session: Place, sessions_dir: Place | None = None) -> str:
 
 def records(session: Place, *, sessions_dir: Place | None = None) -> list[Record]:
     """The ledger's records, a round each. Raises SessionUnreadable."""
-    return SessionReader(folder_of(session, sessions_dir)).records()
+    return CheckedReader(folder_of(session, sessions_dir)).records()
 
 
 def unfinished_round(session: Place, *, sessions_dir: Place | None = None) -> UnfinishedRound | None:
     """What is kept of a round that a stop cut short."""
-    return SessionReader(folder_of(session, sessions_dir)).unfinished_round()
+    return CheckedReader(folder_of(session, sessions_dir)).unfinished_round()
 
 
 def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding]:
@@ -157,7 +157,7 @@ def prune(
     held the session is dead. Raises Locked while it runs.
     """
     folder = folder_of(session, sessions_dir)
-    document = SessionReader(folder).document
+    document = CheckedReader(folder).document
     with well_formed(folder):
         configured = document["config"]["checkpoint"]
         best = configured["keep_best"] if keep_best is None else keep_best
@@ -212,7 +212,7 @@ def size_on_disk(folder: Path) -> int:
 def state(folder: Path) -> str:
     """The state of a session, or of the process that runs a study. Raises SessionUnreadable or DiskError."""
     if not checkpoints.is_group(folder):
-        return SessionReader(folder).state()
+        return CheckedReader(folder).state()
     study = checkpoints.GroupReader(folder)
     note = study.owner() if study.alive() else None
     return str(note["state"]) if note else "stopped"
@@ -272,7 +272,7 @@ def similarity(
     from simulator.results.inspection import cka
     from simulator.sessions.history import settings_in_force
 
-    reader = SessionReader(folder_of(session, sessions_dir))
+    reader = CheckedReader(folder_of(session, sessions_dir))
     in_force = settings_in_force(reader.document, reader.manifest(round).history)
     settings = CkaConfig.model_validate(in_force.get("cka", {}))
     return cka.of_checkpoint(

@@ -18,7 +18,7 @@ from htfl_sim.mailbox import POLL_SECONDS, Note, Owned, await_answer, holder, ow
 from simulator.base.documents import Event
 from simulator.base.errors import ConfigError
 from simulator.base.nested import toml_value
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 __all__ = [
     "Answer",
@@ -143,7 +143,7 @@ def checkpoint(
 
     cka: measure CKA at the end of the round, and write the checkpoint then. Raises like `pause`.
     """
-    reader = SessionReader(_folder(session, sessions_dir))
+    reader = CheckedReader(_folder(session, sessions_dir))
     if not reader.alive():
         refuse_idle(reader, "checkpoint")
     doing = "measuring at the end of the round" if cka else "writing a checkpoint"
@@ -175,7 +175,7 @@ def switch(
         raise ConfigError(
             "Name a method, or a setting: `htfl-sim switch SESSION METHOD`, or `--set KEY=VALUE`."
         )
-    reader = SessionReader(_folder(session, sessions_dir))
+    reader = CheckedReader(_folder(session, sessions_dir))
     arguments: dict[str, Any] = {"method": method, "set": given}
     if at_round is not None:
         arguments["at_round"] = at_round
@@ -203,7 +203,7 @@ def tag(
 
     A running session is marked by its own process. Raises ConfigError for a word that is no tag.
     """
-    reader = SessionReader(_folder(session, sessions_dir))
+    reader = CheckedReader(_folder(session, sessions_dir))
     added, removed = (list(map(folders.checked_tag, each)) for each in (add, remove))
     if added or removed:
         _mark(reader, added, removed, watch)
@@ -223,7 +223,7 @@ def owner_of(session: Place, sessions_dir: Place | None = None) -> tuple[str, st
 
 def owner_pid(folder: Path) -> int | None:
     """The process that owns a session; None when there is none. Raises SessionUnreadable or DiskError."""
-    note = SessionReader(folder).owner()
+    note = CheckedReader(folder).owner()
     return note["pid"] if note and not note["closed"] else None
 
 
@@ -279,7 +279,7 @@ def _folder(session: Place, sessions_dir: Place | None) -> Path:
 def _reader(session: Place, sessions_dir: Place | None) -> Owned:
     if study := folders.study_folder(session, folders.sessions_dir(sessions_dir)):
         return checkpoints.GroupReader(study)
-    return SessionReader(_folder(session, sessions_dir))
+    return CheckedReader(_folder(session, sessions_dir))
 
 
 def _live(session: Place, sessions_dir: Place | None, what: str) -> Owned:
@@ -315,7 +315,7 @@ def _ask(
 
 
 def _ask_switch(
-    reader: SessionReader,
+    reader: CheckedReader,
     arguments: dict[str, Any],
     wait: bool,
     timeout: float | None,
@@ -352,7 +352,7 @@ def _ask_switch(
     return command, answer
 
 
-def _event(reader: SessionReader, kind: str, command: Command) -> Event | None:
+def _event(reader: CheckedReader, kind: str, command: Command) -> Event | None:
     """The event of this kind of this very switch, once it has happened."""
     with suppress(Damaged):
         for event in reversed(reader.events()):
@@ -368,7 +368,7 @@ def _accepted(reader: Owned, answer: Answer | None) -> Answer | None:
     return answer
 
 
-def _mark(reader: SessionReader, add: list[str], remove: list[str], watch: Watch) -> None:
+def _mark(reader: CheckedReader, add: list[str], remove: list[str], watch: Watch) -> None:
     """By the owner of the session, if it has one; else here."""
     if not reader.alive():
         try:

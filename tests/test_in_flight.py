@@ -11,7 +11,7 @@ from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import history_entry
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from tests import federations
 
 CONFIG = federations.config("lg_fedavg", wire={"noise": 0.5})
@@ -38,7 +38,7 @@ def test_an_uplink_in_flight_arrives_with_the_same_bits_after_a_resume(tmp_path:
     parts = federations.built(CONFIG)
     state = with_one_in_flight(parts)
     stored(parts, state, tmp_path / "s")
-    reader = SessionReader(tmp_path / "s")
+    reader = CheckedReader(tmp_path / "s")
     resumed = states.restore(reader, reader.manifest(), federations.built(CONFIG))
     [late], [before] = resumed.in_flight, state.in_flight
     assert (late.client.id, late.dispatch) == (before.client.id, 9)

@@ -28,7 +28,7 @@ from simulator.models import GROUPS as GROUPS_OF_MODELS
 from simulator.models import registry
 from simulator.models import user_models as own_models
 from simulator.results.inspection import cka, partition, representations
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
 from tests.own import written
@@ -175,7 +175,7 @@ def test_every_method_trains_on_tokens_and_resumes_to_the_same_bits(
         assert resumed.round == 1
         resumed.run()
     assert committed(whole) == committed(tmp_path / "parts")
-    last = SessionReader(whole).records()[-1]
+    last = CheckedReader(whole).records()[-1]
     assert last["flops"]["total"] > 0
     assert (last["bytes"]["up"] > 0) == (method != "standalone")
     assert "fc1" in last["cka"]["layers"]
@@ -185,7 +185,7 @@ def test_every_method_trains_on_tokens_and_resumes_to_the_same_bits(
 def test_training_on_tokens_learns(texts: Path, tmp_path: Path) -> None:
     """Two classes on each client: a guess is right in half of the cases."""
     chosen = config(texts, rounds=15, federation={"participation": 1.0}, training={"lr": 0.3})
-    accuracy = SessionReader(trained(chosen, tmp_path / "s")).records()[-1]["accuracy"]["mean"]
+    accuracy = CheckedReader(trained(chosen, tmp_path / "s")).records()[-1]["accuracy"]["mean"]
     assert accuracy > 0.8
 
 
@@ -193,8 +193,8 @@ def test_training_on_tokens_learns(texts: Path, tmp_path: Path) -> None:
     "more", [{"training": {"precision": "bf16"}}, {"runtime": {"runner": "stacked"}}], ids=str
 )
 def test_other_precisions_and_runners_take_tokens(more: dict[str, Any], texts: Path, tmp_path: Path) -> None:
-    plain = SessionReader(trained(config(texts, "fedproto"), tmp_path / "plain")).records()[-1]
-    other = SessionReader(trained(config(texts, "fedproto", **more), tmp_path / "other")).records()[-1]
+    plain = CheckedReader(trained(config(texts, "fedproto"), tmp_path / "plain")).records()[-1]
+    other = CheckedReader(trained(config(texts, "fedproto", **more), tmp_path / "other")).records()[-1]
     assert other["loss"]["mean"] == pytest.approx(plain["loss"]["mean"], abs=0.1)
     assert "stacked" not in json.dumps(other["method_metrics"])
 
@@ -398,7 +398,7 @@ def test_a_plugin_brings_a_data_set_that_declares_its_spec(tmp_path: Path) -> No
     plugins.load(written(tmp_path, "reviews.py", PLUGIN.format(top=1000)))
     chosen = config(Path("reviews"), rounds=1, data={"split": "global"}, federation={"participation": 1.0})
     folder = trained(chosen, tmp_path / "s")
-    document = SessionReader(folder).document
+    document = CheckedReader(folder).document
     assert document["inputs"] == {"kind": "tokens", "length": 80, "vocabulary": 1000, "padding": 0}
     assert document["samples"]["classes"] == ["bad", "good"]
     assert document["samples"]["test"] == [20] * 4
@@ -440,6 +440,6 @@ def test_a_session_without_a_record_of_its_inputs_has_images(tmp_path: Path) -> 
     """Sessions made before samples could be anything else resume."""
     with federations.on_images(federations.generated()):
         folder = trained(federations.config(), tmp_path / "s")
-        document = SessionReader(folder).document
+        document = CheckedReader(folder).document
         assert document["inputs"] == {"kind": "image", "channels": 1, "height": 8, "width": 8}
         check_document({key: each for key, each in document.items() if key != "inputs"})

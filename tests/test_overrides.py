@@ -14,7 +14,7 @@ from simulator.results.inspection import cka
 from simulator.sessions.forking import fork
 from simulator.sessions.metadata import current
 from simulator.sessions.overrides import other_bits, overrides
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
@@ -54,7 +54,7 @@ def test_the_precision_of_a_session_is_recorded_and_stays(tmp_path: Path) -> Non
     (tmp_path / "alone").mkdir()
     session, alone = (made(each, training={"precision": "bf16"}) for each in (tmp_path, tmp_path / "alone"))
     for each in (session, alone):
-        assert SessionReader(each).document["config"]["training"]["precision"] == "bf16"
+        assert CheckedReader(each).document["config"]["training"]["precision"] == "bf16"
     go_on(session, upto=2)
     go_on(session)
     go_on(alone)
@@ -66,7 +66,7 @@ def test_a_switch_to_another_precision_is_in_the_history_and_no_reason_to_refuse
     checkpoints.post(session, "switch", {"method": None, "set": ["training.precision=bf16"]})
     go_on(session, upto=2)
     assert go_on(session).round == 3
-    manifest = SessionReader(session).manifest()
+    manifest = CheckedReader(session).manifest()
     assert manifest.history[-1]["changes"] == ["training.precision float32 → bf16"]
 
 
@@ -81,7 +81,7 @@ def test_a_switch_to_a_precision_that_the_device_lacks_is_refused(tmp_path: Path
 
 def test_a_session_from_before_there_was_a_precision_goes_on_in_float32(tmp_path: Path) -> None:
     """On a GPU torch had its convolutions in TF32."""
-    session = SessionReader(made(tmp_path))
+    session = CheckedReader(made(tmp_path))
     config, _ = current(session, {})
     settings = session.manifest().history[-1]["settings"]
     settings["training"].pop("precision")

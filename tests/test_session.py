@@ -15,7 +15,7 @@ from simulator.config import Config
 from simulator.engine.progress import Event, RoundFinished
 from simulator.metrics import cka_matrices
 from simulator.results.inspection import partition
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
 
@@ -315,7 +315,7 @@ def test_samples_are_left_out_where_session_json_has_no_room_for_them(
     Session.create(config(), tmp_path / "whole", tmp_path).close()
     monkeypatch.setattr(limits, "SESSION", (tmp_path / "whole" / "session.json").stat().st_size - 10)
     Session.create(config(), tmp_path / "s", tmp_path).close()
-    assert "samples" not in SessionReader(tmp_path / "s").document
+    assert "samples" not in CheckedReader(tmp_path / "s").document
 
 
 def test_settings_that_session_json_has_no_room_for_are_refused(
@@ -340,7 +340,7 @@ def test_a_session_from_before_goes_on_with_as_many_clients_in_cka_as_fit(
     monkeypatch.setattr(cka_matrices, "NUMBERS", 12)
     with Session.resume(tmp_path / "s", tmp_path) as session:
         session.run()
-    rows = [len(record["cka"]["matrix"]["fc2"]) for record in SessionReader(tmp_path / "s").records()]
+    rows = [len(record["cka"]["matrix"]["fc2"]) for record in CheckedReader(tmp_path / "s").records()]
     assert rows == [4, 2, 2, 2, 2, 2]
     with pytest.raises(ConfigError, match=r"Use cka\.clients=2"):
         Session.create(measured, tmp_path / "new", tmp_path)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from simulator.base.record import Record
 from simulator.engine.client_states import State
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 Bits = dict[str, tuple[str, tuple[int, ...], bytes]]
 
@@ -38,6 +38,6 @@ def untimed(record: Record | None) -> dict[str, Any]:
 
 def committed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """A session's ledger without timing, and the object hash of every state after its last checkpoint."""
-    session = SessionReader(folder)
+    session = CheckedReader(folder)
     states = {name: ref.sha256 for name, ref in session.manifest().states.items()}
     return [untimed(record) for record in session.records()], states

@@ -26,7 +26,7 @@ from simulator.engine.progress import unobserved
 from simulator.methods.hooks import Hooks
 from simulator.runners import Job, local
 from simulator.sessions import states
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -125,7 +125,7 @@ def _a_resumed_session_gives_the_same_bits(subject: Subject) -> None:
         session = Session.create(subject.config(), folder, data_folder(None))
         session.run(stop=lambda: "enough" if session.round == 1 else None)
         Session.resume(folder, data_folder(None)).run()
-        kept = SessionReader(folder)
+        kept = CheckedReader(folder)
         records = [untimed(record) for record in kept.records()]
         expected = [untimed(state.record) for state in (subject.first, subject.last)]
         _expect(records == expected, "the resumed session has other records")

@@ -13,10 +13,10 @@ from simulator.engine.builder import build, rebuild
 from simulator.sessions.goal import mean_accuracy
 from simulator.sessions.history import asked_for, boundary, differences
 from simulator.sessions.metadata import check_data, check_recordable, current
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 
-def planned(session: SessionReader, upto: int = 0) -> Config:
+def planned(session: CheckedReader, upto: int = 0) -> Config:
     """The configuration of the next resume: the last checkpoint's, and what the switches in the mailbox make of it.
 
     Of those that wait for the end of a certain round, only up to the round `upto`. Raises SessionError when the plugin
@@ -36,14 +36,14 @@ def planned(session: SessionReader, upto: int = 0) -> Config:
     return config
 
 
-def proposed(session: SessionReader, arguments: Mapping[str, Any]) -> tuple[Config, Config]:
+def proposed(session: CheckedReader, arguments: Mapping[str, Any]) -> tuple[Config, Config]:
     """The planned configuration without and with what a switch's arguments ask for; raises ConfigError."""
     before = planned(session, boundary(arguments))
     record = session.manifest().record if session.rounds() else None
     return before, asked_for(before, arguments, _done(session), mean_accuracy(record))
 
 
-def extend(session: SessionReader, rounds: int | None, until: float | None = None) -> None:
+def extend(session: CheckedReader, rounds: int | None, until: float | None = None) -> None:
     """Leave a switch to so many rounds, or another goal, in the mailbox, unless that is so.
 
     Raises ConfigError, also where so many rounds have been run already.
@@ -66,7 +66,7 @@ def extend(session: SessionReader, rounds: int | None, until: float | None = Non
         checkpoints.post(session.folder, "switch", arguments)
 
 
-def rehearse(session: SessionReader, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
+def rehearse(session: CheckedReader, arguments: Mapping[str, Any], data_dir: Path) -> list[str]:
     """The settings that a switch would change, as 'training.lr 0.01 → 0.005'; nothing is written.
 
     Raises ConfigError when the settings are not valid or the models cannot run the method, DataError and SessionError
@@ -81,6 +81,6 @@ def rehearse(session: SessionReader, arguments: Mapping[str, Any], data_dir: Pat
     return differences(before, after)
 
 
-def _done(session: SessionReader) -> int:
+def _done(session: CheckedReader) -> int:
     """The round that the next resume begins after."""
     return max([0, *session.rounds()])

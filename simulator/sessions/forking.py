@@ -15,7 +15,7 @@ from simulator.engine.progress import Observer, unobserved
 from simulator.sessions import committing, metadata
 from simulator.sessions.goal import reached
 from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, next_change
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.replay import Source
 
 MAY_CHANGE = (*SETTINGS, "seed")
@@ -126,7 +126,7 @@ def _write(
 
 
 def _refs(
-    store: Store, parent: SessionReader, round: int, state: State | None
+    store: Store, parent: CheckedReader, round: int, state: State | None
 ) -> tuple[dict[str, ObjectRef], Initial | None, dict[str, Dispatched] | None]:
     """The state's objects, the parent's where its checkpoint is taken as it is, else new ones; and what those clients
     begin with that have none; and the note of its uplinks in flight."""

@@ -18,7 +18,7 @@ from simulator.methods import plugins
 from simulator.models import members
 from simulator.sessions import brought
 from simulator.sessions.history import history_entry, settings_in_force
-from simulator.sessions.reader import Manifest, SessionReader
+from simulator.sessions.reader import CheckedReader, Manifest
 
 BESIDE = 200
 """Bytes of session.json that the store adds: id, time, and seal."""
@@ -26,7 +26,7 @@ MOST_COUNTS = 50_000
 """More numbers than this, clients × classes, are not noted: every listing reads them."""
 
 
-def current(session: SessionReader, overrides: Raw, upto: int | None = None) -> tuple[Config, list[Entry]]:
+def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> tuple[Config, list[Entry]]:
     """A session's configuration as its last checkpoint left it, with `overrides` laid over, and its history.
 
     Who needs the rounds `upto` one only may have an earlier checkpoint where the last one is damaged.
@@ -48,7 +48,7 @@ def current(session: SessionReader, overrides: Raw, upto: int | None = None) -> 
     return config, history or [history_entry(config, 1)]
 
 
-def _newest(session: SessionReader, upto: int | None) -> Manifest | None:
+def _newest(session: CheckedReader, upto: int | None) -> Manifest | None:
     """The newest checkpoint; if that is damaged, the newest sound one from the round `upto` on. None before any."""
     rounds = session.rounds()
     try:
@@ -74,7 +74,7 @@ def refuse_taken(folder: Path) -> None:
     )
 
 
-def read_config(session: SessionReader, raw: Raw) -> Config:
+def read_config(session: CheckedReader, raw: Raw) -> Config:
     """Settings that the session's files say, which must be valid; raises Damaged."""
     try:
         config = Config.read(raw)
@@ -84,12 +84,12 @@ def read_config(session: SessionReader, raw: Raw) -> Config:
     return config
 
 
-def check_models(session: SessionReader) -> None:
+def check_models(session: CheckedReader) -> None:
     """Raise SessionError unless the plugins that its models come from are loaded, and the same bytes."""
     plugins.check_models(session.folder, session.document.get("model_plugins", {}))
 
 
-def check_data(session: SessionReader, config: Config, data: FederatedData) -> None:
+def check_data(session: CheckedReader, config: Config, data: FederatedData) -> None:
     """Raise SessionError unless the data and their partition are those the session was made with."""
     if data.fingerprint != session.document["data_fingerprint"]:
         raise SessionError(

@@ -11,7 +11,7 @@ from simulator.base.nested import Raw, flattened, with_overrides
 from simulator.base.sections import RuntimeConfig
 from simulator.config import Config
 from simulator.sessions.history import SETTINGS, settings_in_force
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 PRECISION = "training.precision"
 AS_TORCH_HAS_IT = "float32, convolutions in tf32"
@@ -47,7 +47,7 @@ def _elsewhere(key: str, assignment: str, session: str) -> str:
     return "It is fixed for a session. Start a new one with `htfl-sim run`."
 
 
-def other_bits(session: SessionReader, config: Config, on_cuda: bool) -> list[str]:
+def other_bits(session: CheckedReader, config: Config, on_cuda: bool) -> list[str]:
     """What of a configuration gives other bits than the session's settings in force, as 'precision float32 → bf16'."""
     history = session.manifest().history if session.rounds() else []
     raw = settings_in_force(session.document, history)

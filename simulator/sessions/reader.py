@@ -33,7 +33,7 @@ class Manifest(checkpoints.Manifest):
     in_flight: dict[str, Dispatched] | None
 
 
-class SessionReader(checkpoints.SessionReader):
+class CheckedReader(checkpoints.SessionReader):
     """A session directory, to look at; whatever it hands out has been checked as it was read."""
 
     document: Document

@@ -20,7 +20,7 @@ from simulator.engine.client_states import State
 from simulator.engine.progress import Observer
 from simulator.sessions import metadata, states
 from simulator.sessions.history import begun_after, entries_to, settings_in_force
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.records import with_finite_record
 
 
@@ -28,7 +28,7 @@ from simulator.sessions.records import with_finite_record
 class Source:
     """A session, as far as its states need it."""
 
-    session: SessionReader
+    session: CheckedReader
     records: list[Record]
     history: list[Entry]
     config: Config
@@ -38,7 +38,7 @@ class Source:
     def read(cls, folder: Path, at_round: int, runtime: Raw, data_dir: Path) -> "Source":
         """The session, its data and its models; `runtime` is laid over its own. Raises ConfigError for no such round,
         and like `builder.build` and `metadata.check_data`."""
-        session = SessionReader(folder)
+        session = CheckedReader(folder)
         records = session.records()
         if not 0 <= at_round <= len(records):
             has = f"rounds 0 to {len(records)}" if records else "no finished round yet: fork it at 0"
@@ -138,7 +138,7 @@ class Source:
             )
 
 
-def _under(session: SessionReader, config: Config, entries: Sequence[Entry]) -> Config:
+def _under(session: CheckedReader, config: Config, entries: Sequence[Entry]) -> Config:
     return metadata.read_config(session, settings_in_force({"config": config.to_json()}, entries))
 
 

@@ -24,7 +24,7 @@ from simulator.sessions import brought, goal, metadata, remote_machines, states,
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import asked_for, begun_after, differences, history_entry
 from simulator.sessions.overrides import other_bits, overrides
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.records import too_large, with_finite_record
 from simulator.sessions.steering import Steering, never, unasked
 from simulator.sessions.watching import Watching
@@ -113,7 +113,7 @@ class Session:
         `allow_inexact` does not permit that; SessionUnreadable when the session is locked, damaged or of another
         version, ConfigError for settings that are not the machine's.
         """
-        reader = SessionReader(folder)
+        reader = CheckedReader(folder)
         config, history = metadata.current(reader, overrides(workers, device, settings, folder))
         built = build(config, data_dir, begun_after(history))
         metadata.check_data(reader, config, built.data)
@@ -234,7 +234,7 @@ class Session:
 
     def _restore(self) -> None:
         """Take the newest checkpoint's states in place of the initial ones; none yet means from the beginning."""
-        reader = SessionReader(self.folder)
+        reader = CheckedReader(self.folder)
         if not reader.rounds():
             return
         manifest = reader.manifest()

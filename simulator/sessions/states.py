@@ -22,7 +22,7 @@ from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models.federation import Federation
 from simulator.runners.base import LocalUpdate
-from simulator.sessions.reader import Manifest, SessionReader
+from simulator.sessions.reader import CheckedReader, Manifest
 
 
 def name_of(client: int) -> str:
@@ -47,7 +47,7 @@ class Stored:
         return {name: tensor.to(self.beginning.federation.device) for name, tensor in found.items()}
 
 
-def restore(session: SessionReader, manifest: Manifest, built: Built, *, exact: bool = True) -> State:
+def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: bool = True) -> State:
     """The state of a checkpoint; names, shapes and dtypes must be those of `built`'s models and method.
 
     All its objects are read and hashed now; clients' are made tensors when they are asked for. `exact`: raise
@@ -100,7 +100,7 @@ def read_back(built: Built, client: int, note: Finished, tensors: Tensors, uplin
     )
 
 
-def in_flight(session: SessionReader, manifest: Manifest, built: Built) -> tuple[InFlight, ...]:
+def in_flight(session: CheckedReader, manifest: Manifest, built: Built) -> tuple[InFlight, ...]:
     """The updates of a checkpoint whose uplinks wait for a later round, in client order."""
     found = []
     for number, note in sorted((manifest.in_flight or {}).items(), key=lambda each: int(each[0])):
@@ -117,7 +117,7 @@ def in_flight(session: SessionReader, manifest: Manifest, built: Built) -> tuple
 
 
 def of_clients(
-    session: SessionReader, manifest: Manifest, built: Built, *, exact: bool = True
+    session: CheckedReader, manifest: Manifest, built: Built, *, exact: bool = True
 ) -> Callable[[int], Tensors]:
     """A client's state of a checkpoint, on the device, whatever tensors it has; raises like `restore`."""
     began = manifest.initial and recorded_beginning(session, manifest.initial, built, exact=exact)
@@ -139,7 +139,7 @@ def in_memory(state: State) -> State:
 
 
 def recorded_beginning(
-    session: SessionReader, initial: Initial, built: Built, *, exact: bool = True
+    session: CheckedReader, initial: Initial, built: Built, *, exact: bool = True
 ) -> Beginning:
     """How the clients began that a manifest does not name. Raises SessionError unless that is so here (`exact`)."""
     if exact:
@@ -158,7 +158,7 @@ def recorded_beginning(
     return Beginning(federation, Hooks(method, federation), initial["models"])
 
 
-def check_draws(session: SessionReader, initial: Initial, federation: Federation) -> None:
+def check_draws(session: CheckedReader, initial: Initial, federation: Federation) -> None:
     """Raise SessionError unless clients' models are drawn here as they were when the manifest was written."""
     if digest(federation, initial["models"]) != initial["sha256"]:
         raise SessionError(

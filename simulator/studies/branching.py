@@ -9,7 +9,7 @@ from simulator.config import Config
 from simulator.sessions import metadata
 from simulator.sessions.forking import MAY_CHANGE
 from simulator.sessions.history import begun_after, changed_settings, settings_in_force
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 Change = tuple[str | None, Raw]
 """The method to go on with, if another, and other settings by their dotted keys."""
@@ -29,7 +29,7 @@ def points(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[t
     Raises ConfigError for a round that is not there and for what cannot change within a run; SessionUnreadable.
     """
     session, round = origin_of(origin)
-    reader = SessionReader(sessions_dir / session)
+    reader = CheckedReader(sessions_dir / session)
     before, _ = settings_after(reader, round)
     found: list[tuple[Raw, Raw | None]] = []
     for method, settings in changes:
@@ -45,7 +45,7 @@ def points(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[t
     return found
 
 
-def settings_after(session: SessionReader, round: int) -> tuple[Config, int]:
+def settings_after(session: CheckedReader, round: int) -> tuple[Config, int]:
     """The configuration that a round ended with, and the round after which its method began. Raises ConfigError."""
     done = len(session.records())
     if not 0 <= round <= done:

@@ -9,7 +9,7 @@ from simulator.base.nested import Raw, merged
 from simulator.config import Config
 from simulator.engine.builder import Built, build, rebuild
 from simulator.sessions import metadata
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.studies.branching import settings_after
 from simulator.studies.study import Point
 
@@ -44,7 +44,7 @@ def begun(point: Point, config: Config, sessions_dir: Path, data_dir: Path) -> B
     """What a point begins with. Raises ConfigError, DataError, and SessionError where it branches off other data."""
     if point.branch is None:
         return build(config, data_dir)
-    parent = SessionReader(sessions_dir / point.branch["parent"])
+    parent = CheckedReader(sessions_dir / point.branch["parent"])
     before, since = settings_after(parent, point.branch["round"])
     before = Config.read(merged(before.to_json(), {"runtime": {"device": config.runtime.device}}))
     built = build(before, data_dir, since)

@@ -23,7 +23,7 @@ from simulator.engine.progress import unobserved
 from simulator.engine.round import Engine
 from simulator.runners import LocalUpdate, Work, local
 from simulator.runners.sequential import SequentialRunner
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.studies.checking import begun
 from simulator.studies.status import Status
 from simulator.studies.study import Point
@@ -68,7 +68,7 @@ def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], dat
     for status in statuses:
         if not status.round:
             continue
-        record = SessionReader(folder / status.name).last_record()
+        record = CheckedReader(folder / status.name).last_record()
         if record and record["flops"]["total"]:
             return float(record["flops"]["total"] / record["timing"]["seconds"])
     config = Config.read(points[0].config)

@@ -9,7 +9,7 @@ from typing import Any
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.record import Record
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.studies.study import Point
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
@@ -43,7 +43,7 @@ class Status:
         try:
             if not checkpoints.is_session(folder):
                 return self
-            session = SessionReader(folder)
+            session = CheckedReader(folder)
             record = session.last_record()
             return replace(self, state=session.state(), reason="", **self._figures(record))
         except (SessionUnreadable, DiskError) as error:

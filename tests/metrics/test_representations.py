@@ -13,7 +13,7 @@ from simulator.config import Config
 from simulator.results.inspection import representations
 from simulator.results.inspection.embedding import Embedding
 from simulator.results.inspection.partition import of_session
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from tui.app.embedding_process import embedding
 
 
@@ -47,7 +47,7 @@ def fedproto(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_head_makes_of_the_features_is_the_recorded_accuracy(tmp_path: Path) -> None:
     folder = session(tmp_path / "s", "standalone")
     found = representations.of_checkpoint(folder, tmp_path / "data", images=1000)
-    reader = SessionReader(folder)
+    reader = CheckedReader(folder)
     recorded = reader.records()[-1]["accuracy"]["per_client"]
     assert found.round == 2
     for client, accuracy in enumerate(recorded):
@@ -59,7 +59,7 @@ def test_what_the_head_makes_of_the_features_is_the_recorded_accuracy(tmp_path: 
 
 def test_prototypes_come_with_the_classes_somebody_has_sent(fedproto: Path) -> None:
     found = representations.of_checkpoint(fedproto, fedproto.parent / "data", images=3)
-    server = SessionReader(fedproto).load(2, "server")
+    server = CheckedReader(fedproto).load(2, "server")
     known = server["prototypes/known"] > 0
     assert found.anchor_kind == "prototype"
     assert found.anchor_labels.tolist() == torch.arange(10)[known].tolist()
@@ -93,7 +93,7 @@ def test_of_very_many_clients_some_that_took_part_are_looked_at(
 ) -> None:
     """Three of four clients have been trained, and two are as many as are drawn."""
     folder = session(tmp_path / "s", "standalone", participation=0.5)
-    trained = {client for record in SessionReader(folder).records() for client in record["participants"]}
+    trained = {client for record in CheckedReader(folder).records() for client in record["participants"]}
     assert len(trained) == 3
     monkeypatch.setattr(representations, "MANY", 3)
     monkeypatch.setattr(representations, "SAMPLED", 2)

@@ -24,7 +24,7 @@ from simulator.runners.ray import inner
 from simulator.runners.ray.runner import RayRunner, trained
 from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.sessions.overrides import other_bits
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from simulator.training.context import TrainingContext
 from tests import federations
@@ -155,7 +155,7 @@ def test_stacks_in_actors_are_other_bits_than_clients_by_themselves_and_no_other
         config = federations.config("fedavg", federation=EVERYBODY, runtime={"runner": "stacked"})
         with Session.create(config, tmp_path / "s", tmp_path) as session:
             session.run(upto=1)
-        recorded = SessionReader(tmp_path / "s")
+        recorded = CheckedReader(tmp_path / "s")
         ways = [holding("stacked"), holding("stacked", stack=4), holding("sequential"), holding("parallel")]
         found = [
             other_bits(recorded, federations.config("fedavg", federation=EVERYBODY, runtime=way), False)

@@ -12,7 +12,7 @@ from simulator.results.analysis.ledger import Ledger, LedgerBuilder
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 _QUIET = {"heartbeat", "ledger"}
 """Entries of the owner's note that move while nothing else does."""
@@ -49,7 +49,7 @@ class Feed:
         follower, self._follower = self._follower, None  # after a fault all is read afresh
         with well_formed(self.run.folder):
             if follower is None:
-                follower = SessionFollower(SessionReader(self.run.folder))
+                follower = SessionFollower(CheckedReader(self.run.folder))
                 self.run = self._changes(
                     follower, replace(self.run, document=legible(_typed(follower).document))
                 )
@@ -63,7 +63,7 @@ class Feed:
         for part in follower.changes():
             match part:
                 case "document":  # it never changes; but if it is damaged or gone, the rest is worth nothing
-                    SessionReader(session.folder)
+                    CheckedReader(session.folder)
                 case "ledger":
                     run = replace(run, ledger=self._ledger(follower))
                 case "events":
@@ -90,12 +90,12 @@ class Feed:
         return self._builder.ledger()
 
 
-def _typed(follower: SessionFollower) -> SessionReader:
+def _typed(follower: SessionFollower) -> CheckedReader:
     """The session that a feed follows, which checks what it hands out."""
-    return cast(SessionReader, follower.session)
+    return cast(CheckedReader, follower.session)
 
 
-def _owner(session: SessionReader) -> dict[str, Any]:
+def _owner(session: CheckedReader) -> dict[str, Any]:
     """The owner's note; it is not flushed to disk, and one that a power cut tore is as good as none."""
     try:
         return session.owner() or {}
@@ -109,7 +109,7 @@ def _with_owner(run: SessionData, owner: dict[str, Any]) -> SessionData:
     return replace(run, owner=owner, progress=owner.get("progress", {}))
 
 
-def _with_checkpoints(run: SessionData, session: SessionReader) -> SessionData:
+def _with_checkpoints(run: SessionData, session: CheckedReader) -> SessionData:
     kept = tuple(session.rounds())
     history = legible(session.manifest().history) if kept else []
     config = settings_in_force(run.document, history)

@@ -9,7 +9,7 @@ from typing import Any
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable, shown
 from simulator.results.analysis.summary import Summary
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ def tree(sessions: Sequence[Summary]) -> list[Branch]:
 
 def forks_of(folder: Path) -> list[dict[str, Any]]:
     """The sessions of the same folder that were forked from a session: name, and round. Damaged ones are left out."""
-    id, beside, found = SessionReader(folder).document["id"], [], []
+    id, beside, found = CheckedReader(folder).document["id"], [], []
     with suppress(DiskError):  # a folder that may be entered and not listed
         beside = checkpoints.sessions(checkpoints.sessions_folder(folder.resolve()))
     for path in beside:
         with suppress(SessionUnreadable, DiskError, OSError):
-            parent = SessionReader(path).parent
+            parent = CheckedReader(path).parent
             if parent and parent["id"] == id:
                 found.append({"name": shown(checkpoints.name_of(path)), "round": parent["round"]})
     return found

@@ -14,7 +14,7 @@ from simulator.results.analysis.ledger import Lines
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.well_formed import well_formed
 from simulator.sessions.history import settings_in_force
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Fault:
 
 def read_overview(folder: Path) -> SessionData:
     """A session as it is now, its ledger verified and its totals read. Raises SessionUnreadable or DiskError."""
-    session = SessionReader(folder)
+    session = CheckedReader(folder)
     kept = tuple(session.rounds())
     history = legible(session.manifest().history) if kept else []
     document = legible(session.document)

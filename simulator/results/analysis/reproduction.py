@@ -10,7 +10,7 @@ import presets
 from simulator.base.documents import Entry
 from simulator.base.nested import Raw, flattened, toml_value, with_method
 from simulator.config.user_files import GROUP, METRICS, Files
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 _BARE = "quickstart"
 """What `run` runs where neither a preset nor a file is named."""
@@ -25,7 +25,7 @@ def command_lines(folder: Path) -> list[str]:
     own are called as they were, without their folders: the commands are for the folder in which they lie. Loads the
     methods, and with them torch. Raises SessionUnreadable, DiskError or ConfigError.
     """
-    session = SessionReader(folder)
+    session = CheckedReader(folder)
     document, parent = session.document, session.parent
     config, files = document["config"], _files(document)
     history = session.manifest().history if session.rounds() else []
@@ -38,7 +38,7 @@ def command_lines(folder: Path) -> list[str]:
         origin = checkpoints.sessions_folder(folder) / parent["name"]
         before, needed = config, files
         if origin.is_dir():
-            there = SessionReader(origin)
+            there = CheckedReader(origin)
             before = there.document["config"]
             # A fork opens its parent as the parent's last round left it.
             needed = (

@@ -14,7 +14,7 @@ from checkpoints import Damaged, DiskError, SessionUnreadable, shown
 from simulator.base.documents import Entry
 from simulator.base.record import legible
 from simulator.results.analysis.well_formed import well_formed
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 
 class Since(TypedDict):
@@ -69,7 +69,7 @@ class Summary:
 
 
 def _summary(here: Summary, folder: Path) -> Summary:
-    session = SessionReader(folder)
+    session = CheckedReader(folder)
     manifest = session.manifest() if session.rounds() else None
     last = session.last_record(manifest)
     with well_formed(folder):

@@ -22,7 +22,7 @@ from simulator.runners.evaluation import answering
 from simulator.sessions import brought
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, check_models, read_config
-from simulator.sessions.reader import Manifest, SessionReader
+from simulator.sessions.reader import CheckedReader, Manifest
 from simulator.sessions.states import check_draws, name_of, restore, specs, trained
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -75,7 +75,7 @@ def of_checkpoint(
 class Opened:
     """A session's parts as they were after a kept round; `tensors` gives a client's model."""
 
-    session: SessionReader
+    session: CheckedReader
     round: int
     config: Config
     built: Built
@@ -86,7 +86,7 @@ class Opened:
 
 def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None, runtime: Raw) -> Opened:
     """A session after a kept round (None: the newest), to look at its clients' models. Raises like `of_checkpoint`."""
-    session = SessionReader(folder)
+    session = CheckedReader(folder)
     manifest = session.manifest(round)
     raw = settings_in_force(session.document, manifest.history)
     compared = model or _compared(folder, raw, manifest.history)
@@ -117,7 +117,7 @@ def _compared(folder: Path, raw: Raw, history: Sequence[Entry]) -> Model:
 
 
 def _config(
-    session: SessionReader, raw: Raw, compared: Model, runtime: Raw, pretrained: bool = False
+    session: CheckedReader, raw: Raw, compared: Model, runtime: Raw, pretrained: bool = False
 ) -> Config:
     """The session's settings, without the user's own figures and, unless wanted, the weights that clients began with.
 
@@ -130,7 +130,7 @@ def _config(
 
 
 def _local(
-    session: SessionReader, manifest: Manifest, built: Built, pretrained: str | bool
+    session: CheckedReader, manifest: Manifest, built: Built, pretrained: str | bool
 ) -> Callable[[int], Tensors]:
     """The models that local training left, or that clients began with."""
     federation, initial = built.federation, manifest.initial
@@ -160,7 +160,7 @@ def _local(
 
 
 def _aggregated(
-    session: SessionReader, manifest: Manifest, built: Built, context: TrainingContext
+    session: CheckedReader, manifest: Manifest, built: Built, context: TrainingContext
 ) -> Callable[[int], Tensors]:
     """The models that clients would receive next."""
     hooks, state = Hooks(built.method, built.federation), restore(session, manifest, built)

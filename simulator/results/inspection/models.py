@@ -22,7 +22,7 @@ from simulator.results.inspection.partition import data_of_session
 from simulator.runners import Job
 from simulator.runners.evaluation import answering
 from simulator.sessions import states
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.replay import Source
 from simulator.sessions.states import specs
 from simulator.training.client import LocalClient
@@ -99,7 +99,7 @@ def of_clients(
     SessionError where rounds run again would not give the same bits, SessionUnreadable, or DataError.
     """
     if round is None:
-        round = len(SessionReader(folder).records())
+        round = len(CheckedReader(folder).records())
     source = Source.read(folder, round, {"device": device, "workers": workers}, data_dir)
     number = len(source.built.federation.clients)
     wanted = range(number) if clients is None else clients
@@ -153,7 +153,7 @@ def _samples(data: FederatedData, client: int, of: Part) -> tuple[Tensor, Tensor
 
 
 def _answering(
-    session: SessionReader,
+    session: CheckedReader,
     built: Built,
     round: int,
     client: int,

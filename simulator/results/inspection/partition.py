@@ -13,7 +13,7 @@ from simulator.data.federated import FederatedData, Source
 from simulator.data.loading import load
 from simulator.sessions.history import settings_in_force
 from simulator.sessions.metadata import check_data, read_config
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 
 COLUMNS: dict[str, str] = {
     "client": "from 0",
@@ -68,7 +68,7 @@ def data_of_session(folder: Path, data_dir: Path) -> FederatedData:
 
     Raises SessionUnreadable, DataError, or SessionError when the data are not the same.
     """
-    session = SessionReader(folder)
+    session = CheckedReader(folder)
     raw = merged(settings_in_force(session.document, ()), _ONLY_THE_DATA)
     config = read_config(session, with_method(raw, "standalone"))
     data = _loaded(config, data_dir)

@@ -13,7 +13,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.sections import MANY, SAMPLED
 from simulator.metrics.cka_matrices import drawn
 from simulator.results.inspection.cka import opened
-from simulator.sessions.reader import SessionReader
+from simulator.sessions.reader import CheckedReader
 from simulator.sessions.states import trained
 from simulator.training.client import LocalClient
 
@@ -96,7 +96,7 @@ def _features(local: LocalClient, x: Tensor) -> Tensor:
     return local.nets.model.features(x).flatten(1).float().cpu()
 
 
-def _anchors(session: SessionReader, round: int, width: int) -> tuple[Tensor, Tensor, str]:
+def _anchors(session: CheckedReader, round: int, width: int) -> tuple[Tensor, Tensor, str]:
     """What the server holds of each class among the features: rows, their classes, and what they are called."""
     server: Mapping[str, Tensor] = session.load(round, "server")
     for name, kind in _ANCHORS.items():
