@@ -106,7 +106,7 @@ BOUNDARY = (
     "checkpoints",  # it keeps JSON for others, and knows nothing of rounds
     "simulator.base.record.check_record",
     "simulator.base.documents.check_document", "simulator.base.documents.check_event",
-    "simulator.sessions.reader.SessionReader", "simulator.sessions.reader._fault_of",
+    "simulator.sessions.reader.CheckedReader", "simulator.sessions.reader._fault_of",
     "simulator.sessions.metadata.of_new",
 )  # fmt: skip
 """Where JSON becomes a record, an event, or a document."""
