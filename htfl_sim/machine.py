@@ -41,7 +41,7 @@ def _versions() -> Iterator[Check]:
         try:
             yield Check(package, "ok", version(package))
         except PackageNotFoundError:
-            yield Check(package, "fault", "not installed; run: pip install htfl-sim")
+            yield Check(package, "fault", f"not installed; run: pip install {package}")
 
 
 def _cores() -> Iterator[Check]:

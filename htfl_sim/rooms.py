@@ -58,6 +58,6 @@ def _sentence(room: str, found: Path | None) -> str:
     else:
         of = f" of {', '.join(others)}" if others else ""
         what = f"'{room}' is not htfl-sim's here but another package{of}, from {found.parent}"
-    remedy = f"`pip uninstall {' '.join(others)}` and " if others else ""
-    again = "`pip install --force-reinstall --no-deps htfl-sim`"
-    return f"{what}: {remedy}{again}, or install htfl-sim into an environment of its own."
+    remedy = f"Run `pip uninstall {' '.join(others)}`, then" if others else "Run"
+    again = "`pip install --force-reinstall --no-deps .` in the folder of htfl-sim's source"
+    return f"{what}. {remedy} {again}, or install htfl-sim into an environment of its own."

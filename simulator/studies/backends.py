@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simulator.base.errors import ConfigError, nearest
+from simulator.base.extras import install_command
 
 if TYPE_CHECKING:
     from simulator.studies.executor import Backend
@@ -28,8 +29,8 @@ def backend(name: str) -> "type[Backend]":
                 from simulator.studies.ray.backend import OnRay
             except ImportError as missing:
                 raise ConfigError(
-                    f"a sweep on Ray needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or "
-                    "leave --on out, and the points run on this machine."
+                    f"a sweep on Ray needs Ray, which is not installed ({missing}). Install it: "
+                    f"`{install_command('ray')}`, or leave out --on to run the points on this machine."
                 ) from missing
             return OnRay
         case "slurm":

@@ -19,7 +19,6 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.tidy import CLIENT_COLUMNS, Tidy
 from simulator.results.export.csv_file import text
 from simulator.results.export.following import send
-from simulator.results.export.optional import library
 from simulator.results.export.sinks import sink
 from tests.cli.conftest import Cli, cli, sessions  # noqa: F401 - fixtures
 from tests.face.conftest import tiny
@@ -82,9 +81,7 @@ def test_options_that_say_nothing_here_are_refused(
     assert result.code == 2 and said in result.err
 
 
-def test_a_library_that_is_missing_is_said_with_the_pip_line() -> None:
-    with pytest.raises(ConfigError, match=r"pip install 'htfl-sim\[wandb\]'"):
-        library("no_such_library", "wandb")
+def test_an_unknown_export_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"no export to 'tensorbord'\. Did you mean 'tensorboard'"):
         sink("tensorbord", "x", None)
 

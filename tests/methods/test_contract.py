@@ -59,7 +59,7 @@ def trials() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def actors() -> Iterator[None]:
     """A Ray and two actors, for all that is tried on it."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
     engine = Subject("fedavg").built(runtime={"runner": "ray", "workers": 2}).engine
     engine.open()
     yield

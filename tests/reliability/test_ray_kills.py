@@ -15,7 +15,7 @@ from simulator.base import rng
 from tests import federations
 from tests.reliability.sessions import COMMAND, AnyProcess, configuration, finish, messages, rounds, start
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 ON_RAY = ("--runner", "ray", "--workers", "2")
 KILLS = 30

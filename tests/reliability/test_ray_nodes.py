@@ -13,7 +13,7 @@ from simulator.engine.progress import ClientStarted, EvaluationStarted, Event, W
 from simulator.engine.round import Engine
 from tests import federations
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 SOON = {"health_check_period_ms": 1000, "health_check_failure_threshold": 4}
 """A cluster that finds out in seconds that a node is gone whose port is closed, and not in a quarter of a minute."""

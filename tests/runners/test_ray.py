@@ -21,7 +21,7 @@ from simulator.sessions.session import Session
 from tests import federations
 from tests.runners.on_ray import RAY, STACKS, pids, run
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 pytestmark = pytest.mark.usefixtures("ray_for_all")
 FAST = ("fedgen", "scaffold")

@@ -17,7 +17,7 @@ from simulator.data.datasets import data_folder
 from simulator.sessions.session import Session
 from tests.cli.conftest import TINY
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 from simulator.runners.ray import cluster
 

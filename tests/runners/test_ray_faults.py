@@ -20,7 +20,7 @@ from simulator.sessions.session import Session
 from tests import federations
 from tests.runners.on_ray import RAY, STACKS, pids, pool, run
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_for_all")]
 

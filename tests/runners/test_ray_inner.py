@@ -206,7 +206,7 @@ def test_where_memory_lacks_for_clients_side_by_side_fewer_to_an_actor_help() ->
 @pytest.fixture(scope="module")
 def side_by_side() -> Iterator[dict[str, Any]]:
     """Settings with two actors of two clients each, which stay for all tests."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
     runtime = holding("parallel", workers=2, workers_per_actor=2)
     engine = Subject("fedavg").built(runtime=runtime).engine
     [place] = engine.open()

@@ -67,7 +67,7 @@ class TestOnRay:
 
     @pytest.fixture(autouse=True)
     def _nodes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+        pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
         from simulator.runners.ray import cluster
 
         has = [(True, {"CPU": 4.0, "GPU": 2.0}), (True, {"CPU": 8.0}), (False, {"CPU": 64.0})]
@@ -127,7 +127,7 @@ class TestOnRay:
 
 
 def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
     from simulator.studies.ray.consistency import NodeInfo, refuse_unlike
 
     here = {"torch": "2.6", "device": "cpu (AVX2)", "cpu": "one", "python": "3.11"}
@@ -143,7 +143,7 @@ def test_nodes_that_would_not_give_the_same_bits_are_named_with_what_differs() -
 def test_a_cluster_where_nobody_answers_is_refused_before_anything_is_written(
     cli: Cli, sessions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
     from simulator.runners.ray import cluster
 
     monkeypatch.setattr(cluster.ray, "is_initialized", lambda: False)
@@ -164,6 +164,6 @@ def test_ray_that_is_not_installed_is_said_with_the_line_that_installs_it(
     for name in [each for each in sys.modules if each.startswith("simulator.studies.ray")]:
         monkeypatch.delitem(sys.modules, name)
     assert_refused(
-        cli(*ASKED, "--on=ray"), 2, "needs Ray, which is not installed", "pip install 'htfl-sim[ray]'"
+        cli(*ASKED, "--on=ray"), 2, "needs Ray, which is not installed", "`pip install 'ray[client]>="
     )
     assert not (sessions / "t").exists()

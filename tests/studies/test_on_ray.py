@@ -28,7 +28,7 @@ from tests import federations
 from tests.own import METRIC, written
 from tests.reliability.sessions import AnyProcess, configuration, finish, messages, rounds, start
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 from simulator.runners.ray import cluster
 

@@ -9,7 +9,7 @@ import checkpoints
 from tests import federations
 from tests.reliability.sessions import configuration, finish, messages, rounds, start
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'htfl-sim[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 
 @pytest.mark.slow

@@ -5,11 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from simulator.base.extras import library
 from simulator.base.nested import flattened, toml_value
 from simulator.base.record import Record
 from simulator.results.analysis.run import SessionData
 from simulator.results.export.following import scalars
-from simulator.results.export.optional import library
 
 EXTRA = "mlflow"
 BATCH = 1000

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from simulator.base.errors import ConfigError
+from simulator.base.extras import library
 from simulator.base.nested import as_toml
 from simulator.base.record import Record
 from simulator.results.analysis.run import SessionData
 from simulator.results.export.following import scalars
-from simulator.results.export.optional import library
 
 EXTRA = "tensorboard"
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from simulator.base.extras import library
 from simulator.base.record import Record
 from simulator.results.analysis.run import SessionData
 from simulator.results.export.following import scalars
-from simulator.results.export.optional import library
 
 EXTRA = "wandb"
 

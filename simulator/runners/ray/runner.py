@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simulator.base.errors import ConfigError, MachinesLost
+from simulator.base.extras import install_command
 from simulator.base.sections import RuntimeConfig
 from simulator.methods.hooks import Hooks
 from simulator.runners import base, synchronous
@@ -208,8 +209,9 @@ class RayRunner(Runner):
             from simulator.runners.ray import cluster, worker_pool
         except ImportError as missing:
             raise ConfigError(
-                f"runner 'ray' needs Ray, which is not installed ({missing}): pip install 'htfl-sim[ray]'; or use "
-                f"--runner {inner.in_process(self._settings)}, which gives the same bits."
+                f"runner 'ray' needs Ray, which is not installed ({missing}). Install it: "
+                f"`{install_command('ray')}`, or use --runner {inner.in_process(self._settings)}, which gives the "
+                "same bits."
             ) from missing
         from simulator.runners.ray.worker_setup import WorkerSetup
 
