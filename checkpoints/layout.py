@@ -5,9 +5,11 @@ Paths are built from numbers and hashes, never read from a file.
 
 import re
 
-FORMATS = (1, 2)
+FORMATS = (1, 2, 3)
 """Those that this program reads. A session says the first that has what it needs: in 2 a manifest may leave clients out
-that are as they began, and a record may name clients."""
+that are as they began, and a record may name clients. In 3 a manifest may have uplinks in flight."""
+IN_FLIGHT = 3
+"""The first format whose manifests may have uplinks in flight."""
 
 SESSION, OWNER, LOCK = "session.json", "owner.json", "lock"
 LEDGER, EVENTS, TAGS = "ledger.jsonl", "events.jsonl", "tags.json"

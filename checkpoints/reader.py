@@ -238,8 +238,8 @@ def read_document(folder: Path) -> Json:
     version = document.get("format")
     if type(version) is int and version not in FORMATS:
         raise UnsupportedVersion(
-            f"{folder} is a session of format {version}; this program reads format "
-            f"{' and '.join(map(str, FORMATS))}. "
+            f"{folder} is a session of format {version}; this program reads formats "
+            f"{FORMATS[0]} to {FORMATS[-1]}. "
             f"Use a version of htfl-sim that reads format {version}."
         )
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from checkpoints import files, limits, lock, manifests, objects, recovery, tags
 from checkpoints.errors import Damaged, DiskError, SessionUnreadable
 from checkpoints.events import EventWriter
-from checkpoints.layout import HELD, MANIFESTS, PART, STATE, TMP
+from checkpoints.layout import HELD, IN_FLIGHT, MANIFESTS, PART, STATE, TMP
 from checkpoints.ledger import LedgerWriter, check_ledger
 from checkpoints.lines import Prefix
 from checkpoints.mailbox import Command, Inbox, Outcome, reply
@@ -160,12 +160,15 @@ class Store:
 
         `states` names every state ("server", "client/3"), changed or not, but for clients as they began, if `initial`
         says how that was; `record` is the round's ledger record (None only for round 0); `history` is the method and
-        switch history, `applied` the ids of the commands applied so far. A round that was appended may get its
+        switch history, `applied` the ids of the commands applied so far. `in_flight` is the note of uplinks in flight,
+        in a session of format 3 or later: earlier programs would not know them. A round that was appended may get its
         checkpoint afterwards, as long as it is the last one and the record is the same. Raises DiskError, leaving the
         previous checkpoint or this one, whole, and SessionUnreadable when another program wrote this round's manifest.
         """
         with self._writing():
             before = self._before(round, record)
+            if in_flight is not None and self.session.document["format"] < IN_FLIGHT:
+                raise ValueError(f"only a session of format {IN_FLIGHT} can hold uplinks in flight")
             self._check_states(states, STATE if in_flight is None else HELD)
             manifest = Manifest(round, history, dict(states), record, before, applied, initial, in_flight)
             raw = manifest.to_bytes()

@@ -1,9 +1,21 @@
 """An uplink in flight survives a checkpoint and arrives in the next round."""
 
+import json
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from checkpoints import Store
+import pytest
+
+import checkpoints
+import simulator
+from checkpoints import Arrival, Damaged, Group, Retention, Store, UnsupportedVersion, pack
+from checkpoints.lines import Prefix
+from checkpoints.manifests import Manifest
+from checkpoints.objects import ObjectRef
+from checkpoints.seal import seal
 from simulator.engine.builder import Built
 from simulator.engine.client_states import InFlight, State
 from simulator.engine.progress import unobserved
@@ -12,9 +24,18 @@ from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import history_entry
 from simulator.sessions.reader import CheckedReader
+from simulator.sessions.session import Session
 from tests import federations
 
-CONFIG = federations.config("lg_fedavg", wire={"noise": 0.5})
+CONFIG = federations.config("lg_fedavg", rounds=4, wire={"noise": 0.5}, checkpoint={"every": 3})
+KEPT = [1, 3, 4]
+"""The checkpoints of a session that was stored after round 1 and then ran to its end."""
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
 
 
 def with_one_in_flight(parts: Built) -> State:
@@ -30,8 +51,39 @@ def with_one_in_flight(parts: Built) -> State:
 
 
 def stored(parts: Built, state: State, folder: Path) -> None:
-    with Store.create(folder, metadata.of_new(CONFIG, parts, None), metadata.retention(CONFIG)) as store:
+    document = metadata.of_new(CONFIG, parts, None, in_flight=bool(state.in_flight))
+    with Store.create(folder, document, metadata.retention(CONFIG)) as store:
         Commits(store, 0).commit(state, [history_entry(CONFIG, 1)], [])
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session that was stopped after round 1 with one uplink in flight."""
+    folder = tmp_path_factory.mktemp("in-flight") / "s"
+    parts = federations.built(CONFIG)
+    stored(parts, with_one_in_flight(parts), folder)
+    return folder
+
+
+@pytest.fixture
+def session(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "s"))
+
+
+def finish(folder: Path) -> Path:
+    Session.resume(folder, folder.parent).run()
+    assert checkpoints.verify(folder) == []
+    return folder
+
+
+def late_of(folder: Path) -> int:
+    [client] = CheckedReader(folder).manifest(1).in_flight or {}
+    return int(client)
+
+
+def event(folder: Path, kind: str) -> Mapping[str, Any]:
+    [found] = [each for each in CheckedReader(folder).events() if each["event"] == kind]
+    return found
 
 
 def test_an_uplink_in_flight_arrives_with_the_same_bits_after_a_resume(tmp_path: Path) -> None:
@@ -61,8 +113,156 @@ def test_an_uplink_in_flight_is_aggregated_once_it_arrives() -> None:
     assert federations.bits(after.server) != federations.bits(without.server)
 
 
+def test_a_resumed_session_ends_as_one_that_was_not_stopped(session: Path) -> None:
+    parts = federations.built(CONFIG)
+    state = with_one_in_flight(parts)
+    for _ in range(3):
+        state = parts.engine.round(state, unobserved)
+    finish(session)
+    reader = CheckedReader(session)
+    assert reader.rounds() == KEPT
+    again = states.restore(reader, reader.manifest(), parts)
+    assert federations.state_bits(again) == federations.state_bits(state)
+
+
+@pytest.mark.parametrize("at_round", [1, 2])
+def test_a_fork_takes_uplinks_in_flight_along(session: Path, at_round: int) -> None:
+    """At round 1 it copies them. For round 2, it runs the round in which they arrive again."""
+    finish(session)
+    made = simulator.fork(session, session.parent / "fork", session.parent, at_round)
+    assert made.replayed == at_round - 1
+    reader = CheckedReader(session.parent / "fork")
+    assert (reader.manifest().in_flight is None) == (at_round == 2)
+    assert reader.document["format"] == (3 if at_round == 1 else 2)
+    finish(reader.folder)
+    assert federations.committed(reader.folder) == federations.committed(session)
+
+
+def test_pruning_keeps_the_tensors_of_a_checkpoint_that_stays(session: Path) -> None:
+    late = late_of(session)
+    finish(session)
+    held = CheckedReader(session).manifest(1).states
+    flying = {held[f"client/{late}/{part}"] for part in ("state", "uplink", "received")}
+    checkpoints.prune(session, Retention(last=1, pinned=frozenset({1})))
+    assert CheckedReader(session).rounds() == [1, 4]
+    assert all((session / ref.name).exists() for ref in flying)
+    assert checkpoints.verify(session) == []
+    checkpoints.prune(session, Retention(last=1))
+    assert checkpoints.verify(session) == []
+    assert not any((session / held[f"client/{late}/{part}"].name).exists() for part in ("uplink", "received"))
+
+
+def test_a_session_that_travels_takes_uplinks_in_flight_along(session: Path) -> None:
+    Group.open(session.parent / "g", {checkpoints.POINTS: b"[]"}).close("stopped")
+    arrival = Arrival(session.parent / "g", "s")
+    for parcel in pack(session):
+        arrival.take(parcel)
+    arrival.settle()
+    assert checkpoints.verify(arrival.place) == []
+    finish(session)
+    Session.resume(arrival.place, session.parent).run()
+    assert federations.committed(arrival.place) == federations.committed(session)
+
+
+@pytest.mark.parametrize("part", ["state", "uplink", "received"])
+def test_damage_to_an_uplink_in_flight_is_named(session: Path, part: str) -> None:
+    name = f"client/{late_of(session)}/{part}"
+    damaged = session / CheckedReader(session).manifest().states[name].name
+    *sound, last = damaged.read_bytes()
+    damaged.write_bytes(bytes([*sound, last ^ 1]))
+    [finding] = checkpoints.verify(session)
+    assert (finding.severity, finding.message.startswith(f"round 1, {name}")) == ("damage", True)
+    with pytest.raises(Damaged, match=name):
+        Session.resume(session, session.parent)
+
+
+def rewrite(session: Path, **changes: Any) -> None:
+    """Change the manifest of round 1 as whoever can seal it could."""
+    path = session / "manifests" / "000001.json"
+    document = json.loads(path.read_bytes())
+    del document["sha256"]
+    path.write_bytes(seal(document | changes))
+
+
+def test_uplinks_of_no_client_or_of_another_model_are_refused(session: Path) -> None:
+    manifest = CheckedReader(session).manifest()
+    assert manifest.in_flight is not None
+    [(late, note)] = manifest.in_flight.items()
+    rewrite(session, in_flight={"4": note})
+    with pytest.raises(Damaged, match="round 1: the uplink in flight of client 4 has no client: there are 4"):
+        Session.resume(session, session.parent)
+    named = {name: ref.to_json() for name, ref in manifest.states.items()}
+    other = named[f"client/{(int(late) + 1) % 4}"]
+    rewrite(session, in_flight=manifest.in_flight, states=named | {f"client/{late}/state": other})
+    with pytest.raises(Damaged, match=f"client/{late}/state"):
+        Session.resume(session, session.parent)
+
+
+def test_a_switch_of_the_method_drops_uplinks_in_flight(session: Path) -> None:
+    checkpoints.post(session, "switch", {"method": "fedgh"})
+    late = late_of(session)
+    finish(session)
+    told = event(session, "switched")
+    assert told["dropped_uplinks"] == 1
+    assert told["adopted"].endswith("; drops 1 uplink in flight")
+    second = CheckedReader(session).records()[1]
+    assert late in second["participants"]
+
+
+def test_a_switch_of_other_settings_keeps_uplinks_in_flight(session: Path) -> None:
+    checkpoints.post(session, "switch", {"method": None, "set": ["training.lr=0.05"]})
+    late = late_of(session)
+    finish(session)
+    assert "dropped_uplinks" not in event(session, "switched")
+    second = CheckedReader(session).records()[1]
+    assert late not in second["participants"]
+    assert second["bytes"]["per_client_up"][late] > 0
+
+
+def test_a_fork_with_another_method_drops_uplinks_in_flight(session: Path) -> None:
+    simulator.fork(session, session.parent / "fork", session.parent, 1, method="fedgh")
+    fork = CheckedReader(session.parent / "fork")
+    assert event(fork.folder, "forked")["dropped_uplinks"] == 1
+    assert (fork.manifest().in_flight, fork.document["format"]) == (None, 2)
+    finish(fork.folder)
+
+
+def test_a_program_that_does_not_know_uplinks_in_flight_refuses_the_session(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checkpoints.reader.FORMATS", (1, 2))
+    for use in (CheckedReader, Store.open, checkpoints.verify):
+        with pytest.raises(UnsupportedVersion, match="format 3; this program reads formats 1 to 2"):
+            use(session)
+
+
+def test_a_session_of_an_earlier_format_takes_no_uplinks_in_flight(tmp_path: Path) -> None:
+    parts = federations.built(CONFIG)
+    with Store.create(tmp_path / "s", metadata.of_new(CONFIG, parts, None)) as store:
+        assert store.session.document["format"] == 2
+        with pytest.raises(ValueError, match="only a session of format 3 can hold uplinks in flight"):
+            Commits(store, 0).commit(with_one_in_flight(parts), [history_entry(CONFIG, 1)], [])
+        assert CheckedReader(tmp_path / "s").rounds() == []
+
+
 def test_a_checkpoint_without_uplinks_in_flight_does_not_mention_them(tmp_path: Path) -> None:
     parts = federations.built(CONFIG)
     stored(parts, federations.run(parts.engine, 1), tmp_path / "s")
+    assert CheckedReader(tmp_path / "s").document["format"] == 2
     [manifest] = (tmp_path / "s").glob("**/000001.json")
     assert "in_flight" not in manifest.read_text(encoding="utf-8")
+
+
+def test_a_checkpoint_without_uplinks_in_flight_has_the_bytes_it_always_had() -> None:
+    """The digest is that of the manifest that version 0.1.0 wrote."""
+    manifest = Manifest(
+        1,
+        [{"from_round": 1}],
+        {"server": ObjectRef("0" * 64, 8), "client/3": ObjectRef("a" * 64, 16)},
+        {"round": 1, "accuracy": 0.5},
+        Prefix(0, "e" * 64),
+        ["c"],
+        {"models": 7},
+    )
+    sealed = json.loads(manifest.to_bytes())["sha256"]
+    assert sealed == "8f2862398bc0b5fd67fc691bbf959184f213d9d999dcb5bff77e469345ac0cf6"

@@ -305,6 +305,7 @@ class Event(TypedDict):
     before: NotRequired[Annotated[str, Unchecked()]]
     changes: NotRequired[Annotated[list[str], Unchecked()]]
     adopted: NotRequired[Annotated[str | None, Unchecked()]]
+    dropped_uplinks: NotRequired[Annotated[int, Unchecked()]]
     command: NotRequired[Annotated[str, Unchecked()]]
     inexact: NotRequired[Annotated[list[str], Unchecked()]]
     id: NotRequired[Annotated[str, Unchecked()]]

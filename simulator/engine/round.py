@@ -98,15 +98,21 @@ class Engine:
         """The state another method, or this one with other hyper-parameters, left, as this one starts from it.
 
         Client models stay. What the method keeps beside them stays if it kept the same before; else the server takes
-        what `Method.adopt` says and the rest starts as before round 1. Also returns what became of it, as a sentence.
+        what `Method.adopt` says and the rest starts as before round 1. Uplinks in flight are dropped, unless only
+        other settings than the method's change. Also returns what became of it, as a sentence.
         """
         self._set_threads()
         server = self._on_device(self._hooks.init_server())
+        dropped = ""
+        if state.in_flight and before.config != self._hooks.method.config:
+            many = len(state.in_flight)
+            dropped = f"; drops {many} uplink{'s' * (many > 1)} in flight"
+            state = replace(state, in_flight=())
         if before.name == self._hooks.name and self._keeps_the_same(server, state.server, before):
-            return state, "what it keeps stays as it is"
+            return state, "what it keeps stays as it is" + dropped
         adopted = self._hooks.adopt(state.server, server)
         clients = state.clients.taken_over(self.beginning(state.clients.beginning.seed))
-        return replace(state, server=server | adopted, clients=clients), _adoption(server, adopted)
+        return replace(state, server=server | adopted, clients=clients), _adoption(server, adopted) + dropped
 
     def round(
         self,

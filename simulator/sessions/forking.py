@@ -1,6 +1,6 @@
 """Branching a session: a new one that goes on from any round of its parent, with which it shares what it can."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from simulator.engine.progress import Observer, unobserved
 from simulator.sessions import committing, metadata
 from simulator.sessions.goal import reached
 from simulator.sessions.history import SETTINGS, changed_settings, differences, history_entry, next_change
-from simulator.sessions.reader import CheckedReader
+from simulator.sessions.reader import CheckedReader, Manifest
 from simulator.sessions.replay import Source
 
 MAY_CHANGE = (*SETTINGS, "seed")
@@ -78,13 +78,16 @@ def fork(
     if not at_round:
         after.engine.initial_state()  # what cannot begin is refused now rather than when the fork is run
     state, replayed = source.state_after(at_round, allow_inexact, observe)
-    adopted = None
+    adopted, lost = None, dict[str, int]()
     if at_round and config.method != before.method:
         state = state or source.load(at_round, built, allow_inexact)
+        waiting = len(state.in_flight)
         state, adopted = after.engine.take_over(state, built.method)
+        if waiting:
+            lost = {"dropped_uplinks": waiting}
     config = metadata.on_device(config, after)
     with checkpoints.in_private(folder) as private:
-        _write(private, source, at_round, config, after, state, changes, adopted)
+        _write(private, source, at_round, config, after, state, changes, adopted, lost)
     changed = next_change(source.history, source.session.events(), at_round)
     return Fork(config, at_round, replayed, changes, adopted, changed)
 
@@ -98,6 +101,7 @@ def _write(
     state: State | None,
     changes: Sequence[str],
     adopted: str | None,
+    lost: Mapping[str, int],
 ) -> None:
     parent = source.session
     about: Parent = {
@@ -106,9 +110,12 @@ def _write(
         "round": round,
     }
     ledger = checkpoints.ledger_text(source.records[: max(round - 1, 0)])
-    facts = metadata.of_new(config, built, parent=about)
+    kept = parent.manifest(round) if round and state is None else None
+    flying = bool(state.in_flight if state is not None else kept and kept.in_flight)
+    facts = metadata.of_new(config, built, parent=about, in_flight=flying)
     with Store.create(folder, facts, metadata.retention(config, about), ledger=ledger) as store:
-        store.event("forked", method=config.method.name, **about, changes=list(changes), adopted=adopted)
+        told = {**about, "changes": list(changes), "adopted": adopted, **lost}
+        store.event("forked", method=config.method.name, **told)
         if round == 0:
             return
         history = source.history_to(round)
@@ -121,29 +128,33 @@ def _write(
                 "files": facts["files"],
             }
             history.append(history_entry(config, round + 1, change))
-        refs, initial, flying = _refs(store, parent, round, state)
-        store.commit(round, refs, source.records[round - 1], history, [], initial, flying)
+        if state is None:
+            assert kept is not None
+            _share(store, parent, kept)
+            refs, initial, note = dict(kept.states), kept.initial, kept.in_flight
+        else:
+            refs, initial, note = _put(store, state)
+        store.commit(round, refs, source.records[round - 1], history, [], initial, note)
 
 
-def _refs(
-    store: Store, parent: CheckedReader, round: int, state: State | None
+def _put(
+    store: Store, state: State
 ) -> tuple[dict[str, ObjectRef], Initial | None, dict[str, Dispatched] | None]:
-    """The state's objects, the parent's where its checkpoint is taken as it is, else new ones; and what those clients
-    begin with that have none; and the note of its uplinks in flight."""
-    if state is not None:
-        refs = committing.put(store, state)
-        left_out = committing.left_out(state, refs)
-        flying, note = committing.put_in_flight(store, state)
-        initial = committing.recorded(state.clients.beginning) if left_out else None
-        return {**refs, **flying}, initial, note
-    manifest = parent.manifest(round)
+    """New objects of the state, what clients without one begin with, and the note of uplinks in flight."""
+    refs = committing.put(store, state)
+    left_out = committing.left_out(state, refs)
+    flying, note = committing.put_in_flight(store, state)
+    return {**refs, **flying}, committing.recorded(state.clients.beginning) if left_out else None, note
+
+
+def _share(store: Store, parent: CheckedReader, manifest: Manifest) -> None:
+    """Take the objects of the parent's checkpoint as they are."""
     for ref, name in {ref: name for name, ref in manifest.states.items()}.items():
         try:
             store.import_object(parent.folder, ref)
         except Damaged:
             parent.check(manifest, name, thorough=True)  # says more: the state, and the way back
             raise
-    return dict(manifest.states), manifest.initial, manifest.in_flight
 
 
 def _with_partition_of(before: Config, config: Config) -> Config:

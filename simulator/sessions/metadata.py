@@ -127,13 +127,16 @@ def check_recordable(config: Config, built: Built) -> None:
         ) from fault
 
 
-def of_new(config: Config, built: Built, parent: Parent | None) -> Raw:
-    """What session.json says of a new session. Raises ConfigError where it, or its rounds, could not be read back."""
+def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bool = False) -> Raw:
+    """What session.json says of a new session; `in_flight`: its checkpoints can have uplinks in flight.
+
+    Raises ConfigError where it, or its rounds, could not be read back.
+    """
     check_recordable(config, built)
     everybody = config.federation.participants == config.federation.clients
     document: dict[str, Any] = {
         # What an earlier program can read is of its format: where all take part, no manifest leaves any out.
-        "format": 1 if everybody and not config.records_changed else 2,
+        "format": 3 if in_flight else 1 if everybody and not config.records_changed else 2,
         "config": config.to_json(),
         "parent": parent,
         "environment": environment(built.federation.device, config.runtime.threads_per_client),

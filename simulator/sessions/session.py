@@ -354,7 +354,8 @@ class Session:
         built = rebuild(self._built, config, begun)
         # Before what the old one computes on is let go: it may be the same.
         found = remote_machines.opened(built.engine, not self._exact)
-        self._state, adopted = built.engine.take_over(self._state, self._built.method)
+        taken, adopted = built.engine.take_over(self._state, self._built.method)
+        dropped, self._state = len(self._state.in_flight) - len(taken.in_flight), taken
         self._built.engine.close()
         self._built, self.config = built, config
         self._commits.taken_over()
@@ -368,7 +369,8 @@ class Session:
         files: Change = {"plugin": plugins.recorded(config.method.name), "files": brought.recorded(config)}
         self._history.append(history_entry(config, self.round + 1, {**files, **about}))
         self._applied.append(command)
-        self._store.event("switched", round=self.round, method=config.method.name, **about)
+        lost = {"dropped_uplinks": dropped} if dropped else {}
+        self._store.event("switched", round=self.round, method=config.method.name, **about, **lost)
         found.record(self._store, self.round)
         self._watching(
             Switched(self.round + 1, config.method.name, before.method.name, tuple(changes), adopted)

@@ -75,7 +75,7 @@ def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: 
         manifest.record,
         trained(records),
         by_client.standing(records[:-1]),
-        in_flight(session, manifest, built),
+        in_flight(session, manifest, built, start.clients.beginning),
     )
 
 
@@ -100,17 +100,27 @@ def read_back(built: Built, client: int, note: Finished, tensors: Tensors, uplin
     )
 
 
-def in_flight(session: CheckedReader, manifest: Manifest, built: Built) -> tuple[InFlight, ...]:
-    """The updates of a checkpoint whose uplinks wait for a later round, in client order."""
-    found = []
+def in_flight(
+    session: CheckedReader, manifest: Manifest, built: Built, beginning: Beginning
+) -> tuple[InFlight, ...]:
+    """The updates of a checkpoint whose uplinks wait for a later round, in client order. Raises Damaged."""
+    found, device = [], built.federation.device
     for number, note in sorted((manifest.in_flight or {}).items(), key=lambda each: int(each[0])):
         client = int(number)
+        whose = f"{session.folder}, round {manifest.round}: the uplink in flight of client {client}"
+        if client >= len(built.federation.clients):
+            raise Damaged(f"{whose} has no client: there are {len(built.federation.clients)}.")
         state, uplink, received = (
-            session.load(manifest.round, f"{name_of(client)}/{part}")
-            for part in ("state", "uplink", "received")
+            session.load(manifest.round, f"{name_of(client)}/{part}", expected)
+            for part, expected in (
+                ("state", specs(beginning.shape_of(client))),
+                ("uplink", None),  # its shapes may differ from round to round
+                ("received", None),
+            )
         )
+        if not all(tensor.isfinite().all() for tensor in (*state.values(), *uplink.values())):
+            raise Damaged(f"{whose} holds numbers that are not finite.")
         update = read_back(built, client, note, state, uplink)
-        device = built.federation.device
         sent = {name: tensor.to(device) for name, tensor in received.items()}
         found.append(InFlight(update, note["dispatch"], sent))
     return tuple(found)

@@ -121,7 +121,7 @@ def test_on_a_gpu_another_cpu_changes_nothing() -> None:
     assert inexact(on_cpu | {"cpu": "other"}, on_cpu) == ["cpu other → same"]
 
 
-@pytest.mark.parametrize("version", [0, 3, 999])
+@pytest.mark.parametrize("version", [0, 4, 999])
 def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched(
     cli: Cli, done: Path, version: int
 ) -> None:
@@ -129,5 +129,5 @@ def test_a_session_of_another_format_is_refused_with_the_version_and_not_touched
     before = contents(done)
     for command in (["resume"], ["show"], ["fork", "--at-round=1", "--session=y"], ["pause"]):
         result = cli(command[0], "done", *command[1:])
-        assert_refused(result, 4, f"format {version}", "format 1")
+        assert_refused(result, 4, f"format {version}", "formats 1 to 3")
     assert contents(done) == before
