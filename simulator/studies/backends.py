@@ -1,4 +1,4 @@
-"""Where the points of a study can be carried out, by the names that `sweep --on` has for them."""
+"""The backends that can run the points of a study, by their names in `sweep --on`."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ NAMES = (HERE, RAY, SLURM)
 
 
 def checked(name: str) -> str:
-    """The name of a place. Raises ConfigError, naming the nearest, for one that is none."""
+    """The name of a backend. Raises ConfigError with the nearest name for an unknown one."""
     if name not in NAMES:
         raise ConfigError(
             f"--on {name}: there is no such place.{nearest(name, NAMES)} There are {', '.join(NAMES)}."
@@ -22,7 +22,7 @@ def checked(name: str) -> str:
 
 
 def backend(name: str) -> "type[Backend]":
-    """The place of that name. Raises ConfigError for one that is none, or that cannot be used from here."""
+    """The backend of that name. Raises ConfigError for an unknown name, or if this machine cannot use it."""
     match checked(name):
         case "ray":
             try:

@@ -1,4 +1,4 @@
-"""Points that go on from a round of a session: each is what a fork there, with its settings, would be."""
+"""Points that continue a session from one of its rounds. Each equals a fork there with the point's settings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from simulator.sessions.history import begun_after, changed_settings, settings_i
 from simulator.sessions.reader import CheckedReader
 
 Change = tuple[str | None, Raw]
-"""The method to go on with, if another, and other settings by their dotted keys."""
+"""The new method, if any, and other settings by their dotted keys."""
 
 
 def origin_of(text: str) -> tuple[str, int]:
@@ -24,9 +24,9 @@ def origin_of(text: str) -> tuple[str, int]:
 
 
 def points(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[tuple[Raw, Raw | None]]:
-    """Each point's configuration and how it branches off, as `Point` has them.
+    """Each point's configuration, and its `branch` as `Point` defines it.
 
-    Raises ConfigError for a round that is not there and for what cannot change within a run; SessionUnreadable.
+    Raises ConfigError for a missing round and for settings that cannot change within a run; SessionUnreadable.
     """
     session, round = origin_of(origin)
     reader = CheckedReader(sessions_dir / session)
@@ -46,7 +46,7 @@ def points(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[t
 
 
 def settings_after(session: CheckedReader, round: int) -> tuple[Config, int]:
-    """The configuration that a round ended with, and the round after which its method began. Raises ConfigError."""
+    """The configuration at the end of a round, and the round after which its method began. Raises ConfigError."""
     done = len(session.records())
     if not 0 <= round <= done:
         raise ConfigError(f"{session.folder} has no round {round}; it has rounds 0 to {done}.")

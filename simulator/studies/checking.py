@@ -1,4 +1,4 @@
-"""Trying out what points need before any of them runs: data that are there, models that their methods can run."""
+"""Check what points need before any of them runs: their data, and models that their methods can run."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,9 +15,9 @@ from simulator.studies.study import Point
 
 
 def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path) -> None:
-    """Build every kind of point without training. Of points that differ in the seed alone, one is tried.
+    """Build every kind of point without training. Points that differ only in the seed are checked once.
 
-    Raises ConfigError, naming the point, for a method that its models cannot run, and DataError.
+    Raises ConfigError with the point's name if a method cannot run its models, and DataError.
     """
     kinds: dict[bytes, Point] = {}
     for point in points:
@@ -31,7 +31,7 @@ def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path) -> None:
                 built = rebuild(foundations[key], config)
                 built.engine.close()
             else:
-                foundations = {key: begun(point, config, sessions_dir, data_dir)}  # of the data of one only
+                foundations = {key: begun(point, config, sessions_dir, data_dir)}  # one data set at a time
                 built = foundations[key]
             metadata.check_recordable(config, built)
         except ConfigError as error:
@@ -41,7 +41,7 @@ def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path) -> None:
 
 
 def begun(point: Point, config: Config, sessions_dir: Path, data_dir: Path) -> Built:
-    """What a point begins with. Raises ConfigError, DataError, and SessionError where it branches off other data."""
+    """Check where a point starts. Raises ConfigError, DataError, and SessionError if its parent used other data."""
     if point.branch is None:
         return build(config, data_dir)
     parent = CheckedReader(sessions_dir / point.branch["parent"])
@@ -55,7 +55,7 @@ def begun(point: Point, config: Config, sessions_dir: Path, data_dir: Path) -> B
 
 
 def on_cpu(point: Point) -> Config:
-    """A point's configuration, to be looked at here, whatever the device of its run."""
+    """A point's configuration for a check on this machine, whatever device it will run on."""
     return Config.read(merged(point.config, {"runtime": {"device": "cpu"}}))
 
 
@@ -70,7 +70,7 @@ def _without_seed(branch: Raw) -> Raw:
 
 
 def _foundation(config: Config) -> bytes:
-    """What data, clients and models come from."""
+    """The settings that determine data, clients, and models."""
     raw = config.to_json()
     seed = config.seed if config.data.seed is None else config.data.seed
     return checkpoints.canonical(

@@ -1,4 +1,4 @@
-"""The processes of this machine that run the points of a study, each with its share of the cores."""
+"""Run the points of a study as processes on this machine, each with its share of the cores."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ from simulator.studies.study import Point
 
 
 def share_of_cores(jobs: int, threads_per_client: int) -> int | None:
-    """The clients that each of so many processes trains at a time; None, its own choice, for a single one."""
+    """Clients that each of `processes` trains at a time. None lets a single process choose."""
     return None if jobs == 1 else max(1, (os.cpu_count() or 1) // (jobs * threads_per_client))
 
 
 class Here(Backend):
-    """This machine: a point at a time unless more are asked for, all on the same GPU if there is one."""
+    """This machine. It runs one point at a time by default; all points use the same GPU if there is one."""
 
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
         self._launch, self._jobs = launch, jobs or 1
@@ -35,10 +35,10 @@ class Here(Backend):
 
 
 class Children(Executor):
-    """The processes at work, by their points' names.
+    """The running processes, by their points' names.
 
-    They hear nothing of a Ctrl-C in this terminal. They hold the study's lock, and stop by themselves when this
-    process is gone: the other end of their lifeline closes.
+    They do not receive a Ctrl-C of this terminal. They hold the study's lock. If this process dies, its end of their
+    lifeline closes, and they stop.
     """
 
     def __init__(self, study: Path, lock: int, launch: Launch, jobs: int) -> None:

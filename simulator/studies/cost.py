@@ -1,8 +1,8 @@
-"""What the points of a study will cost, before they run: operations counted step by step, seconds from one timed round.
+"""Estimate the cost of a study's points before they run: operations counted by step, seconds from one timed round.
 
-Of every kind of step (phase, batch size) a client takes one; the others cost as many operations. One round in full is
-timed, or read from a point's ledger, and the operations of all others are taken to need as long each. Every round of a
-point counts like its first.
+A client takes one step of every kind (phase, batch size); the other steps cost as many operations. One full round is
+timed, or read from a point's ledger. All other operations are assumed to take the same time each. All rounds of a
+point count like its first.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ from simulator.training.client import LocalClient, batch_sizes
 from simulator.training.phase import Batch, Phase
 
 _LITTLE = {"evaluation": {"clients": 1}, "cka": {"every": 0}}
-"""Settings of a round that is counted and not timed: evaluation is no part of the count."""
+"""Settings of a counted round, which is not timed. The count excludes evaluation."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What is left of a point: rounds, floating-point operations of training, seconds on this machine."""
+    """The remaining cost of a point: rounds, floating-point operations of training, and seconds on this machine."""
 
     name: str
     rounds: int
@@ -45,7 +45,7 @@ class Cost:
 
 
 def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
-    """The cost of every point of the study in `folder`, in order; what has been run costs nothing.
+    """The cost of every point of the study in `folder`, in order. Finished rounds cost nothing.
 
     Raises ConfigError or DataError for a point that cannot run.
     """
@@ -64,7 +64,7 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
 
 
 def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], data_dir: Path) -> float:
-    """Operations a second: of a point's last round, or else of a round of the first point, run for that."""
+    """Operations per second: of a point's last round, or of a trial round of the first point."""
     for status in statuses:
         if not status.round:
             continue
@@ -77,7 +77,7 @@ def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], dat
 
 
 def _count(point: Point, sessions_dir: Path, data_dir: Path) -> float:
-    """Operations of a round of a point."""
+    """Operations in a round of a point."""
     config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
     built = begun(point, config, sessions_dir, data_dir)
     built.engine.close()
@@ -85,13 +85,13 @@ def _count(point: Point, sessions_dir: Path, data_dir: Path) -> float:
     try:
         record, _ = _round(built._replace(engine=counting))
     except MethodError:
-        # It wants more of a round than one step of each kind.
+        # the method needs more of a round than one step of each kind
         record, _ = _round(built._replace(engine=Engine(config, built.federation, built.data, built.method)))
     return float(record["flops"]["total"])
 
 
 def _round(built: Built) -> tuple[Record, float]:
-    """The record of the first round, and its seconds."""
+    """The first round's record and seconds."""
     state = built.engine.initial_state()
     began = time.perf_counter()
     record = built.engine.round(state, unobserved).record
@@ -102,7 +102,7 @@ def _round(built: Built) -> tuple[Record, float]:
 
 
 def _kind(point: Point) -> bytes:
-    """What the operations of a round follow from."""
+    """The settings that determine the operations of a round."""
     kept = {
         key: value
         for key, value in point.config.items()
@@ -121,7 +121,7 @@ class _CountingEngine(Engine):
 
 
 class _CountingRunner(SequentialRunner):
-    """One client after another, each counting its round."""
+    """Runs clients in order and counts the operations of each."""
 
     def compute(self, work: Work, client: int) -> LocalUpdate:
         job = work.jobs[client]
@@ -136,7 +136,7 @@ class _CountingRunner(SequentialRunner):
 
 
 class _CountingClient(LocalClient):
-    """A client that takes one step for all of a phase that have the same size."""
+    """A client that takes one step for all steps of a phase with the same size."""
 
     _steps: Mapping[Hashable, int] = {}
 

@@ -1,4 +1,4 @@
-"""What carries out the points of a study: how they are begun, looked at, steered and ended, wherever that is."""
+"""The interface of an executor: it starts, watches, steers, and stops the points of a study, on any machine."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from simulator.studies.study import Point
 
 @dataclass(frozen=True)
 class Launch:
-    """How points are run. workers: clients at a time in each; None: what its configuration says."""
+    """How to run points. workers: clients trained at a time in each point; None: as the point's configuration says."""
 
     data_dir: Path
     workers: int | None = None
@@ -36,16 +36,16 @@ class Launch:
             yield "--allow-inexact"
 
     def workers_of(self, point: Point) -> int | None:
-        """The clients that are to be trained at a time in a point, as far as that is said."""
+        """The clients that a point trains at a time, if that is set."""
         said: int | None = point.config["runtime"]["workers"]
         return said if self.workers is None else self.workers
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a point's process ended: its exit code, below zero for a signal, and its last words on stderr.
+    """How a point's process ended: its exit code, below zero for a signal, and the end of its stderr.
 
-    `lost`: not by itself, and not by its own fault: who carried it out is gone.
+    `lost`: its actor or node is gone, which is not the point's own failure.
     """
 
     code: int
@@ -54,10 +54,10 @@ class Ended:
 
 
 class Executor(ABC):
-    """Points at work, by their names. What it says of one is read in the study's folder, unless it knows better."""
+    """Running points, by their names. Their status comes from their files, or from a node that does not share them."""
 
     takes_over = False
-    """Whether a point begun here waits for whoever still has its session, and takes it from a machine that is gone."""
+    """Whether a point waits until another process releases its session, and takes it over from a dead machine."""
 
     def __init__(self, study: Path) -> None:
         self._study = study
@@ -65,15 +65,15 @@ class Executor(ABC):
     @property
     @abstractmethod
     def room(self) -> int:
-        """How many points there is room for at once, now."""
+        """The number of points that fit at once, now."""
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The points that are at work."""
+        """The running points."""
 
     @abstractmethod
     def start(self, point: Point) -> None:
-        """Begin, or go on with, a point. Raises OSError where no process is to be had."""
+        """Start or resume a point. Raises OSError if the system cannot start a process."""
 
     @abstractmethod
     def ended(self) -> dict[str, Ended]:
@@ -81,7 +81,7 @@ class Executor(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Ask all to stop at their next client boundary."""
+        """Ask all points to stop at their next client boundary."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.names()
@@ -90,18 +90,18 @@ class Executor(ABC):
         return len(self.names())
 
     def read(self, status: Status) -> Status:
-        """A point that is at work, now."""
+        """The current status of a running point."""
         return status.read(self._study / status.name)
 
     def state(self, name: str) -> str | None:
-        """What the session of a point that is at work is doing; None where it has none that can be read."""
+        """What the session of a running point is doing; None if it cannot be read yet."""
         with suppress(SessionUnreadable, DiskError):
             return SessionReader(self._study / name).state()
         return None
 
     def tell(self, name: str, command: str) -> None:
-        """Give the session of a point that is at work a command: 'pause' or 'resume'."""
-        with suppress(SessionUnreadable, DiskError):  # it has ended meanwhile, or will say what is amiss
+        """Send a command to the session of a running point: 'pause' or 'resume'."""
+        with suppress(SessionUnreadable, DiskError):  # it has just ended, or will report the problem itself
             checkpoints.post(self._study / name, command)
 
     @abstractmethod
@@ -111,25 +111,25 @@ class Executor(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Have whoever is still at work stop at the next client boundary, and wait for that."""
+        """Stop all running points at their next client boundary, and wait for them."""
 
 
 class Backend(AbstractContextManager["Backend"]):
-    """Where points are to be carried out, got ready before anything is written."""
+    """A kind of executor. It is prepared before anything is written."""
 
     warnings: Sequence[str] = ()
-    """Settings that change nothing there, in words."""
+    """Descriptions of the settings that have no effect there."""
 
     @abstractmethod
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
-        """`jobs` points at once at most. Raises ConfigError where they cannot be carried out there."""
+        """Run at most `jobs` points at once. Raises ConfigError if the backend is unavailable."""
 
     @abstractmethod
     def executor(self, group: Group) -> Executor:
-        """What carries out the points of the study in this folder."""
+        """The executor of the points in this folder."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of it."""
+        """Release the backend."""
         return

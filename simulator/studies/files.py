@@ -1,4 +1,4 @@
-"""The files of a user's own that the points of a study need: kept with each, and held to until the last has run."""
+"""Users' files that the points of a study need. They are listed with each point and checked until the last has run."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,14 +12,14 @@ from simulator.studies.study import Point, StudySpec
 
 
 def needed(config: Raw) -> tuple[OwnFile, ...]:
-    """What a point keeps about them: kind, name and SHA-256 of each. They must have been loaded."""
+    """The entries of a point's list: kind, name, and SHA-256 of each file. The files must be loaded."""
     return tuple(brought.needed(Config.read(config)))
 
 
 def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
-    """Raise ConfigError where a point needs a model or a figure whose file is loaded here, and none of the study's.
+    """Raise ConfigError if a point needs a model or a figure from a loaded file that the study does not name.
 
-    Each point is run by a process of its own, which loads what the study names.
+    Each point runs in its own process, which loads the files that the study names.
     """
     named = {kind: {Path(file).name for file in files} for kind, files in study.files}
     for point in points:
@@ -33,9 +33,9 @@ def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
 
 
 def refuse_other(study: Path, points: Iterable[Point]) -> None:
-    """Raise SessionError unless every file that a point was listed with is loaded, or there, and the same bytes.
+    """Raise SessionError unless every file in a point's list is loaded, or exists with the same bytes.
 
-    A session holds its own files to what it was made with; this holds a point that has no session yet to them too.
+    A session checks its own files. This check also covers a point without a session.
     """
     for point in points:
         if not point.files:

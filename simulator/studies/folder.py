@@ -1,8 +1,7 @@
-"""A study in the sessions folder: STUDY/study.toml as it was asked for, STUDY/points.json with its points in order.
+"""A study in the sessions folder: STUDY/study.toml is the request, STUDY/points.json lists its points in order.
 
-points.json is what counts: each point stands there with its complete configuration, so that a study goes on as it
-began whatever becomes of a preset. study.toml may be edited; what that would change of points is found out and
-refused, unless it only adds some and that is asked for.
+points.json decides: it holds each point's complete configuration, so a study continues unchanged if a preset changes.
+study.toml may be edited. An edit that would change a point is rejected. One that adds points needs `extend`.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ STUDY = "study.toml"
 
 
 def read_study(folder: Path) -> StudySpec:
-    """What a study in the sessions folder asks for. Raises SessionUnreadable, ConfigError or DiskError."""
+    """Read the specification of a study in the sessions folder. Raises SessionUnreadable, ConfigError, or DiskError."""
     raw = _text(folder, STUDY)
     try:
         return StudySpec.of_toml(tomllib.loads(raw.decode()), folder / STUDY)
@@ -32,7 +31,7 @@ def read_study(folder: Path) -> StudySpec:
 
 
 def study_text(folder: Path) -> str:
-    """The study file as it lies there, to be shown. Raises SessionUnreadable or DiskError."""
+    """The unchanged text of the study file, for display. Raises SessionUnreadable or DiskError."""
     return _text(folder, STUDY).decode(errors="replace")
 
 
@@ -55,15 +54,15 @@ def documents(study: StudySpec, points: Sequence[Point]) -> dict[str, bytes]:
 
 
 def as_asked(folder: Path, study: StudySpec) -> bool:
-    """Whether the points listed are those of this very study, and study.toml has not been edited since."""
+    """Whether the listed points belong to this study, and study.toml was not edited since."""
     digests = {entry.get("asked") for entry in _entries(folder)}
     return digests == {study.digest()} and hashlib.sha256(_text(folder, STUDY)).hexdigest() in digests
 
 
 def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point], extend: bool) -> None:
-    """Raise ConfigError unless `after` is `before` and more, which is to be asked for by `extend`.
+    """Raise ConfigError unless `after` equals `before`, or adds points and `extend` is set.
 
-    The message says what differs, and how to have it all the same.
+    The message names the differences and the ways out.
     """
     new = {point.name: point for point in after}
     study = folder.name

@@ -1,4 +1,4 @@
-"""From what is asked to the points to run; those of a study that is there stay as they were listed."""
+"""Plan the points of a study. Points of an existing study stay as they are listed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ from simulator.studies.study import Point, StudySpec
 
 @dataclass(frozen=True)
 class Plan:
-    """A study, where it lies or will lie, and all its points in order."""
+    """A study, its folder, and all its points in order."""
 
     folder: Path
     study: StudySpec
     points: tuple[Point, ...]
     listed: bool
-    """Whether the study is there as it is here."""
+    """Whether the folder already holds exactly this study."""
 
     @property
     def unbegun(self) -> list[Point]:
@@ -29,7 +29,7 @@ class Plan:
         return [point for point in self.points if not checkpoints.is_session(self.folder / point.name)]
 
     def caveats(self) -> list[str]:
-        """Which training and data settings differ between points, the study's axes apart, in a sentence."""
+        """One sentence about training and data settings that differ between points although they are not axes."""
         axes = [axis for axis in self.study.over if axis != SEED]
         rows: dict[str, list[Raw]] = {}
         for point in self.points:
@@ -38,20 +38,20 @@ class Plan:
         return rows_differ(rows, axes)
 
     def open(self, waiting: Callable[[], bool] | None = None, *, steal: bool = False) -> Group:
-        """Own the study's folder, with the study in it. Raises Locked while another sweep runs it, and DiskError.
+        """Lock the study's folder and write the study. Raises Locked while another sweep runs it, and DiskError.
 
-        `steal` takes it over from a machine that is known to be dead.
+        `steal` takes the lock over from a dead machine.
         """
         files = {} if self.listed else documents(self.study, self.points)
         return Group.open(self.folder, files, waiting=waiting, steal=steal)
 
 
 def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> Plan:
-    """What a sweep of `study` in `folder` comes to; without one, of the study that is there.
+    """Plan `study` in `folder`. Without `study`, plan the study that is in the folder.
 
-    Raises ConfigError for settings that are not valid, and for a study that would change what has been asked for;
-    `extend` permits more points. Runs the files of the user's own that the study names. Raises SessionError where one
-    is no longer what a point was listed with, SessionUnreadable, PresetError or DiskError.
+    Raises ConfigError for invalid settings, and for a study that would change an existing one; `extend` permits more
+    points. Loads the users' files that the study names. Raises SessionError if one differs from what a point lists;
+    SessionUnreadable, PresetError, or DiskError.
     """
     sessions_dir = folder.parent
     there = checkpoints.is_group(folder)
@@ -64,7 +64,7 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
         return Plan(folder, study, tuple(_points(study, sessions_dir)), listed=False)
     before = read_points(folder)
     if any(point.files for point in before):
-        from simulator.studies.files import refuse_other  # which needs torch
+        from simulator.studies.files import refuse_other  # needs torch
 
         refuse_other(folder, before)
     if as_asked(folder, study):
@@ -77,8 +77,8 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
 
 
 def _points(study: StudySpec, sessions_dir: Path) -> list[Point]:
-    """The points of a study whose files have been run, each with those it needs."""
-    from simulator.studies.files import needed, refuse_unnamed  # which need torch
+    """The points of a study and the files that each needs. The study's files are loaded already."""
+    from simulator.studies.files import needed, refuse_unnamed  # both need torch
 
     points = [replace(point, files=needed(point.config)) for point in study.points(sessions_dir)]
     refuse_unnamed(study, points)

@@ -1,8 +1,8 @@
-"""One point of a study, run by a process of its own.
+"""One point of a study, in its own process.
 
-It begins or resumes its session and runs it to its end. It stops between two clients, with a checkpoint, on a signal,
-on the session's command, and when the sweep that started it is gone: then the pipe whose other end the sweep held is
-closed. On a node of a cluster whoever attends to it there holds that end.
+It creates or resumes its session and runs it to its end. A signal, the session's command, or the end of its sweep
+stops it between two clients, with a checkpoint. The sweep holds one end of a pipe, which closes when the sweep dies.
+On a node of a cluster, the node's actor holds that end.
 """
 
 import argparse
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 DIVERGED = 6
 ABANDONED = "the end of its sweep"
 AGAIN_SECONDS = 1.0
-"""How long to wait before looking again whether a session has been let go."""
+"""Seconds between two attempts to open a session that another process holds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a point; the exit code is that of a command that runs a session, and stderr says why it failed."""
+    """Run a point. The exit code is that of `run`, and stderr says why it failed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("study", type=Path)
     parser.add_argument("point")
@@ -70,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def opened(study: Path, point: Point, launch: Launch) -> "Session":
-    """The session of a point, begun or at its last checkpoint; the user's own files that it needs must be loaded.
+    """The session of a point, new or at its last checkpoint. The users' files that it needs must be loaded.
 
-    It is taken over from another machine where its heartbeat stands still. Raises what making or resuming it raises.
+    It is taken over from another machine if its heartbeat has stopped. Raises the errors of creating or resuming.
     """
     from simulator.sessions.session import Session
 
@@ -124,7 +124,7 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
             made_meanwhile = not begun and checkpoints.is_session(folder)
             if not given.node or not (made_meanwhile or isinstance(error, Locked)):
                 raise
-        # Whoever has it has been left by its node's attendant too, and lets go after its next client.
+        # The process that holds it has also lost its node's actor, and stops after its next client.
         time.sleep(AGAIN_SECONDS)
     else:
         return 0

@@ -1,4 +1,4 @@
-"""A process that runs this very code, apart from the terminal: it hears no Ctrl-C there and writes nothing into it."""
+"""A process that runs this same code apart from the terminal. It receives no Ctrl-C and prints nothing there."""
 
 import os
 import subprocess
@@ -12,13 +12,13 @@ _BEGIN = (
     "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
     "from {module} import main; sys.exit(main(sys.argv[1:]))"
 )
-"""The code that starts a process is what it runs, whatever is installed or lies in the present folder."""
+"""A process runs the code that starts it, whatever is installed or in the current folder."""
 _TAIL = 1 << 14
-"""Bytes of a process's last words that are looked at."""
+"""Bytes read from the end of a process's stderr."""
 
 
 class Process:
-    """A process with an end of its own: it goes on when whoever started it is gone."""
+    """An independent process: it continues when its parent dies."""
 
     def __init__(
         self,
@@ -27,11 +27,11 @@ class Process:
         pass_fds: Sequence[int] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`main` of a module runs on the arguments, with these environment variables in place of those here.
+        """Run `main` of a module with these arguments and environment variables, which replace the present ones.
 
-        Raises OSError when the system gives no process.
+        Raises OSError if the system cannot start a process.
         """
-        # A file without a name: a pipe would break if whoever reads it died first.
+        # An unnamed file: a pipe would break if its reader died first.
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - read when the process has ended
         try:
             self._process = subprocess.Popen(
@@ -56,22 +56,22 @@ class Process:
         return self._process.poll()
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait until it has ended, or so long; like `poll`."""
+        """Wait for its end, or until the timeout. Returns what `poll` returns."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def send(self, signal: int) -> None:
-        """Send it a signal; nothing happens where it has ended."""
+        """Send it a signal. Does nothing if it has ended."""
         self._process.send_signal(signal)
 
     def words(self) -> str:
-        """Its last words on stderr."""
+        """The end of its stderr."""
         size = self._words.seek(0, os.SEEK_END)
         self._words.seek(max(size - _TAIL, 0))
         return self._words.read().decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Let its words go."""
+        """Close the file of its stderr."""
         self._words.close()

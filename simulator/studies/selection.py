@@ -1,4 +1,4 @@
-"""Which sessions a command line means: sessions, studies and globs, as the folders they lie in."""
+"""Select sessions by the names, studies, and globs of a command line. Returns their folders."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,17 +10,17 @@ from simulator.base.errors import nearest
 from simulator.studies.folder import read_points
 
 TAGGED = "tag:"
-"""What stands before a tag in the place of a session's name."""
+"""The prefix of a tag in place of a session's name."""
 
 
 def select(names: Sequence[str], sessions_dir: Path) -> list[Path]:
-    """The session folders that are named, in order and each once; points of a study that never began are left out.
+    """The folders of the named sessions, in order and each once. Points without a session are left out.
 
-    A name is that of a session or of a study in `sessions_dir`, 'STUDY/POINT', a path, a glob like 't3/*', or
-    'tag:NAME' for all that are marked so.
+    A name is that of a session or study in `sessions_dir`, 'STUDY/POINT', a path, a glob like 't3/*', or 'tag:NAME' for
+    all sessions with that tag.
 
-    Raises SessionUnreadable where a name is nothing that is there, or a glob or a tag finds no session, and Damaged for
-    a study whose list of points cannot be read. Whether the sessions can be read is for the caller to find out.
+    Raises SessionUnreadable for an unknown name, or a glob or tag without sessions. Raises Damaged for a study whose
+    list of points is unreadable. The caller checks whether the sessions are readable.
     """
     found = [folder for name in names for folder in _named(name, sessions_dir)]
     return list(dict.fromkeys(found))
@@ -47,7 +47,7 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
         paths = sorted(base.glob(inside)) if base.is_dir() else []
     except (ValueError, NotImplementedError) as fault:
         raise SessionUnreadable(f"'{pattern}' is not a pattern for sessions: {fault}.") from fault
-    # Also those that lost their session.json: they are to be named, not passed over.
+    # Includes sessions without session.json: the caller reports them.
     there = {
         each for parent in {path.parent for path in paths} for each in checkpoints.session_folders(parent)
     }
@@ -60,7 +60,7 @@ def _matching(pattern: str, sessions_dir: Path) -> list[Path]:
 
 
 def _tagged(tag: str, sessions_dir: Path) -> list[Path]:
-    """The sessions that are marked so; a damaged list of tags marks nothing."""
+    """The sessions with this tag. A damaged list of tags counts as empty."""
     known: set[str] = set()
     found = []
     for folder in checkpoints.session_folders(sessions_dir):
@@ -75,7 +75,7 @@ def _tagged(tag: str, sessions_dir: Path) -> list[Path]:
 
 
 def _sessions(path: Path) -> Iterator[Path]:
-    """The folder itself; of a study, those of its points that have begun."""
+    """The folder itself; for a study, the folders of its points that have begun."""
     if checkpoints.is_group(path):
         yield from (folder for point in read_points(path) if (folder := path / point.name).is_dir())
     else:

@@ -1,4 +1,4 @@
-"""The case studies of the papers, as study files that come with htfl-sim."""
+"""The papers' case studies, shipped as study files."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def names() -> list[str]:
 
 
 def path(name: str) -> Path:
-    """The file of one. Raises ConfigError, naming the nearest, when there is none of that name."""
+    """The file of one. Raises ConfigError with the nearest name for an unknown one."""
     if name not in names():
         raise ConfigError(
             f"there is no study '{name}'.{nearest(name, names())} There are {', '.join(names())}."

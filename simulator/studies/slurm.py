@@ -1,6 +1,6 @@
-"""A study for Slurm: one array script in its folder, whose tasks each run a point by its number.
+"""A study for Slurm: one array script in its folder. Each task runs one point by its number.
 
-Who submits it may edit it: what is there stays, but for the line that says which tasks there are.
+Users may edit the script. Writing it again changes only the line with the task numbers.
 """
 
 import re
@@ -18,19 +18,19 @@ from simulator.studies.study import Point
 
 SCRIPT, LOGS = "slurm.sh", "slurm-logs"
 WORKERS = 4
-"""Clients at a time in each point, where nothing says how many."""
+"""Clients at a time in each point, by default."""
 _ARRAY = re.compile(r"^#SBATCH --array=.*$", re.MULTILINE)
 
 
 class Written(NamedTuple):
-    """A script: where, and whether it was there and is kept but for its tasks."""
+    """A script: its path, and whether it existed before and only its tasks changed."""
 
     path: Path
     kept: bool
 
 
 def check(folder: Path, points: Sequence[Point]) -> None:
-    """Raise ConfigError where the points of a study in `folder` cannot be run by Slurm as they are."""
+    """Raise ConfigError if Slurm cannot run the points of the study in `folder`."""
     if not str(folder).isprintable() or any(each in str(folder) for each in '"\\'):
         raise ConfigError(
             f"a Slurm script cannot name the folder {folder}; use a sessions folder whose path has no quotes, "
@@ -45,13 +45,13 @@ def check(folder: Path, points: Sequence[Point]) -> None:
 
 
 def write(group: Group, points: Sequence[Point], launch: Launch, jobs: int | None, gpus: bool) -> Written:
-    """Write the script of a study, `jobs` points at once at most; `gpus` on this machine are a sign of theirs.
+    """Write the script of a study, with at most `jobs` points at once. `gpus`: those of this machine.
 
-    Raises DiskError.
+    If there are any, points ask for one. Raises DiskError.
     """
     path = group.folder / SCRIPT
     array = f"#SBATCH --array=0-{len(points) - 1}" + (f"%{jobs}" if jobs else "")
-    # What its user wrote stays as it is, in whatever encoding, with the permissions that it has.
+    # Keep the user's text, encoding, and permissions.
     before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
     mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
     kept = _ARRAY.search(before) is not None
@@ -117,11 +117,11 @@ def _command(folder: Path, launch: Launch, threads: int) -> Iterator[str]:
 
 
 def _on_gpu(points: Sequence[Point], launch: Launch, gpus: bool) -> bool:
-    """Whether a point is to have a GPU: where it is said, or where there are some and nothing says otherwise."""
+    """Whether a point gets a GPU: as its configuration says, otherwise if this machine has one."""
     devices = {str(launch.device or point.config["runtime"]["device"]) for point in points}
     return "cuda" in devices or ("auto" in devices and gpus)
 
 
 def _escaped(folder: Path) -> str:
-    """A path in which Slurm finds nothing to replace."""
+    """A path without characters that Slurm replaces."""
     return str(folder).replace("%", "%%")

@@ -1,4 +1,4 @@
-"""How far the points of a study are, from their sessions' files alone."""
+"""The status of a study's points, from their sessions' files alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from simulator.studies.study import Point
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
 LIVE = ("starting", "running", "pausing", "paused", "stopping")
-"""The states of a point that a process is at work on."""
+"""The states of a point whose process runs."""
 _REMEMBERED = 10
 
 
 @dataclass(frozen=True)
 class Status:
-    """A point at one moment. accuracy, best: means over clients, 0…1; seconds: those of its latest rounds."""
+    """A point at one moment. accuracy, best: means over clients, 0…1; seconds: durations of its latest rounds."""
 
     name: str
     rounds: int
@@ -34,12 +34,12 @@ class Status:
 
     @property
     def left(self) -> float | None:
-        """Seconds to its last round, by the mean of its latest ones; None before the first."""
+        """Seconds until its last round, by the mean of its latest rounds; None before the first."""
         remaining = max(self.rounds - self.round, 0)
         return 0.0 if not remaining else fmean(self.seconds) * remaining if self.seconds else None
 
     def read(self, folder: Path) -> "Status":
-        """The same point now, by its session in `folder`; as it is where there is none yet."""
+        """The same point now, read from its session in `folder`. Unchanged if it has none yet."""
         try:
             if not checkpoints.is_session(folder):
                 return self
@@ -65,14 +65,14 @@ class Status:
 
 
 def statuses(folder: Path, points: Sequence[Point]) -> list[Status]:
-    """Every point of a study in the sessions folder, as it is now."""
+    """The current status of every point of a study in the sessions folder."""
     return [Status(point.name, point.rounds).read(folder / point.name) for point in points]
 
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
-    """Seconds until all points are done, `jobs` at a time: a point that has not begun takes what the others do.
+    """Seconds until all points are done, `jobs` at a time. Points that have not begun are assumed to take as long.
 
-    None while no round of any point has been timed.
+    None until a round has been timed.
     """
     known = [fmean(status.seconds) for status in statuses if status.seconds]
     if not known:

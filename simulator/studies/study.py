@@ -1,4 +1,4 @@
-"""What a study asks for: what all its sessions share, the axes they differ on, and the points that follow from both."""
+"""The specification of a study: the common settings of its sessions, its axes, and the resulting points."""
 
 import hashlib
 import re
@@ -17,24 +17,24 @@ from simulator.config.user_files import Files, Names
 from simulator.studies.values import values
 
 METHOD = "method"
-"""The axis of methods; as a key of a configuration it is method.name."""
+"""The axis of methods. A configuration calls it method.name."""
 _AS_THEY_ARE = (METHOD, "preset")
 _FILES = ("plugins", "models", "metrics")
 _KEYS = ("title", "preset", "profile", "settings_from", "from", *_FILES, "config", "over")
 _SHARED = ("rounds", "until", "data", "federation", "models", "training", "wire")
-"""What all points take from one preset, where a study names one in `settings_from`."""
+"""The sections that all points take from one preset, if a study names one in `settings_from`."""
 _WHERE = ("address", "gpus_per_point")
-"""Settings of a point that say where a sweep carries it out; no bits follow from them."""
+"""Settings of a point that say where a sweep runs it. They do not change bits."""
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One session of a study: its name, where it stands on each axis, and its complete configuration.
+    """One session of a study: its name, its value on each axis, and its complete configuration.
 
-    `branch` is {'parent', 'round', 'method', 'set'} of one that goes on from a round of another session: parent by its
-    name in the sessions folder or by path, method and set as a fork takes them. `files` are those of the user's own
-    that it needs, with their SHA-256, as a session keeps them; older studies have none.
+    `branch` is {'parent', 'round', 'method', 'set'} if it continues a session from a round. parent: the name in the
+    sessions folder or a path; method and set: the arguments of a fork. `files`: the users' files that it needs, with
+    their SHA-256, as in a session; older studies have none.
     """
 
     name: str
@@ -45,20 +45,20 @@ class Point:
 
     @property
     def rounds(self) -> int:
-        """The round that is to be its last."""
+        """The round at which it ends."""
         return int(self.config["rounds"])
 
     def placed_as(self, other: "Point") -> "Point":
-        """The same run, carried out where the other one is to be."""
+        """The same run, with the cluster address and GPU share of the other one."""
         where = {key: each for key, each in other.config["runtime"].items() if key in _WHERE}
         return replace(self, config=merged(self.config, {"runtime": where}))
 
     def same_as(self, other: "Point") -> bool:
-        """Whether both are the same run; where it runs does not count."""
+        """Whether both are the same run, wherever they run."""
         return not self.differences(other)
 
     def differences(self, other: "Point") -> list[str]:
-        """The settings that make another run of it, as 'training.lr 0.01 → 0.1'."""
+        """The changes that would make it a different run, such as 'training.lr 0.01 → 0.1'."""
         mine, theirs = (
             flattened({"from": each.branch or {}, **Config.read(each.config).to_json()})
             for each in (self, other)
@@ -72,12 +72,12 @@ class Point:
 
 @dataclass(frozen=True)
 class StudySpec:
-    """What is asked: `config` lies over the preset, and each point's place on the axes `over` that.
+    """What a study asks for. `config` overrides the preset, and each point's values on the axes `over` override both.
 
-    `preset` may name axes in braces, as '{method}_htm5'. `settings_from` is the preset whose training, data, and
-    federation settings all points take; their own presets then say only the rest. With `origin`, 'SESSION@ROUND', the
-    points branch off there, and there is no preset. Without either, `config` is the whole. `files` are the user's own
-    that its points may need; `config` and `over` have the names of what is in them.
+    `preset` may name axes in braces: '{method}_htm5'. `settings_from` is a preset whose training, data, and federation
+    settings all points take; their own presets give the rest. With `origin`, 'SESSION@ROUND', the points branch off
+    there, and there is no preset. Without any of these, `config` is complete. `files` are the users' files that points
+    may need; `config` and `over` name what they contain.
     """
 
     preset: str | None = None
@@ -91,12 +91,12 @@ class StudySpec:
 
     @classmethod
     def read(cls, path: Path) -> "StudySpec":
-        """A study file. Raises ConfigError."""
+        """Read a study file. Raises ConfigError."""
         return cls.of_toml(read_toml(path), path)
 
     @classmethod
     def of_toml(cls, raw: Raw, where: Path) -> "StudySpec":
-        """What a study file at `where` says. Raises ConfigError for keys that no study has and values that are none."""
+        """The study in the TOML text from `where`. Raises ConfigError for unknown keys and invalid values."""
         for key in raw:
             if key not in _KEYS:
                 raise ConfigError(
@@ -118,15 +118,15 @@ class StudySpec:
         return study.with_names(names)
 
     def with_names(self, names: Names) -> "StudySpec":
-        """The study with the files that its settings and axes name among its own, and with their names in place."""
+        """The study with the files of its settings and axes added to its own files, and named there."""
         config = names.raw(self.config)
         over = {key: tuple(names.value(key, each) for each in values) for key, values in self.over.items()}
         return replace(self, config=config, over=over, files=self.files | names.files)
 
     def to_toml(self) -> str:
-        """The study as a file, in one and the same way whoever asked for it.
+        """The study as a file. Equal studies give equal text.
 
-        Raises ConfigError where a path in it is not valid Unicode, which TOML cannot hold.
+        Raises ConfigError for a path that is not valid Unicode, which TOML cannot hold.
         """
         said: Raw = {
             "title": self.title,
@@ -151,10 +151,10 @@ class StudySpec:
         return hashlib.sha256(self.to_toml().encode()).hexdigest()
 
     def points(self, sessions_dir: Path) -> list[Point]:
-        """Every point, the last axis varying fastest. Loads the methods, and with them torch, not the study's files.
+        """Every point; the last axis varies fastest. Loads the methods and torch, but not the study's files.
 
-        Raises ConfigError, naming the point, for settings that are not valid, PresetError, and of a study that branches
-        off SessionUnreadable or DiskError.
+        Raises ConfigError with the point's name for invalid settings; PresetError; and, if the study branches off,
+        SessionUnreadable or DiskError.
         """
         if not self.over:
             raise ConfigError("a study needs an axis; for example: `over={'seed': [0, 1, 2]}`.")
@@ -171,7 +171,7 @@ class StudySpec:
             if each in names[:number]:
                 raise ConfigError(f"two points would be called '{each}': their values differ in signs alone.")
         if self.origin:
-            from simulator.studies import branching  # which needs torch, as reading a study does not
+            from simulator.studies import branching  # needs torch; reading a study does not
 
             configs = branching.points(self.origin, sessions_dir, [self._branch(axes) for axes in places])
         else:
@@ -185,12 +185,12 @@ class StudySpec:
         ]
 
     def _raw(self, axes: Raw) -> Raw:
-        """A point's configuration as far as it is said."""
+        """The known settings of a point."""
         config, over = merged(self.config, {}), dict(axes)
         own = config.get("method")
         method = over.pop(METHOD, over.pop("method.name", own.get("name") if isinstance(own, dict) else None))
         if isinstance(own, dict) and own.pop("name", method) != method:
-            del config["method"]  # another method's settings do not carry over
+            del config["method"]  # settings of another method do not carry over
         raw = self._preset(axes)
         over.pop("preset", None)
         if method is not None:
@@ -206,7 +206,7 @@ class StudySpec:
         return raw
 
     def _preset(self, axes: Raw) -> Raw:
-        """The preset of a point, with its name in it; nothing where there is none."""
+        """The preset of a point with its name; empty without a preset."""
         named = axes.get("preset", self.preset)
         if named is None:
             return {}
@@ -232,7 +232,7 @@ class StudySpec:
         return axis in _PLACEHOLDER.findall(self.preset or "")
 
     def _branch(self, axes: Raw) -> tuple[str | None, Raw]:
-        """The method a point branches off with, if it is said, and the other settings it changes."""
+        """The point's new method, if any, and the other settings it changes."""
         flat = {
             **flattened(self.config),
             **{("method.name" if key == METHOD else key): each for key, each in axes.items()},
@@ -242,9 +242,9 @@ class StudySpec:
 
 
 def name(axes: Mapping[str, Any]) -> str:
-    """A point's name: method and preset as they are, the seed as s0, others as the key's last part and the value.
+    """A point's name: the values of method and preset, the seed as s0, and others as the key's last part and value.
 
-    The whole key stands where two keys end alike. Raises ConfigError for one that is no name of a session.
+    The whole key is used if two keys have the same last part. Raises ConfigError if the result cannot name a session.
     """
     joined = "-".join(_words(axes))
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", joined):

@@ -1,4 +1,4 @@
-"""A study in a few facts, from those of its sessions; and its sessions seed by seed."""
+"""Summarize a study from its sessions, and group its sessions by seed."""
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -18,7 +18,7 @@ from simulator.studies.folder import read_points
 
 @dataclass(frozen=True)
 class StudySummary:
-    """How far a study is. accuracy, best: means over its sessions of theirs; sessions are in the points' order."""
+    """The progress of a study. accuracy, best: means over its sessions; sessions: in the order of its points."""
 
     name: str
     path: str
@@ -28,7 +28,7 @@ class StudySummary:
 
     @classmethod
     def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
-        """The study in a folder, of whose sessions these are; one that cannot be read is 'damaged'."""
+        """Summarize the study in a folder that has these sessions. The state of an unreadable study is 'damaged'."""
         try:
             names = _points(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
             reader = GroupReader(folder)
@@ -43,7 +43,7 @@ class StudySummary:
 
     @property
     def finished(self) -> int:
-        """How many of its points are done."""
+        """The number of finished points."""
         return sum(each.state == "finished" for each in self.sessions)
 
     @property
@@ -53,7 +53,7 @@ class StudySummary:
 
     @property
     def dataset(self) -> str | None:
-        """Its sessions' data set; None where they have several."""
+        """Its sessions' data set; None if they have several."""
         found = {each.dataset for each in self.sessions}
         return found.pop() if len(found) == 1 else None
 
@@ -69,7 +69,7 @@ class StudySummary:
 
     @property
     def created(self) -> str | None:
-        """When its first session was made."""
+        """The time its first session was made."""
         return min((each.created for each in self.sessions if each.created), default=None)
 
 
@@ -79,7 +79,7 @@ def _points(folder: Path, changed: int) -> tuple[str, ...]:
 
 
 def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[str, ...]:
-    """The axes of those of the studies that these sessions belong to; of one that cannot be read, none."""
+    """The axes of the studies that these sessions belong to. An unreadable study has none."""
     found: dict[str, None] = {}
     for folder in dict.fromkeys(run.folder.parent for run in runs):
         if folder in studies:
@@ -90,20 +90,22 @@ def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class Seeds:
-    """Sessions of a study that differ in nothing but their seeds, or a single session; named after what their names
-    have in common."""
+    """Sessions of a study that differ only in their seeds, or a single session.
+
+    It is named after the common part of their names.
+    """
 
     name: str
     runs: tuple[SessionData, ...]
 
     @property
     def label(self) -> str:
-        """The name, and how many seeds it stands for."""
+        """The name, and the number of seeds."""
         return self.name if len(self.runs) == 1 else f"{self.name}, {len(self.runs)} seeds"
 
 
 def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seeds]:
-    """The runs in order; those of these studies that differ in their seed alone together."""
+    """The runs in order. Runs of these studies that differ only in their seed form one group."""
     together: dict[object, list[SessionData]] = {}
     for run in runs:
         study = run.folder.parent
@@ -127,7 +129,7 @@ def _matters(setting: str) -> bool:
 
 
 def _in_common(names: Sequence[str]) -> str:
-    """The study, and those words of its points' names that are the same in all."""
+    """The study, and the words that all its points' names share."""
     words = zip(*(name.rpartition("/")[2].split("-") for name in names), strict=False)
     point = "-".join(each[0] for each in words if len(set(each)) == 1)
     return "/".join(filter(None, (names[0].rpartition("/")[0], point)))

@@ -1,6 +1,6 @@
-"""Running the points of a study: so many at once, in order, until all are done or a stop is wanted.
+"""Run the points of a study in order, several at once, until all are done or a stop is requested.
 
-What carries them out, and where, is a `Executor`'s.
+An `Executor` runs them on its machine or cluster.
 """
 
 import signal
@@ -20,20 +20,20 @@ from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, 
 from simulator.studies.study import Point
 
 POLL_SECONDS = 0.1
-"""How often signals, commands and ended processes are looked for."""
+"""Seconds between two looks at signals, commands, and ended processes."""
 LOOK_SECONDS = 1.0
-"""How often the files of the points at work are read."""
+"""Seconds between two readings of the running points' files."""
 STILL_SECONDS = 10.0
-"""After so long without a heartbeat whoever has a session on another machine is taken to be gone."""
+"""Seconds without a heartbeat after which the holder of a session on another machine counts as dead."""
 ATTEMPTS = 3
-"""So many times a point may lose who carries it out, in one sweep."""
+"""How often a point may lose its node in one sweep."""
 
 Observer = Callable[[Sequence[Status]], None]
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How a sweep ended: every point, in order, and what asked for a stop, if anything did."""
+    """The end of a sweep: every point, in order, and the reason of a stop, if any."""
 
     statuses: tuple[Status, ...]
     reason: str | None = None
@@ -56,13 +56,12 @@ def sweep(
     *,
     steal: bool = False,
 ) -> SweepResult:
-    """Run the points of a study until all are done or `stop` gives a reason.
+    """Run the points of a study until all are done or `stop` returns a reason.
 
-    On this machine `jobs` at once, by default one; `on` another place as many as there is room for, or `jobs` of them.
-    While what a sweep that died began is still at work, `waiting` is asked whether to wait for it; `say` is told what
-    changes nothing there. `steal` takes the study over from a dead machine. Raises
-    ConfigError where they cannot be carried out there, Locked where another sweep runs
-    the study, and DiskError.
+    On this machine, `jobs` points run at once (default: one). On another backend, as many run as fit, at most `jobs`.
+    `waiting` is asked whether to wait for points that a dead sweep left running. `say` receives notes about settings
+    without effect. `steal` takes the study over from a dead machine. Raises ConfigError if the backend cannot run the
+    points, Locked while another sweep runs the study, and DiskError.
     """
     kind = backend(on)
     left = [point for point in planned.points if _now(planned.folder, point).state != FINISHED]
@@ -75,35 +74,35 @@ def sweep(
 
 
 class Sweep:
-    """One run over a study's points, by the owner of its folder."""
+    """One sweep over a study's points, by the holder of the folder's lock."""
 
     def __init__(self, group: Group, points: Sequence[Point], executor: Executor, observe: Observer) -> None:
-        """`observe` is told of all points whenever anything may have changed."""
+        """`observe` receives all points whenever something may have changed."""
         self._group = group
         self._points = {point.name: point for point in points}
         self._executor, self._observe = executor, observe
         self._statuses = {point.name: _now(group.folder, point) for point in points}
-        # What an earlier sweep stopped, lost or failed at is taken up again.
+        # Points that an earlier sweep stopped, lost, or failed at start again.
         self._open = [name for name, status in self._statuses.items() if status.state != FINISHED]
         for name in self._open:
             if executor.takes_over or self._statuses[name].state not in LIVE:
                 self._change(name, state=WAITING)
         self._lost: Counter[str] = Counter()
-        """How often each point has lost who carried it out."""
+        """How often each point has lost its node."""
         self._beats: dict[str, tuple[object, float]] = {}
-        """Of sessions in others' hands: the last heartbeat from another machine, and when it was new."""
+        """Sessions that other processes hold: the last heartbeat from another machine, and when it arrived."""
         self._looked = 0.0
         self._reason: str | None = None
         self._paused = False
         self._asked: list[Command] = []
-        """Commands that wait until they have taken hold."""
+        """Commands without an effect yet."""
         self._held: set[str] = set()
         """Points whose sessions were asked to pause."""
 
     def run(self, stop: Callable[[], str | None]) -> SweepResult:
-        """Run until nothing is left to do, or until `stop` gives a reason, or the command `stop` is given.
+        """Run until all points are done, `stop` returns a reason, or the command `stop` arrives.
 
-        No point is at work any more when this returns, also when it raises.
+        All points have ended when this returns or raises.
         """
         with self._executor:
             while True:
@@ -120,7 +119,7 @@ class Sweep:
         return SweepResult(tuple(self._statuses.values()), self._reason)
 
     def _unfinished(self) -> bool:
-        """Whether any point is still to be begun, or is at work in another process's hands."""
+        """Whether any point has to start, or runs in another process."""
         return any(self._statuses[name].state in (WAITING, *LIVE) for name in self._open)
 
     def _heed(self, signalled: str | None) -> None:
@@ -159,7 +158,7 @@ class Sweep:
                 )
 
     def _hold(self) -> None:
-        """While paused: have every point at work pause, and say so when all have."""
+        """While paused: ask every running point to pause, and report when all have paused."""
         if not self._paused:
             return
         states = {name: self._executor.state(name) for name in self._executor.names()}
@@ -195,10 +194,10 @@ class Sweep:
                 self._change(name, state=FAILED, reason=f"no process for it: {error.strerror or error}")
 
     def _end(self, name: str, how: Ended) -> None:
-        """What became of a point that is at work no longer."""
+        """Record the end of a point."""
         self._held.discard(name)
         before = self._statuses[name]
-        if how.lost:  # with what has not been brought back
+        if how.lost:  # discard progress that was not copied back
             before = Status(name, before.rounds, seconds=before.seconds)
         status = self._statuses[name] = before.read(self._folder(name))
         if status.state == FINISHED:
@@ -207,7 +206,7 @@ class Sweep:
             self._lost[name] += 1
             if (times := self._lost[name]) < ATTEMPTS:
                 self._change(name, state=WAITING, reason=f"{how.words}; it is begun again")
-                self._observe(tuple(self._statuses.values()))  # before it is
+                self._observe(tuple(self._statuses.values()))  # before the session is read
             else:
                 self._change(name, state=FAILED, reason=f"{how.words}, as {times - 1} times before it")
         elif how.code == 0 or (self._reason and (how.lost or how.code == -signal.SIGTERM)):
@@ -216,7 +215,7 @@ class Sweep:
             self._change(name, state=FAILED, reason=_reason(how))
 
     def _look(self) -> None:
-        """Read anew how far the points at work are, here or in the hands of another process."""
+        """Read the progress of running points again, here or in another process."""
         if (now := time.monotonic()) - self._looked < LOOK_SECONDS:
             return
         self._looked, at_work = now, set(self._executor.names())
@@ -224,7 +223,7 @@ class Sweep:
             status = self._statuses[name]
             if name in at_work:
                 read = self._executor.read(status)
-                # Before its owner has opened it, and when it has let go, the files say how it was left.
+                # Before its process opens the session, and after it closes it, the files show the previous state.
                 self._statuses[name] = read if read.state in LIVE else replace(read, state=status.state)
             elif status.state in LIVE:
                 read = status.read(self._folder(name))
@@ -232,7 +231,7 @@ class Sweep:
                 self._statuses[name] = replace(read, state=WAITING) if unowned else read
 
     def _is_still(self, name: str) -> bool:
-        """Whether the heartbeat of whoever has a point's session on another machine has stood still for so long."""
+        """Whether the heartbeat of a session's holder on another machine has stopped for too long."""
         try:
             beat = SessionReader(self._folder(name)).heartbeat()
         except (SessionUnreadable, DiskError):
@@ -254,7 +253,7 @@ def _now(study: Path, point: Point) -> Status:
 
 
 def _reason(how: Ended) -> str:
-    """Why a process failed, by its last words, or the signal that killed it."""
+    """Why a process failed: the end of its stderr, or the signal that killed it."""
     if how.code < 0:
         try:
             by = signal.Signals(-how.code).name

@@ -1,4 +1,4 @@
-"""The values of an axis as the command line and study files write them: 'a,b,c', '0..2', '[1, 2],[3]'."""
+"""Parse the values of an axis from the command line or a study file: 'a,b,c', '0..2', '[1, 2],[3]'."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from simulator.base.nested import parsed
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _MOST = 10_000
-"""Values of one axis: more are a slip of the hand."""
+"""The maximum number of values of an axis. More are a typing error."""
 
 
 def axis(assignment: str) -> tuple[str, tuple[Any, ...]]:
-    """The key and the values of 'training.lr=0.1,0.01' or 'seed=0..2'. Raises ConfigError."""
+    """The key and values of 'training.lr=0.1,0.01' or 'seed=0..2'. Raises ConfigError."""
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip() or not text.strip():
         raise ConfigError(
@@ -23,7 +23,7 @@ def axis(assignment: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def values(key: str, given: Any) -> tuple[Any, ...]:
-    """The values of the axis `key`, from a text or from a TOML list. Raises ConfigError."""
+    """The values of the axis `key`, from a text or a TOML list. Raises ConfigError."""
     if isinstance(given, str):
         found = [value for piece in _pieces(given) for value in _expanded(key, piece)]
     elif isinstance(given, list | tuple | range):
@@ -35,7 +35,7 @@ def values(key: str, given: Any) -> tuple[Any, ...]:
     if not found:
         raise ConfigError(f"the axis {key} has no values.")
     for number, value in enumerate(found):
-        # 1 and 1.0 are one setting, True and 1 are not.
+        # 1 and 1.0 are one setting; True and 1 are two
         if any(
             value == other and isinstance(value, bool) == isinstance(other, bool) for other in found[:number]
         ):
@@ -55,7 +55,7 @@ def _expanded(key: str, piece: str) -> list[Any]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """What stands between the commas that are in no bracket and no quotation."""
+    """The parts of a text between commas outside of brackets and quotes."""
     depth, quote, piece = 0, "", ""
     for character in text:
         if quote:

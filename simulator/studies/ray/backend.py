@@ -1,4 +1,4 @@
-"""The Ray cluster that the points of a study are to run on, and what each of them takes of it."""
+"""The Ray cluster that runs the points of a study, and the resources of each point."""
 
 import math
 import time
@@ -17,11 +17,11 @@ from simulator.studies.ray.executor import OnNodes
 from simulator.studies.study import Point
 
 COUNT_SECONDS = 5.0
-"""How often it is looked how many nodes there are."""
+"""Seconds between two counts of the nodes."""
 
 
 class OnRay(Backend):
-    """A cluster, or the Ray that is started on this machine for the sweep."""
+    """A cluster, or a Ray instance that the sweep starts on this machine."""
 
     def __init__(self, points: Sequence[Point], launch: Launch, jobs: int | None) -> None:
         self._launch, self._jobs = launch, jobs
@@ -51,10 +51,10 @@ class OnRay(Backend):
         return OnNodes(group, self._launch, self._needs, self.room)
 
     def room(self) -> int:
-        """How many points there is room for, or one that waits until there is."""
+        """The number of points that fit. At least one, which then waits until it fits."""
         if (now := time.monotonic()) - self._counted > COUNT_SECONDS:
             self._counted = now
-            with suppress(Exception):  # Ray may be gone: then the points at work say so
+            with suppress(Exception):  # if Ray is gone, the running points report it
                 self._room = max(1, *map(cluster.room, set(self._needs.values())))
         return self._room if self._jobs is None else min(self._jobs, self._room)
 
@@ -78,7 +78,7 @@ class OnRay(Backend):
         return Needs(workers * threads, gpus)
 
     def _share(self, threads: int, gpus: float, at_once: int) -> int:
-        """As many clients at a time as let so many points run at once."""
+        """Clients to train at a time so that this number of points fits."""
         if (threads, gpus) not in self._shares:
             most = cluster.most_cores() // threads
             fitting = (

@@ -1,4 +1,4 @@
-"""Whether the nodes of a cluster compute the same bits: points of one study are to be compared with each other."""
+"""Check that the nodes of a cluster compute the same bits, because points of a study are compared with each other."""
 
 import socket
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from simulator.runners.ray import cluster
 from simulator.runners.ray.cluster import Needs
 
 ANSWER_SECONDS = 120.0
-"""How long nodes may take to say what they compute with: each loads torch."""
+"""Seconds that nodes have to report their libraries: each loads torch."""
 
 
 class NodeInfo(NamedTuple):
-    """What a node is called, and what bits depend on there; or why it cannot say."""
+    """A node's name, and what its bits depend on; or why it cannot tell."""
 
     host: str
     environment: Mapping[str, Any]
@@ -26,7 +26,7 @@ class NodeInfo(NamedTuple):
 
 
 def refuse_mixed(needs: Needs) -> None:
-    """Raise ConfigError where nodes that have room for a point would give other bits than each other."""
+    """Raise ConfigError if nodes that fit a point would give different bits."""
     nodes = cluster.nodes_with_room(needs)
     if len(nodes) < 2:
         return
@@ -52,12 +52,12 @@ def refuse_mixed(needs: Needs) -> None:
                 "htfl-sim must be installed on every node, in the same version."
             ) from fault
         except exceptions.RayError:
-            continue  # it has gone meanwhile
+            continue  # it has just left the cluster
     refuse_unlike(found)
 
 
 def node_info(device: str) -> NodeInfo:
-    """What this node computes with."""
+    """The facts about this node that bits depend on."""
     from simulator.base.devices import select_device
 
     host = socket.gethostname()
@@ -68,7 +68,7 @@ def node_info(device: str) -> NodeInfo:
 
 
 def refuse_unlike(nodes: list[NodeInfo]) -> None:
-    """Raise ConfigError, naming two nodes and what differs, unless all are alike."""
+    """Raise ConfigError with two nodes and their differences unless all are equal."""
     for node in nodes:
         if node.refusal:
             raise ConfigError(f"node {node.host}: {node.refusal}")

@@ -1,4 +1,4 @@
-"""Points at work on the nodes of a Ray cluster, each seen to by a thread of this process."""
+"""Points that run on the nodes of a Ray cluster. A thread of this process watches each of them."""
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -13,14 +13,17 @@ from simulator.studies.study import Point
 
 
 class OnNodes(Executor):
-    """Their sessions are in the study's folder, or elsewhere until a point ends: then they are brought back."""
+    """Runs points on Ray.
+
+    Sessions are in the study's folder, or on the node until the point ends and they are copied.
+    """
 
     takes_over = True
 
     def __init__(
         self, group: Group, launch: Launch, needs: Mapping[str, Needs], has_room: Callable[[], int]
     ) -> None:
-        """needs: what each point takes of a node; has_room: how many points there is room for."""
+        """needs: resources of each point on a node; has_room: how many points fit."""
         super().__init__(group.folder)
         self._launch, self._needs, self._has_room = launch, needs, has_room
         self._showing = group.shown()

@@ -1,7 +1,7 @@
-"""What runs on a node: an actor that attends to one point, which a process of its own carries out.
+"""Code on a node: an actor that watches one point, which runs in its own process.
 
-It works in the study's folder where this node shares it. Elsewhere it has a private folder: what the point needs is
-brought there, and its session is taken back from there.
+It works in the study's folder if its node shares that folder. Otherwise it receives what the point needs into a
+private folder, and sends its session back.
 """
 
 import fcntl
@@ -26,22 +26,22 @@ from simulator.studies.status import Status
 
 _PREFIX = "htfl-sim-point-"
 _YOUNG = 60.0
-"""Seconds in which a private folder is not taken for one that was left behind."""
+"""Seconds for which a new private folder counts as used, even if nobody holds it."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a point needs besides sessions, where the study's folder is not shared."""
+    """The files that a point needs besides sessions if the study's folder is not shared."""
 
     study: str
     points: bytes
     """The list of points."""
     files: Sequence[tuple[str, str, bytes]]
-    """Kind, name and contents of the user's own."""
+    """Kind, name, and contents of the users' files."""
 
 
 class PointActor:
-    """Attends to a point. While `run` waits for its process, the others are called from other threads."""
+    """Watches a point. While `run` waits for its process, other threads call the other methods."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -53,15 +53,15 @@ class PointActor:
         self._packed: Iterator[Parcel] | None = None
 
     def host(self) -> str:
-        """What the node is called."""
+        """The name of the node."""
         return socket.gethostname()
 
     def sees(self, folder: Path, shown: str) -> bool:
-        """Whether this node shares the study's folder, in which there is a file of that name."""
+        """Whether this node shares the study's folder, which has a file of that name."""
         return (folder / shown).is_file()
 
     def lodge(self, bundle: Bundle) -> Path:
-        """Make a private folder for the study, and say where."""
+        """Make a private folder for the study, and return its path."""
         self._lodging = Lodging()
         study = self._lodging.folder / bundle.study
         study.mkdir()
@@ -76,7 +76,10 @@ class PointActor:
         return study
 
     def receive(self, name: str, parcel: Parcel | None) -> None:
-        """Take in a session for the private folder, by its name or its group's and its own; None: that was all."""
+        """Receive a piece of a session into the private folder; None ends it.
+
+        The name may begin with that of a group.
+        """
         assert self._lodging is not None
         if name not in self._arriving:
             group, _, own = name.rpartition("/")
@@ -99,9 +102,10 @@ class PointActor:
         parent: str | None,
         variables: Mapping[str, str],
     ) -> Ended:
-        """Have a process carry out the point, and wait for its end. Raises OSError where the node gives none.
+        """Run the point in a process, and wait for its end. Raises OSError if the node cannot start one.
 
-        parent: the session that it branches off, as it was received. variables: of the environment, in place of Ray's.
+        parent: the session it branches off, under the name it was received. variables: of the environment, replacing
+        Ray's.
         """
         if self._files is not None:
             launch = replace(launch, files=self._files)
@@ -135,25 +139,25 @@ class PointActor:
             os.close(mine)
 
     def stop(self) -> None:
-        """Have the process stop at its next client boundary, or never begin."""
+        """Stop the process at its next client boundary, or keep it from starting."""
         with self._guard:
             self._stopped = True
             if self._process is not None:
                 self._process.send(signal.SIGTERM)
 
     def look(self, folder: Path, status: Status) -> tuple[Status, str | None]:
-        """A point in the private folder, now, and what its session is doing."""
+        """The status of a point in the private folder, and what its session is doing."""
         with suppress(SessionUnreadable, DiskError):
             return status.read(folder), SessionReader(folder).state()
         return status, None
 
     def tell(self, folder: Path, command: str) -> None:
-        """Give the session of a point in the private folder a command."""
+        """Send a command to the session of a point in the private folder."""
         with suppress(SessionUnreadable, DiskError):
             checkpoints.post(folder, command)
 
     def next_parcel(self, folder: Path) -> Parcel | None:
-        """What is to be taken back of the session, parcel by parcel; None: that was all."""
+        """The next piece of the session to copy back; None after the last."""
         if self._packed is None:
             self._packed = checkpoints.pack(folder) if checkpoints.is_session(folder) else iter(())
         return next(self._packed, None)
@@ -165,14 +169,14 @@ class PointActor:
 
 
 class Lodging:
-    """A private folder on this node, held for as long as anybody works in it; others that nobody holds are removed."""
+    """A private folder on this node, locked while a process uses it. Unlocked older ones are removed."""
 
     def __init__(self) -> None:
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             _remove_if_left(path)
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self.lock = os.open(self.folder, os.O_RDONLY)
-        """The descriptor by which it is held; a process that inherits it holds it too."""
+        """The descriptor of its lock. A process that inherits it holds the lock too."""
         fcntl.flock(self.lock, fcntl.LOCK_EX)
 
     def leave(self) -> None:

@@ -1,4 +1,4 @@
-"""A point on Ray from its start to its end, as a thread of the sweep sees to it."""
+"""One point on Ray from start to end, watched by a thread of the sweep."""
 
 import os
 import threading
@@ -23,35 +23,35 @@ from simulator.studies.study import Point
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 1.0
-"""How often a node is asked how far a point is whose folder it does not share."""
+"""Seconds between two questions to a node whose folder is private."""
 PATIENCE = 15.0
-"""Seconds without an answer from a node, after which it is said that none has room."""
+"""Seconds without an answer from a node before the user reads that no node has room."""
 CALLS = 8
 """Threads of an actor: one waits for the point's process, the others answer."""
 LEAVE_SECONDS = 30.0
-"""How long an actor may take to remove what was on its node alone."""
+"""Seconds that an actor has to remove its private folder."""
 FAILED = 1
 
 
 class RemoteStatus(NamedTuple):
-    """What is known of a point whose session cannot be seen from here, or that has no node yet."""
+    """The last known status of a point whose session is on its node, or that has no node yet."""
 
     status: Status
     state: str | None
 
 
 class _Unbegun(Exception):
-    """A stop came before the point had begun."""
+    """A stop came before the point started."""
 
 
 class RemotePoint(threading.Thread):
-    """Gets a point to a node, steers it there, and brings its session back where the node does not share the folder."""
+    """Runs a point on a node, steers it, and copies its session back if the node does not share the study's folder."""
 
     def __init__(self, point: Point, study: Path, shown: str, launch: Launch, needs: Needs) -> None:
-        """`shown` is the path of a file in the study's folder, by which a node tells that it shares that."""
+        """`shown`: path of a file in the study's folder. A node that has it shares that folder."""
         super().__init__(name=f"point {point.name}", daemon=True)
         self.how: Ended | None = None
-        """How it ended, when it has."""
+        """How it ended, once it has."""
         self.known: RemoteStatus | None = None
         """None while its session is in the study's folder."""
         self._point, self._study, self._shown, self._launch = point, study, shown, launch
@@ -61,11 +61,11 @@ class RemotePoint(threading.Thread):
         self._host: str | None = None
 
     def stop(self) -> None:
-        """Have it stop at its next client boundary."""
+        """Stop it at its next client boundary."""
         self._stopping.set()
 
     def tell(self, command: str) -> None:
-        """Give its session a command, where that cannot be reached from here."""
+        """Send its session a command, if the sweep cannot reach its files."""
         self._commands.put(command)
 
     def run(self) -> None:
@@ -124,14 +124,14 @@ class RemotePoint(threading.Thread):
         return str(ray.get(ref))
 
     def _of(self, ref: Any) -> Any:
-        """What an actor answers; raises _Unbegun where a stop comes first."""
+        """An actor's answer. Raises _Unbegun if a stop comes first."""
         while not ray.wait([ref], timeout=POLL_SECONDS)[0]:
             if self._stopping.is_set():
                 raise _Unbegun
         return ray.get(ref)
 
     def _run_at(self, actor: Any, study: Path, parent: str | None) -> Ended:
-        """Have the point carried out in a folder of the node, steered meanwhile."""
+        """Run the point in a folder of the node, and steer it meanwhile."""
         variables = {name: os.environ[name] for name in ("OMP_NUM_THREADS",) if name in os.environ}
         workers = self._needs.cpus // int(self._point.config["runtime"]["threads_per_client"])
         ref = actor.run.remote(study, self._point.name, self._launch, workers, parent, variables)
@@ -149,7 +149,7 @@ class RemotePoint(threading.Thread):
         return how
 
     def _taken_there(self, actor: Any) -> Path:
-        """Where the study is on the node, with what the point needs in it."""
+        """Prepare the study's folder on the node with everything that the point needs."""
         own = [
             (kind, Path(file).name, Path(file).read_bytes())
             for kind, files in self._launch.files
@@ -166,7 +166,7 @@ class RemotePoint(threading.Thread):
         return there
 
     def _parent(self) -> str | None:
-        """What the session is called that the point branches off."""
+        """The node's name for the session that the point branches off."""
         branch = self._point.branch
         return None if branch is None else checkpoints.name_of(self._study.parent / branch["parent"])
 
