@@ -46,7 +46,7 @@ def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
             if not _hold(descriptor) or _has_owner(leftover.path, steal):
                 raise Locked(
                     f"{leftover.path} is in use by {note.holder(note.legible(leftover.path))}. Wait until that "
-                    "process ends. If its machine is dead, add --steal."
+                    "process ends. If its machine is dead, add `steal=True`."
                 )
             shutil.rmtree(leftover.path)
         finally:

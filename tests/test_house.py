@@ -101,6 +101,31 @@ def test_no_file_is_over_450_lines() -> None:
 
 UNTYPED = ("dict[str, Any]", "Mapping[str, Any]", "Json", "Raw")
 """An object of JSON of which nothing is known."""
+COMMAND_LINES = (
+    "checkpoints.lock", "checkpoints.naming",  # commands that take a session over, or fork it
+    "simulator.results.analysis.reproduction", "simulator.results.report.choice",  # what computes a session or a figure
+    "simulator.results.figures.cka", "simulator.runners.memory", "simulator.sessions.overrides",
+    "simulator.sessions.records", "simulator.studies.backends",  # one command with its options as the remedy
+    "simulator.studies.children", "simulator.studies.executor", "simulator.studies.point",
+    "simulator.studies.ray.node",  # the arguments of a point's process
+    "simulator.studies.slurm",  # a script for the shell
+    "simulator.runners.ray.cluster",  # Ray's own command
+)  # fmt: skip
+"""They write whole command lines, and so know flags."""
+
+
+def test_texts_below_the_public_api_name_no_flag_but_in_a_command_line() -> None:
+    """An error names arguments and keys; tui.common.flags shows them as flags, and Python as they are."""
+    assert [
+        f"{module}:{node.lineno}: {node.value}"
+        for module, file in FILES.items()
+        if module.startswith(("simulator", "checkpoints")) and module not in COMMAND_LINES
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.search(r"(?<![\w-])--[a-z]", node.value)
+    ] == []
+
+
 DOCUMENTS = ("record", "records", "event", "events", "document", "history", "manifest")
 BOUNDARY = (
     "checkpoints",  # it keeps JSON for others, and knows nothing of rounds

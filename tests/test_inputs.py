@@ -234,7 +234,7 @@ def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -
         (
             {"federation": {"group": "htm5"}},
             r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. Models for tokens: "
-            r".* your own with --model FILE\.py:NAME: it can take length, vocabulary, padding, and num_classes\.",
+            r".* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
         ),
         ({"federation": {"group": ["textnets:Sensors"]}}, "'textnets:Sensors' takes signals, .* are tokens"),
         ({"federation": {"group": ["textnets:Rows"]}}, "'textnets:Rows' takes table rows, .* are tokens"),
@@ -409,7 +409,7 @@ def test_a_plugins_data_set_that_is_not_loaded_is_missed_with_the_option_that_lo
     tmp_path: Path,
 ) -> None:
     with pytest.raises(
-        ConfigError, match=r"'reviews' is neither a data set .* A plugin's data set needs --plugin FILE"
+        ConfigError, match=r"'reviews' is neither a data set .* A plugin's data set needs `plugin=FILE`"
     ):
         build(config(Path("reviews")), tmp_path)
 

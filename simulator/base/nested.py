@@ -31,7 +31,7 @@ def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not all(key.strip().split(".")):
-            raise ConfigError(f"'{assignment}' is not key=value; for example: --set training.epochs=10.")
+            raise ConfigError(f"'{assignment}' is not key=value. An example: `training.epochs=10`.")
         put(result, key.strip(), parsed(text.strip()))
     return result
 
@@ -113,7 +113,7 @@ def _copy(raw: Mapping[str, Any]) -> Raw:
 
 
 def parsed(text: str) -> Any:
-    """A value as `--set` takes it: TOML; bare words are strings."""
+    """A value in an assignment `key=value`: TOML, or a bare word as a string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -94,9 +94,7 @@ class DataConfig(Section):
     @model_validator(mode="after")
     def _indices_say_it_all(self) -> "DataConfig":
         if (self.partition == "indices") != (self.indices is not None):
-            raise ValueError(
-                "partition 'indices' and the file data.indices belong together; give both, or --partition"
-            )
+            raise ValueError("partition 'indices' and the file data.indices belong together; give both")
         if self.indices is not None and self.limit is not None:
             raise ValueError("limit would give other images the indices' numbers; leave it out")
         if self.indices is not None and self.pool is not None:
@@ -251,9 +249,7 @@ class EvaluationConfig(Section):
         description="Clients whose metrics each ledger record holds: all, or only those that changed in "
         f"the round. Default: all, for up to {MANY:,} clients.",
     )
-    metrics: tuple[str, ...] = Field(
-        (), description="Names of your own metric files (--metric, docs/your-own.md)."
-    )
+    metrics: tuple[str, ...] = Field((), description="Names of your own metric files (docs/your-own.md).")
     batch_size: int = Field(1024, ge=1, description="Number of samples in an evaluation step.")
 
     @model_validator(mode="after")
@@ -322,7 +318,7 @@ class RuntimeConfig(Section):
         1.0,
         gt=0,
         le=1,
-        description="Share of a GPU for each point of `sweep --on ray`. 0.25 puts four points on each GPU.",
+        description="Share of a GPU for each point of a study on Ray. 0.25 puts four points on each GPU.",
     )
     stack: int = Field(
         16,

@@ -1,6 +1,6 @@
 """The configuration of one run: its sections and the method's own, frozen and complete.
 
-It is read from nested mappings (a preset, a TOML file, `--set` overrides) and refuses what it does not know, naming the
+It is read from nested mappings (a preset, a TOML file, assignments) and refuses what it does not know, naming the
 nearest key it does know. The methods, and with them torch, are loaded only when a method's section is read: completion
 and listings ask for the keys alone.
 """

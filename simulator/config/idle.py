@@ -28,7 +28,7 @@ _READ_UNDER: dict[str, tuple[_Reader, ...]] = {
     "runtime.workers_per_actor": (_Reader("runtime.inner", ("parallel",)),),
 }
 """Each key is read if one of these holds."""
-_OF_SWEEPS = {"runtime.gpus_per_point": "sweep --on ray"}
+_OF_SWEEPS = {"runtime.gpus_per_point": "studies on Ray"}
 """Settings that a single run never reads."""
 _DEFAULTS = flattened(
     {"data": DataConfig().model_dump(mode="json"), "runtime": RuntimeConfig().model_dump(mode="json")}
@@ -63,9 +63,7 @@ def refuse_idle(config: Config, keys: Iterable[str]) -> None:
     """Raise ConfigError for the first of the keys, all of which somebody asked for, that changes nothing here."""
     for key in keys:
         if key in _OF_SWEEPS:
-            raise ConfigError(
-                f"{key} changes nothing here: it is for `htfl-sim {_OF_SWEEPS[key]}`. Leave it out."
-            )
+            raise ConfigError(f"{key} changes nothing here: it is for {_OF_SWEEPS[key]}. Leave it out.")
         if key in _READ_UNDER and (sentence := _sentence(key, config)) is not None:
             raise ConfigError(f"{sentence} Leave it out, or change that.")
 

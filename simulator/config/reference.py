@@ -19,7 +19,7 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 @dataclass(frozen=True)
 class Setting:
-    """A key, dotted as `--set` takes it. default: None where it is not set; methods: those whose own it is."""
+    """A dotted key. default: None if it is not set. methods: those that have the key."""
 
     key: str
     takes: str

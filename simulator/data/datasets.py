@@ -101,7 +101,7 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Samp
         return user_data.load(path)
     raise ConfigError(
         f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz file."
-        f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs --plugin FILE."
+        f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
 
 
@@ -118,7 +118,7 @@ def absolute(name_or_path: str) -> str:
 
 
 def data_folder(option: str | None) -> Path:
-    """Where data sets lie: `--data-dir`, else $HTFL_DATA, else the platform's cache folder."""
+    """Where data sets lie: `option` if given, else $HTFL_DATA, else the platform's cache folder."""
     return Path(option or os.environ.get("HTFL_DATA") or user_cache_dir("htfl-sim")).expanduser()
 
 

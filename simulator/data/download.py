@@ -39,7 +39,7 @@ def verify(files: Iterable[Published], folder: Path, dataset: str) -> None:
         file = folder / path
         if not file.is_file():
             raise DataError(
-                f"{file} is missing; get it with `htfl-sim data fetch {dataset}`, or use `--dataset digits`."
+                f"{file} is missing; get it with `htfl-sim data fetch {dataset}`, or use `dataset='digits'`."
             )
         if not has_md5(file, md5):
             raise DataError(
@@ -104,5 +104,5 @@ def _receive(url: str, part: Path, progress: Progress) -> None:
 def _unavailable(target: Path, dataset: str, reason: str) -> DataError:
     return DataError(
         f"data set '{dataset}' needs {target.name}, which is not in {target.parent} and could not be downloaded "
-        f"({reason}); run `htfl-sim data fetch {dataset}` where there is a network, or use `--dataset digits`."
+        f"({reason}); run `htfl-sim data fetch {dataset}` where there is a network, or use `dataset='digits'`."
     )

@@ -82,7 +82,7 @@ def read_idx(file: Path) -> NDArray[np.uint8]:
         content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     except FileNotFoundError as missing:
         raise DataError(
-            f"{file} is missing; get it with `htfl-sim data fetch fashion_mnist`, or use `--dataset digits`."
+            f"{file} is missing; get it with `htfl-sim data fetch fashion_mnist`, or use `dataset='digits'`."
         ) from missing
     except (OSError, EOFError, zlib.error) as unreadable:
         raise _damaged(file, str(unreadable)) from unreadable

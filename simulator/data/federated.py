@@ -175,7 +175,7 @@ def divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> 
         for key, value in _ways_to_give_more(config, samples):
             with suppress(ConfigError, DataError):
                 _divided(config.model_copy(update={key: value}), clients, seed, samples)
-                ways.append(f"use --set data.{key}={value}")
+                ways.append(f"use `data.{key}={value}`")
         raise DataError(f"{error} To give each client enough, {', or '.join(ways)}.") from error
 
 
@@ -187,7 +187,7 @@ def _divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) ->
         if not samples.has_test_set:
             raise DataError(
                 f"data set '{config.dataset}' has no test set of its own, which split 'global' needs. "
-                "Use another split: --set data.split=8:1:1."
+                "Use another split: `data.split=8:1:1`."
             )
         test = np.arange(samples.test_from, len(samples))
         holdings = _partitioned(config, clients, seed, samples, samples.test_from)

@@ -24,7 +24,7 @@ def read(path: Path, clients: int, samples: int) -> list[tuple[Indices, Indices,
     if len(described) != clients:
         raise DataError(
             f"{path} has the indices of {len(described)} clients, federation.clients is {clients}; "
-            f"use --clients {len(described)}, or complete the file."
+            f"use `clients={len(described)}`, or complete the file."
         )
     known: dict[bytes, Indices] = {}
     divisions = []

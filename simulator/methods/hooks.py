@@ -177,9 +177,7 @@ class Hooks:
                 during += f", phase '{error.phase}', step {error.step}"
             called = f"it called sys.exit({cause.code!r})" if isinstance(cause, SystemExit) else str(cause)
             reason = called.rstrip(".") or "no reason given"
-            raise MethodError(
-                f"{place}{whose} failed{during}: {type(cause).__name__}: {reason}. --debug shows the traceback."
-            ) from error
+            raise MethodError(f"{place}{whose} failed{during}: {type(cause).__name__}: {reason}.") from error
         if drawn.generators:
             raise MethodError(
                 f"{self._place(hook)}{' or '.join(f'{name}()' for name in drawn.hooks)} of method '{self.name}' drew "

@@ -55,7 +55,7 @@ def _check(folder: Path, what: str, present: Plugin | None, made_with: documents
     name, sha256 = str(made_with["name"]), str(made_with["sha256"])
     if present is None:
         raise SessionError(
-            f"{folder}: {what} comes from the plugin {name}, which is not loaded; add --plugin {name}, "
+            f"{folder}: {what} comes from the plugin {name}, which is not loaded. Add `plugin={name}`, "
             "or install the package it came with."
         )
     if not own_files.is_same(sha256, present.sha256):

@@ -44,8 +44,8 @@ def measures(names: Sequence[str], num_classes: int) -> dict[str, Measure]:
     for name in names:
         if name not in _FUNCTIONS:
             raise ConfigError(
-                f"evaluation.metrics names '{name}', whose file is not loaded; "
-                f"add --metric {name.removesuffix('.py')}.py."
+                f"evaluation.metrics names '{name}', whose file is not loaded. "
+                f"Add `metric={name.removesuffix('.py')}.py`."
             )
         found[name] = _Guarded(name)
         found[name](torch.eye(num_classes), torch.arange(num_classes))

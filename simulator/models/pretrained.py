@@ -107,7 +107,7 @@ def _hub(name: str) -> Path:
         raise DataError(
             f"the pretrained weights of model '{name}' ({repository} on the Hugging Face hub) are not on this machine "
             f"and cannot be fetched ({type(failed).__name__}). Put the file here and name it: "
-            "--set federation.pretrained=PATH."
+            "`federation.pretrained=PATH`."
         ) from failed
 
 

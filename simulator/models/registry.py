@@ -134,7 +134,7 @@ def get(name: str) -> RegisteredModel:
         known = ", ".join(_LIBRARIES)
         raise ConfigError(
             f"unknown model '{name}': '{prefix}' is none of {known}, nor a model file that is loaded; "
-            f"give that with --model {prefix}.py:{name_there}."
+            f"give that as `model={prefix}.py:{name_there}`."
         )
     if name not in _MODELS:
         raise ConfigError(f"unknown model '{name}'.{nearest(name, _MODELS)} See `htfl-sim models`.")
@@ -209,7 +209,7 @@ def fitting(spec: InputSpec) -> str:
     shown = ", ".join(known[:SHOWN]) + (", …" if len(known) > SHOWN else "")
     arguments = ", ".join(spec.arguments())
     return (
-        f"Models for {spec.noun}: {shown or 'none is built in'}. Or name your own with --model FILE.py:NAME: it can "
+        f"Models for {spec.noun}: {shown or 'none is built in'}. Or name your own as `model=FILE.py:NAME`: it can "
         f"take {arguments}, and num_classes."
     )
 

@@ -177,8 +177,8 @@ class Runner(ABC):
         """Threads of torch's that each client computes with."""
         self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
         """Clients at work at a time, at most."""
-        self.fewer = "--workers "
-        """What a resume is given for another number of these, but for the number."""
+        self.workers_key = "runtime.workers"
+        """The setting for this number."""
         self._said: list[str] = []
         self._told = 0
 

@@ -37,7 +37,7 @@ def for_stack(runner: Runner, round: int, clients: Sequence[int], largest: int) 
     except Exception as error:
         if not is_of_memory(error):
             raise
-        raise _said(runner, clients[0], doing, error, f"go on with smaller stacks: {remedy}") from error
+        raise _said(runner, clients[0], doing, error, f"continue with smaller stacks: {remedy}") from error
 
 
 @contextmanager
@@ -48,13 +48,12 @@ def _needed(runner: Runner, client: int, doing: str, at_once: int, key: str, siz
         if not is_of_memory(error):
             raise
         if at_once > 1:
-            remedy = (
-                f"go on with fewer clients at a time: `htfl-sim resume SESSION {runner.fewer}{at_once // 2}`"
-            )
+            fewer = f"`htfl-sim resume SESSION --set {runner.workers_key}={at_once // 2}`"
+            remedy = f"continue with fewer clients at a time: {fewer}"
         elif size > 1:
             remedy = (
-                f"go on with smaller batches: `htfl-sim switch SESSION --set {key}={size // 2}`, then `htfl-sim resume "
-                "SESSION`"
+                f"continue with smaller batches: `htfl-sim switch SESSION --set {key}={size // 2}`, then "
+                "`htfl-sim resume SESSION`"
             )
         else:
             remedy = "use a smaller model, or smaller samples"

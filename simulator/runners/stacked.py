@@ -33,7 +33,7 @@ class StackedRunner(ParallelRunner):
             key = "runner" if settings.runner == self.name else "inner"
             raise ConfigError(
                 "runner 'stacked' takes clients of one architecture together, and here no two have the same; use "
-                f"--set runtime.{key}=parallel."
+                f"`runtime.{key}=parallel`."
             )
         super().__init__(context, settings)
         self._most = settings.stack

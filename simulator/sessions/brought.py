@@ -48,7 +48,7 @@ def check(folder: Path, indices: str | None, made_with: Sequence[OwnFile]) -> No
         else:
             loaded = own_files.loaded("model" if kind == "model" else "metric", name)
             present = _noted(loaded) if loaded else None
-            remedy = f"add --{kind} {name}"
+            remedy = f"add `{kind}={name}`"
         if present is None:
             raise SessionError(f"{folder} was made with the {kind} file {name}, which is not here; {remedy}.")
         if not own_files.is_same(sha256, present["sha256"]):

@@ -17,7 +17,7 @@ SETTINGS = ("rounds", "until", "training", "evaluation", "wire", "cka", "checkpo
 def changed_settings(
     config: Config, method: str | None, assignments: Sequence[str], may_change: Sequence[str] = SETTINGS
 ) -> Config:
-    """`config` with another method, or other settings, from `key=value` assignments as `--set` takes them.
+    """`config` with another method, or other settings, from `key=value` assignments.
 
     The hyper-parameters of a method that is replaced do not carry over. Raises ConfigError for settings that are not
     valid or that a run under way cannot change.

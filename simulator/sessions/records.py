@@ -38,15 +38,16 @@ def _remedy(part: str, news: bool, session: Path | None) -> str:
     if part == "method_metrics":
         return "Let the method's aggregate() return fewer metrics."
     if part == "cka":
-        settings = "--set cka.every=0"
+        settings = ["cka.every=0"]
     elif news:
         return "Start a new session with a smaller federation.participation."
     else:
-        settings = "--set evaluation.metrics_for=changed --set evaluation.initial=skip"
+        settings = ["evaluation.metrics_for=changed", "evaluation.initial=skip"]
     if session is None:
-        return f"Add `{settings}`."
+        return f"Use {' and '.join(f'`{each}`' for each in settings)}."
     name = name_of(session)
-    return f"Run `htfl-sim switch {name} {settings}`, then `htfl-sim resume {name}`."
+    given = " ".join(f"--set {each}" for each in settings)
+    return f"Run `htfl-sim switch {name} {given}`, then `htfl-sim resume {name}`."
 
 
 def finite(value: Any, where: str = "") -> tuple[Any, dict[str, float]]:

@@ -16,7 +16,7 @@ def checked(name: str) -> str:
     """The name of a backend. Raises ConfigError with the nearest name for an unknown one."""
     if name not in NAMES:
         raise ConfigError(
-            f"--on {name}: there is no such place.{nearest(name, NAMES)} There are {', '.join(NAMES)}."
+            f"`on='{name}'`: there is no such place.{nearest(name, NAMES)} There are {', '.join(NAMES)}."
         )
     return name
 
@@ -30,7 +30,7 @@ def backend(name: str) -> "type[Backend]":
             except ImportError as missing:
                 raise ConfigError(
                     f"a sweep on Ray needs Ray, which is not installed ({missing}). Install it: "
-                    f"`{install_command('ray')}`, or leave out --on to run the points on this machine."
+                    f"`{install_command('ray')}`, or leave out `on` to run the points on this machine."
                 ) from missing
             return OnRay
         case "slurm":

@@ -27,7 +27,7 @@ class Here(Backend):
         if shares and min(shares) != 1.0:
             self.warnings = [
                 f"runtime.gpus_per_point = {min(shares):g} changes nothing here: points on this machine share its GPU, "
-                "as many at once as --jobs says."
+                "as many at once as `jobs` says."
             ]
 
     def executor(self, group: Group) -> "Children":

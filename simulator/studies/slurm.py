@@ -39,8 +39,8 @@ def check(folder: Path, points: Sequence[Point]) -> None:
     for point in points:
         if point.config["runtime"].get("gpus_per_point", 1.0) != 1.0:
             raise ConfigError(
-                "runtime.gpus_per_point is for --on ray: Slurm gives every point a whole GPU. Say --set "
-                f"runtime.gpus_per_point=1, or edit the line --gres of {SCRIPT} where the site divides GPUs."
+                "runtime.gpus_per_point is for studies on Ray: Slurm gives every point a whole GPU. Use "
+                f"`runtime.gpus_per_point=1`, or edit the line --gres of {SCRIPT} where the site divides GPUs."
             )
 
 

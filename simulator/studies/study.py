@@ -197,7 +197,7 @@ class StudySpec:
             if self._is_named_by(METHOD) and raw["method"]["name"] != method:
                 raise ConfigError(
                     f"preset '{raw['preset']}' runs {raw['method']['name']}, and not a method '{method}'; presets are "
-                    "an axis of their own: --over preset=…"
+                    "an axis of their own: `over={'preset': ['…']}`"
                 )
             raw = with_method(raw, str(method))
         raw = merged(raw, config)
@@ -215,7 +215,7 @@ class StudySpec:
             if match[1] not in axes:
                 raise ConfigError(
                     f"the preset '{named}' is to be completed by an axis '{match[1]}', and there is none."
-                    f"{nearest(match[1], axes)} Add --over {match[1]}=…"
+                    f"{nearest(match[1], axes)} Add `over={{'{match[1]}': ['…']}}`."
                 )
             return str(axes[match[1]])
 

@@ -17,7 +17,7 @@ def axis(assignment: str) -> tuple[str, tuple[Any, ...]]:
     key, equals, text = assignment.partition("=")
     if not equals or not key.strip() or not text.strip():
         raise ConfigError(
-            f"'{assignment}' is not an axis; for example: --over method.mu=0.5,0.7 --over seed=0..2."
+            f"'{assignment}' is not an axis. Examples: `over='method.mu=0.5,0.7'` and `over='seed=0..2'`."
         )
     return key.strip(), values(key.strip(), text)
 

@@ -179,7 +179,7 @@ def test_sessions_are_grouped_by_what_they_differ_in_when_nothing_is_said() -> N
 def test_a_row_over_several_settings_says_so() -> None:
     runs = [run(f"mu{mu}", [0.5], method_settings={"mu": mu}) for mu in (0.5, 0.7)]
     assert table(runs, "method").notes == (
-        "fedlora is a mean over 2 settings of method.mu. Separate them with --by, or choose one with --select eval.",
+        "fedlora is a mean over 2 settings of method.mu. Group by these to separate them, or select the best on eval.",
     )
 
 

@@ -278,14 +278,14 @@ def test_data_with_no_test_set_are_not_said_to_have_one(cli: Cli, tmp_path: Path
 
 
 OTHER = {
-    "a device": (["--device=cuda"], "use --device cpu", "--device=cpu"),
+    "a device": (["--device=cuda"], "Use --device cpu", "--device=cpu"),
     "tf32": (["--set=training.precision=tf32"], "use float32", "--set=training.precision=float32"),
     "stacks of one": (
         ["--clients=2", "--set=runtime.runner=stacked", "--set=data.limit=200"],
         "use --set runtime.runner=parallel",
         "--set=runtime.runner=parallel",
     ),
-    "a metric": (["--set=evaluation.metrics=['top2']"], "add --metric top2.py", "--metric=top2.py"),
+    "a metric": (["--set=evaluation.metrics=['top2']"], "Add --metric top2.py", "--metric=top2.py"),
     "too many domains": (
         ["--dataset=digits_domains", "--set=data.domains_per_client=9", "--set=data.partition=iid"],
         "use at most 5",

@@ -43,7 +43,7 @@ RUNS = {
     "a profile that the preset lacks": (
         ["--preset=fedlora_htm5", "--profile=authors"], ["'fedlora_htm5'", "'authors'", "it has paper"],
     ),
-    "a profile of no preset": (["--profile=authors"], ["--profile", "name the preset"]),
+    "a profile of no preset": (["--profile=authors"], ["--profile", "Name the --preset too"]),
     "a file that is not there": (["--config=x.toml"], ["x.toml", "No such file"]),
     "too many classes per client": (
         ["--set=data.partition=pathological", "--set=data.classes_per_client=11"], ["11", "10"],

@@ -44,7 +44,7 @@ def test_a_kind_becomes_a_file_and_a_line_says_how_large(cli: Cli, three: Path, 
 def test_a_figure_that_averages_over_settings_says_so(cli: Cli, three: Path) -> None:
     line = ("plot", "accuracy", "*", "--by", "method")
     result = cli(*line, "--out", three.parent / "figure.svg")
-    assert "fedlora is a mean over 2 settings of method.mu. Separate them with --by." in result.err
+    assert "fedlora is a mean over 2 settings of method.mu. Group by these to separate them." in result.err
     again = cli(*line, "--by", "method.mu", "--out", three.parent / "figure.svg")
     assert "is a mean over" not in again.err
 

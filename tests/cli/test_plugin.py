@@ -60,7 +60,7 @@ def test_a_resume_needs_the_same_plugin(cli: Cli, sessions: Path, monkeypatch: p
     assert cli(*RUN, "--plugin", EXAMPLE).code == 0
     another_process(monkeypatch)
     missing = cli("resume", "mine")
-    assert missing.code == 4 and "add --plugin my_method.py" in missing.err
+    assert missing.code == 4 and "Add --plugin my_method.py" in missing.err
     changed = sessions / "changed.py"
     changed.write_text(EXAMPLE.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
     other = cli("resume", "mine", "--plugin", changed)

@@ -25,6 +25,7 @@ SWITCH = ("--set", "--at-round", "--timeout")
         ("As `preset='{method}_htm5'`.", None, "As --preset '{method}_htm5'."),
         ("As `over={'seed': [0, 1]}`.", None, "As --over seed=0,1."),
         ("`timeout` or `preset`", SWITCH, "--timeout or `preset`"),
+        ("Use `data.split=8:1:1`.", FORK, "Use --set data.split=8:1:1."),
         ("Type `htfl-sim run --rounds 5`.", FORK, "Type `htfl-sim run --rounds 5`."),
     ],
 )

@@ -136,7 +136,12 @@ def test_without_data_or_network_the_message_says_what_is_wanted_where_and_what_
     monkeypatch.setattr(published.CIFAR10, "url", f"http://127.0.0.1:{port}/")
     with pytest.raises(DataError) as error:
         datasets.load("cifar10", tmp_path)
-    for part in ("cifar-10-python.tar.gz", str(tmp_path), "htfl-sim data fetch cifar10", "--dataset digits"):
+    for part in (
+        "cifar-10-python.tar.gz",
+        str(tmp_path),
+        "htfl-sim data fetch cifar10",
+        "`dataset='digits'`",
+    ):
         assert part in str(error.value)
 
 

@@ -173,7 +173,7 @@ def test_without_archive_or_network_the_message_says_what_is_wanted_where_and_wh
     publish(monkeypatch, b"")
     with pytest.raises(DataError) as error:
         datasets.load("cinic10", tmp_path)
-    for part in ("CINIC-10.tar.gz", str(tmp_path), "htfl-sim data fetch cinic10", "--dataset digits"):
+    for part in ("CINIC-10.tar.gz", str(tmp_path), "htfl-sim data fetch cinic10", "`dataset='digits'`"):
         assert part in str(error.value)
     assert error.value.exit_code == 3
 

@@ -79,7 +79,7 @@ def test_an_unreachable_server_is_reported_with_file_place_and_both_ways_out(tmp
     with pytest.raises(DataError) as error:
         fetch(f"http://127.0.0.1:{port}/", tmp_path / "data.bin")
     message = str(error.value)
-    for part in ("data.bin", str(tmp_path), "htfl-sim data fetch cifar10", "--dataset digits", "refused"):
+    for part in ("data.bin", str(tmp_path), "htfl-sim data fetch cifar10", "`dataset='digits'`", "refused"):
         assert part in message
     assert error.value.exit_code == 3
 

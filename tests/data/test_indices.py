@@ -80,7 +80,7 @@ def changed(**parts: Any) -> list[dict[str, Any]]:
         (changed(tests=[1]), "client 1: must be"),
         ([GOOD[0], {"train": [1]}], "client 1: must be"),
         ([GOOD[0], [1, 2]], "client 1: must be"),
-        (GOOD[:1], "has the indices of 1 clients, federation.clients is 2; use --clients 1"),
+        (GOOD[:1], "has the indices of 1 clients, federation.clients is 2; use `clients=1`"),
         ({"0": GOOD[0]}, "must be a list"),
         ("[{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),

@@ -191,10 +191,10 @@ def test_a_loss_without_a_name_is_called_loss(mine: Write) -> None:
 @pytest.mark.parametrize(
     ("failing", "reason"),
     [
-        ("raise ValueError('Too few.')", "ValueError: Too few. --debug"),
-        ("raise ValueError", "ValueError: no reason given. --debug"),
-        ("raise SystemExit(3)", r"SystemExit: it called sys.exit\(3\). --debug"),
-        ("raise ValueError('outer') from KeyError('inner')", "ValueError: outer. --debug"),
+        ("raise ValueError('Too few.')", "ValueError: Too few."),
+        ("raise ValueError", "ValueError: no reason given."),
+        ("raise SystemExit(3)", r"SystemExit: it called sys.exit\(3\)."),
+        ("raise ValueError('outer') from KeyError('inner')", "ValueError: outer."),
     ],
 )
 def test_the_reason_is_what_the_hook_itself_raised(mine: Write, failing: str, reason: str) -> None:

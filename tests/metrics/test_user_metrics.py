@@ -110,7 +110,7 @@ def test_a_file_that_gives_no_figure_is_refused_before_round_1(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("evaluation", "why"),
     [
-        ({"metrics": ["f7"]}, r"names 'f7', whose file is not loaded; add --metric f7\.py"),
+        ({"metrics": ["f7"]}, r"names 'f7', whose file is not loaded\. Add `metric=f7\.py`"),
         ({"metrics": ["f7"], "parts": []}, "metrics are of the parts that are recorded"),
         ({"metrics": ["f7", "f7"]}, "names one twice"),
     ],

@@ -196,7 +196,7 @@ def test_another_file_of_the_same_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_model_whose_file_is_not_loaded_is_unknown_and_says_how_to_load_it() -> None:
-    with pytest.raises(ConfigError, match=r"give that with --model mynets\.py:Split"):
+    with pytest.raises(ConfigError, match=r"give that as `model=mynets\.py:Split`"):
         federations.built(federations.config(federation={"group": ["mynets:Split"]}))
 
 

@@ -82,7 +82,7 @@ def test_the_sentence_names_client_model_and_batch_and_what_helps(
     assert "(tiny_cnn) in round 2, in training on batches of 16 samples" in said
     assert "for client " in said
     helps = (
-        "resume SESSION --workers 2`"
+        "resume SESSION --set runtime.workers=2`"
         if runner == "parallel"
         else "switch SESSION --set training.batch_size=8`"
     )
@@ -95,7 +95,7 @@ def test_the_session_is_at_its_last_checkpoint_and_goes_on_with_fewer_workers(
     """And to the same bits."""
     runtime = {"workers": 2}
     alone = federations.committed(a_session(tmp_path / "alone", runtime=runtime))
-    assert "--workers 1`" in starved(
+    assert "runtime.workers=1`" in starved(
         monkeypatch, 15, tmp_path / "s", runtime=runtime, evaluation={"batch_size": 8}
     )
     assert checkpoints.SessionReader(tmp_path / "s").rounds() == [1]

@@ -139,7 +139,7 @@ def test_an_actor_holds_no_actors() -> None:
 
 
 def test_clients_of_whom_no_two_are_alike_are_refused_stacks_in_actors() -> None:
-    with pytest.raises(ConfigError, match=r"no two have the same; use --set runtime\.inner=parallel"):
+    with pytest.raises(ConfigError, match=r"no two have the same; use `runtime\.inner=parallel`"):
         federations.built(
             federations.config(
                 "standalone", federation={"clients": 2, "participation": 1.0}, runtime=holding("stacked")

@@ -295,7 +295,7 @@ def test_a_stack_in_which_a_client_diverged_is_trained_again_as_a_whole() -> Non
 
 
 def test_clients_of_whom_no_two_are_alike_are_refused_the_runner() -> None:
-    with pytest.raises(ConfigError, match=r"no two have the same; use --set runtime\.runner"):
+    with pytest.raises(ConfigError, match=r"no two have the same; use `runtime\.runner=parallel`"):
         federations.built(
             federations.config(
                 "standalone", federation={"clients": 2, "participation": 1.0}, runtime={"runner": "stacked"}

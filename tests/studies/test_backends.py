@@ -34,7 +34,7 @@ def test_a_place_that_is_none_has_its_nearest_named(cli: Cli, sessions: Path) ->
 
 def test_points_run_here_say_of_a_share_of_a_gpu_that_it_changes_nothing() -> None:
     [warning] = Here([point(gpus_per_point=0.25)], LAUNCH, jobs=4).warnings
-    assert "gpus_per_point = 0.25 changes nothing here" in warning and "--jobs" in warning
+    assert "gpus_per_point = 0.25 changes nothing here" in warning and "`jobs`" in warning
     assert Here([point()], LAUNCH, jobs=4).warnings == ()
 
 
@@ -46,7 +46,7 @@ def test_a_point_takes_a_share_of_one_gpu(share: float) -> None:
 
 def test_a_single_run_has_no_use_for_it(cli: Cli) -> None:
     refused = cli("run", *TINY, "--set=runtime.gpus_per_point=0.25")
-    assert_refused(refused, 2, "runtime.gpus_per_point changes nothing here", "sweep --on ray")
+    assert_refused(refused, 2, "runtime.gpus_per_point changes nothing here", "studies on Ray")
 
 
 def test_where_points_run_may_be_said_anew_and_is_no_change_of_the_study(tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ class TestOnRay:
         [
             (
                 [point(workers=9, device="cpu")],
-                ["too small", "no node has 9 CPU cores for point p", "--workers"],
+                ["too small", "no node has 9 CPU cores for point p", "runtime.workers"],
             ),
             ([point(workers=8, device="cuda", gpus_per_point=0.5)], ["8 CPU cores and 0.5 of a GPU"]),
             (
                 [point(), point("q", runner="ray")],
-                ["point q computes its clients on Ray", "leave out --on ray"],
+                ["point q computes its clients on Ray", "leave out `on='ray'`"],
             ),
             ([point(), point("q", address="auto")], ["2 clusters (local, auto)", "runtime.address"]),
         ],

@@ -10,6 +10,7 @@ import typer
 from htfl_sim.errors import (
     DiskError,
     HtflError,
+    MethodError,
     NotEnoughMemory,
     PresetError,
     SessionUnreadable,
@@ -73,6 +74,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
             ), NO_MEMORY
         case KeyboardInterrupt() | typer.Abort():
             return "interrupted.", INTERRUPTED
+        case MethodError() if error.__cause__ is not None:
+            return f"{error} --debug shows the traceback.", error.exit_code
         case HtflError() | SessionUnreadable() | DiskError() | PresetError() | TooLarge():
             return str(error), error.exit_code
         case OSError():

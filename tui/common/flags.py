@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 _ARGUMENT = re.compile(r"`([a-z][a-z_]*)(?:=([^`]+))?`")
+_KEY = re.compile(r"`([a-z_]+\.[a-z_0-9.]+=[^`]+)`")
 _CALLED = {"goal": "until", "origin": "from"}
 """Flags that are not called like their argument."""
 _SETTINGS = ("rounds", "seed", "until")
@@ -14,7 +15,8 @@ _SETTINGS = ("rounds", "seed", "until")
 
 
 def as_flags(text: str, flags: Collection[str] | None = None) -> str:
-    """`text` with `rounds=9` as --rounds 9, or as --set rounds=9 for a command whose flags lack that.
+    """`text` with `rounds=9` as --rounds 9, or as --set rounds=9 for a command whose flags lack that, and a key such as
+    `training.lr=0.1` as --set training.lr=0.1.
 
     flags: those of the command that was typed; None: of any. A name without a value is only put as a flag that the
     command has, since it may be another word.
@@ -37,7 +39,7 @@ def as_flags(text: str, flags: Collection[str] | None = None) -> str:
                 return " ".join(f"{option} {key}={','.join(map(str, each))}" for key, each in value.items())
         return f"{option} {shlex.quote(str(value))}"
 
-    return _ARGUMENT.sub(flag, text)
+    return _ARGUMENT.sub(flag, _KEY.sub(lambda key: f"--set {shlex.quote(key[1])}", text))
 
 
 def _value(text: str) -> Any:

@@ -61,7 +61,9 @@ def caveats(runs: Sequence[SessionData], by: Sequence[str], groups_are: str = "G
     return between + within
 
 
-def averaged(label: str, runs: Sequence[SessionData], remedy: str = "Separate them with --by.") -> list[str]:
+def averaged(
+    label: str, runs: Sequence[SessionData], remedy: str = "Group by these to separate them."
+) -> list[str]:
     """A sentence where a group is a mean over several settings, and not over seeds alone."""
     differ = varying(runs)
     number = len(groups(runs, differ))

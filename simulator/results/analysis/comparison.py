@@ -215,7 +215,7 @@ def _point(
         chosen = ", ".join(f"{axis}={spelled(value)}" for axis, value in zip(differ, key, strict=True))
         notes.append(f"{label}: of {len(points)} settings the best on eval, {chosen}.")
     elif len(points) > 1:
-        notes += averaged(label, runs, "Separate them with --by, or choose one with --select eval.")
+        notes += averaged(label, runs, "Group by these to separate them, or select the best on eval.")
     if len(points) == 1 or select:
         seeds = [each.seed for each in kept]
         if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):

@@ -16,7 +16,7 @@ from simulator.results.figures.palette import in_order
 from simulator.results.figures.style import Width
 
 NOT_MEASURED = (
-    "{} has no CKA in its ledger; run with --set cka.every=5, or see `htfl-sim checkpoint SESSION --cka`."
+    "{} has no CKA in its ledger; run with `cka.every=5`, or see `htfl-sim checkpoint SESSION --cka`."
 )
 
 

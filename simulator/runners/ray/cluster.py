@@ -77,8 +77,8 @@ def connect(address: str, needs: Needs | None = None, actors: int = 1, in_transi
         raise
     except Exception as error:
         raise ConfigError(
-            f"cannot use Ray at '{address}' ({short_message(error)}); start a cluster with `ray start --head`, "
-            "name another with --set runtime.address=…, or leave that out: Ray then starts on this machine by itself."
+            f"cannot use Ray at '{address}' ({short_message(error)}); start a cluster (`ray start --head`), "
+            "name another (`runtime.address=ADDRESS`), or leave that out: Ray then starts on this machine by itself."
         ) from error
     return address == LOCAL
 

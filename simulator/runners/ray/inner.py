@@ -32,5 +32,5 @@ def in_process(settings: RuntimeConfig) -> str:
 def made(context: TrainingContext, settings: RuntimeConfig) -> Runner:
     """One. Raises ConfigError like `kind`, and where the runner cannot be had for these clients."""
     runner = kind(settings)(context, settings.model_copy(update={"workers": at_once(settings)}))
-    runner.fewer = "--set runtime.workers_per_actor="
+    runner.workers_key = "runtime.workers_per_actor"
     return runner

@@ -210,7 +210,7 @@ class RayRunner(Runner):
         except ImportError as missing:
             raise ConfigError(
                 f"runner 'ray' needs Ray, which is not installed ({missing}). Install it: "
-                f"`{install_command('ray')}`, or use --runner {inner.in_process(self._settings)}, which gives the "
+                f"`{install_command('ray')}`, or use `runner='{inner.in_process(self._settings)}'`, which gives the "
                 "same bits."
             ) from missing
         from simulator.runners.ray.worker_setup import WorkerSetup
@@ -289,7 +289,11 @@ class RayRunner(Runner):
         whom = str(self.info(clients[0])) if alone else f"clients {', '.join(map(str, clients))}"
         what = f"the Ray actor on {death.node} died at work on {whom} in round {round}"
         if times >= ATTEMPTS:
-            fewer = "fewer --workers" if self._inner.workers == 1 else "a smaller runtime.workers_per_actor"
+            fewer = (
+                "a smaller runtime.workers"
+                if self._inner.workers == 1
+                else "a smaller runtime.workers_per_actor"
+            )
             raise MachinesLost(
                 f"{what}, as {times - 1} before it ({death.reason}). Nodes may lack memory. The session is at its last "
                 f"checkpoint: resume it with {fewer}, or on larger nodes."

@@ -277,7 +277,7 @@ class WorkerPool:
         if self.exact:
             return ConfigError(
                 f"node {facts.host}: results from there would not be bit-identical ({'; '.join(differences)}). Use "
-                "nodes that are alike, or --allow-inexact; the session will record it."
+                "nodes that are alike, or `allow_inexact=True`. The session will record it."
             )
         self.say(f"Node {facts.host} computes clients, and gives other bits: {'; '.join(differences)}.")
         return None
@@ -293,7 +293,7 @@ def reaching(round: int, otherwise: str) -> Iterator[None]:
     except (exceptions.RayError, ConnectionError) as lost:
         raise MachinesLost(
             f"the Ray cluster cannot be reached any more in round {round} ({cluster.short_message(lost)}). The session "
-            f"is at its last checkpoint: resume it when there is a cluster, or with --runner {otherwise}."
+            f"is at its last checkpoint: resume it when there is a cluster, or with `runtime.runner={otherwise}`."
         ) from lost
 
 

@@ -98,7 +98,7 @@ def _address(points: Sequence[Point]) -> str:
     if len(addresses) > 1:
         raise ConfigError(
             f"the points name {len(addresses)} clusters ({', '.join(addresses)}), and a sweep has one: say which with "
-            "--set runtime.address=…"
+            "`runtime.address=ADDRESS`"
         )
     return next(iter(addresses), cluster.LOCAL)
 
@@ -106,8 +106,8 @@ def _address(points: Sequence[Point]) -> str:
 def _refuse_too_small(address: str, needs: Needs, point: str) -> None:
     if not cluster.room(needs):
         raise ConfigError(
-            f"the Ray cluster at '{address}' is too small: no node has {needs} for point {point}; use fewer --workers, "
-            "a smaller runtime.gpus_per_point, or another cluster."
+            f"the Ray cluster at '{address}' is too small: no node has {needs} for point {point}. Use "
+            "a smaller runtime.workers, a smaller runtime.gpus_per_point, or another cluster."
         )
 
 
@@ -116,5 +116,5 @@ def _refuse_ray_in_ray(points: Sequence[Point]) -> None:
         if point.config["runtime"]["runner"] == "ray":
             raise ConfigError(
                 f"point {point.name} computes its clients on Ray (runtime.runner) and would be on Ray itself; leave "
-                "out --on ray, or take another runner."
+                "out `on='ray'`, or take another runner."
             )

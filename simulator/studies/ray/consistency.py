@@ -76,5 +76,5 @@ def refuse_unlike(nodes: list[NodeInfo]) -> None:
         if differences := inexact(dict(nodes[0].environment), dict(node.environment)):
             raise ConfigError(
                 f"nodes {nodes[0].host} and {node.host} would not give the same bits ({'; '.join(differences)}). Use "
-                "nodes that are alike, or --allow-inexact; each session records what computed it."
+                "nodes that are alike, or `allow_inexact=True`. Each session records what computed it."
             )
