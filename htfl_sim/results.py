@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import checkpoints
 from htfl_sim import comparing, sessions
 from htfl_sim.folders import place_of
-from htfl_sim.frames import frame
 from simulator.results.analysis import tidy
 from simulator.results.analysis.feed import Feed
 from simulator.results.analysis.run import SessionData as Moment
+from simulator.results.analysis.tidy import Tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -199,3 +199,20 @@ class Results:
 def open(path: Place, data_dir: Place | None = None) -> Results:
     """A session to read. Raises SessionUnreadable where there is none, or it is damaged."""
     return Results(path, data_dir)
+
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def frame(table: Tidy) -> "DataFrame":
+    """A data frame of the table's columns: numbers that are not there are NaN, `at` is a time in UTC."""
+    import pandas
+
+    made = pandas.DataFrame(list(table.rows), columns=list(table.columns))
+    for name in table.columns:
+        if made[name].isna().all() and len(made):
+            made[name] = made[name].astype(float)
+    if "at" in table.columns:
+        made["at"] = pandas.to_datetime(made["at"], utc=True)
+    return made

@@ -90,7 +90,7 @@ class Measured(TypedDict, Generic[V]):
     """value of each client"""
 
 
-class Part(TypedDict):
+class PartMetrics(TypedDict):
     """What was measured on one part of the split."""
 
     accuracy: Measured[Share]
@@ -204,7 +204,9 @@ class Record(TypedDict):
     """participants whose uplink was lost"""
     accuracy: Accuracy
     evaluation: NotRequired[
-        Annotated[dict[Annotated[str, Within(pattern="^(test|eval)$")], Part], When("evaluation.parts")]
+        Annotated[
+            dict[Annotated[str, Within(pattern="^(test|eval)$")], PartMetrics], When("evaluation.parts")
+        ]
     ]
     loss: Loss
     lr: NotRequired[Annotated[float, When("training.schedule")]]
@@ -258,7 +260,7 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
     return found
 
 
-def measures_of(part: Part) -> dict[str, Measured[float]]:
+def measures_of(part: PartMetrics) -> dict[str, Measured[float]]:
     """All that was measured on a part of the split, by name; the user's own as `metrics.NAME`."""
     known = {"accuracy": part["accuracy"], "loss": part["loss"], "f1": part["f1"]}
     return known | {f"metrics.{name}": own for name, own in part.get("metrics", {}).items()}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.base.errors import ConfigError
-from simulator.base.record import Measured, Part
+from simulator.base.record import Measured, PartMetrics
 from simulator.base.sections import EvaluationConfig
 from simulator.data.federated import FederatedData
 from simulator.metrics import by_client
@@ -40,7 +40,7 @@ def figures(
     sizes: Mapping[str, Sequence[int]],
     before: Mapping[str, Any] | None,
     news: bool = False,
-) -> dict[str, Part]:
+) -> dict[str, PartMetrics]:
     """Of every part in `sizes` (samples by client), what was answered now; other clients stay as they were `before`.
 
     Null stands for a client that was never evaluated on the part, and for a loss that is not finite. With `news`,
@@ -59,7 +59,7 @@ def figures(
 
 def _part(
     answers: Mapping[int, Answers], samples: Sequence[int], before: Mapping[str, Any], news: bool
-) -> Part:
+) -> PartMetrics:
     known = {
         measure: _summary(
             {client: of(each) for client, each in answers.items()}, samples, before.get(measure), news
@@ -74,7 +74,7 @@ def _part(
         )
         for name in names
     }
-    part: Part = {"accuracy": known["accuracy"], "loss": known["loss"], "f1": known["f1"]}
+    part: PartMetrics = {"accuracy": known["accuracy"], "loss": known["loss"], "f1": known["f1"]}
     if metrics:
         part["metrics"] = metrics
     return part

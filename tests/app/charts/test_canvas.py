@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.app.charts.canvas import BOLD, DEFAULT, REVERSE, Canvas
-from tui.app.widgets.strips import strips
+from tui.app.widgets.canvas_widget import strips
 
 
 @given(st.integers(-3, 5), st.integers(-12, 12), st.text(max_size=15))
