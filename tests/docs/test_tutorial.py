@@ -106,4 +106,4 @@ def test_every_command_of_the_tutorial_does_what_it_says(
     assert "\\begin{tabular}" in Path("table.tex").read_text(encoding="utf-8")
     for figure in ("accuracy.pdf", "box.pdf", "partition.pdf"):
         assert Path(figure).read_bytes().startswith(b"%PDF")
-    assert "<h2>The same bits again</h2>" in Path("t3.html").read_text(encoding="utf-8")
+    assert "<h2>Commands for the same bits</h2>" in Path("t3.html").read_text(encoding="utf-8")

@@ -84,4 +84,4 @@ def test_it_runs_the_tutorial_s_commands(installed: Path, tmp_path: Path) -> Non
     for line in commands():
         ran = shell(line, tmp_path, PATH=path)
         assert ran.returncode == 0, (line, ran.stderr)
-    assert "<h2>The same bits again</h2>" in (tmp_path / "t3.html").read_text(encoding="utf-8")
+    assert "<h2>Commands for the same bits</h2>" in (tmp_path / "t3.html").read_text(encoding="utf-8")
