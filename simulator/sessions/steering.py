@@ -108,7 +108,7 @@ class Steering:
             case "resume":
                 self.paused = False
                 for pause in self.pausing:
-                    self._refuse(pause, "a resume came before it took hold")
+                    self._refuse(pause, "a resume came before it had an effect")
                 self.pausing.clear()
                 self._store.answer(command, "applied", "training goes on")
             case "checkpoint" if command.arguments.get("cka") is True:

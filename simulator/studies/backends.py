@@ -15,9 +15,7 @@ NAMES = (HERE, RAY, SLURM)
 def checked(name: str) -> str:
     """The name of a backend. Raises ConfigError with the nearest name for an unknown one."""
     if name not in NAMES:
-        raise ConfigError(
-            f"`on='{name}'`: there is no such place.{nearest(name, NAMES)} There are {', '.join(NAMES)}."
-        )
+        raise ConfigError(f"`on='{name}'` is unknown.{nearest(name, NAMES)} There are {', '.join(NAMES)}.")
     return name
 
 
@@ -35,7 +33,7 @@ def backend(name: str) -> "type[Backend]":
             return OnRay
         case "slurm":
             raise ConfigError(
-                "points on Slurm are run by Slurm: `htfl-sim sweep STUDY … --on slurm` writes what to submit."
+                "Slurm runs these points itself. `htfl-sim sweep STUDY … --on slurm` writes the script to submit."
             )
     from simulator.studies.children import Here
 

@@ -37,8 +37,8 @@ def points(origin: str, sessions_dir: Path, changes: Sequence[Change]) -> list[t
         after = changed_settings(before, method, assignments, MAY_CHANGE)
         if after.rounds <= round:
             raise ConfigError(
-                f"round {round} would be the last of what branches off {session}; ask for more, "
-                f"as `rounds={round + 10}`."
+                f"{session} branches off after round {round}, which leaves no round to run. Ask for more, for "
+                f"example `rounds={round + 10}`."
             )
         branch = {"parent": session, "round": round, "method": method, "set": assignments}
         found.append((after.to_json(), branch))

@@ -27,8 +27,8 @@ def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
             kind, name = file["kind"], file["name"]
             if kind in ("model", "metric") and name not in named[kind]:
                 raise ConfigError(
-                    f"point {point.name} needs the {kind} file {name}, which the study does not name; "
-                    f'add it, as {kind}s = ["{name}"].'
+                    f"point {point.name} needs the {kind} file {name}, which the study does not name. "
+                    f'Add {kind}s = ["{name}"] to the study.'
                 )
 
 
@@ -46,11 +46,11 @@ def refuse_other(study: Path, points: Iterable[Point]) -> None:
             found = present.get((kind, name))
             if found is None:
                 raise SessionError(
-                    f"the points of study {study.name} were asked for with the {kind} file {name}, which is not here; "
-                    "put it back."
+                    f"the points of study {study.name} need the {kind} file {name}, which is missing. "
+                    "Put it back."
                 )
             if found != sha256:
                 raise SessionError(
-                    f"the {kind} file {name} is not the one that study {study.name} was asked for with (sha256 "
-                    f"{sha256[:12]}…, not {found[:12]}…); give the original, or the other study another name."
+                    f"the {kind} file {name} is not the one that study {study.name} was made with (sha256 "
+                    f"{sha256[:12]}…, not {found[:12]}…). Restore the original, or choose another name for the study."
                 )

@@ -69,14 +69,14 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
     for point in before:
         if point.name not in new:
             raise ConfigError(
-                f"StudySpec {study} exists with other axes: these leave out its point '{point.name}'. "
+                f"Study {study} exists with other axes: these leave out its point '{point.name}'. "
                 "Choose another name, or name all of its values."
             )
         if not point.same_as(new[point.name]):
             changes = point.differences(new[point.name])
             rest = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
             raise ConfigError(
-                f"StudySpec {study} exists with other settings: its point '{point.name}' would change "
+                f"Study {study} exists with other settings: its point '{point.name}' would change "
                 f"({'; '.join(changes[:3])}{rest}). Choose another name, or repeat its settings."
             )
     known = {point.name for point in before}
@@ -84,7 +84,7 @@ def refuse_changed(folder: Path, before: Sequence[Point], after: Sequence[Point]
     if added and not extend:
         names = ", ".join(added[:3]) + (f" and {len(added) - 3} more" if len(added) > 3 else "")
         raise ConfigError(
-            f"StudySpec {study} exists with other axes. Use `extend=True` to add {len(added)} "
+            f"Study {study} exists with other axes. Use `extend=True` to add {len(added)} "
             f"point{'s' * (len(added) > 1)} ({names}). Sessions that exist stay as they are."
         )
 

@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind, _ in Files():
         parser.add_argument(f"--{kind}", action="append", default=[])
     parser.add_argument("--allow-inexact", action="store_true")
-    parser.add_argument("--node", help="the node of a cluster that this is")
-    parser.add_argument("--parent", type=Path, help="where the session is that the point branches off")
+    parser.add_argument("--node", help="the name of this node of a cluster")
+    parser.add_argument("--parent", type=Path, help="the path of the session that the point branches off")
     given = parser.parse_args(arguments)
     where = f"node {given.node}: " if given.node else ""
     with Signals() as signals:

@@ -196,8 +196,8 @@ class StudySpec:
         if method is not None:
             if self._is_named_by(METHOD) and raw["method"]["name"] != method:
                 raise ConfigError(
-                    f"preset '{raw['preset']}' runs {raw['method']['name']}, and not a method '{method}'; presets are "
-                    "an axis of their own: `over={'preset': ['…']}`"
+                    f"preset '{raw['preset']}' runs {raw['method']['name']}, not '{method}'. Presets are an axis of "
+                    "their own: `over={'preset': ['…']}`"
                 )
             raw = with_method(raw, str(method))
         raw = merged(raw, config)
@@ -214,7 +214,7 @@ class StudySpec:
         def place(match: re.Match[str]) -> str:
             if match[1] not in axes:
                 raise ConfigError(
-                    f"the preset '{named}' is to be completed by an axis '{match[1]}', and there is none."
+                    f"the preset '{named}' needs an axis '{match[1]}', which is missing."
                     f"{nearest(match[1], axes)} Add `over={{'{match[1]}': ['…']}}`."
                 )
             return str(axes[match[1]])

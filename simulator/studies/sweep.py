@@ -144,12 +144,12 @@ class Sweep:
                 self._paused = True
                 self._asked.append(command)
             case "resume":
-                self._settle("refused", "a resume came before it took hold")
+                self._settle("refused", "a resume came before it had an effect")
                 self._paused = False
                 for name in self._held:
                     self._executor.tell(name, "resume")
                 self._held.clear()
-                self._group.answer(command, "applied", "its points go on")
+                self._group.answer(command, "applied", "its points continue")
             case "stop":
                 self._asked.append(command)
             case _:
@@ -205,7 +205,7 @@ class Sweep:
         if how.lost and not self._reason:
             self._lost[name] += 1
             if (times := self._lost[name]) < ATTEMPTS:
-                self._change(name, state=WAITING, reason=f"{how.words}; it is begun again")
+                self._change(name, state=WAITING, reason=f"{how.words}; it starts again")
                 self._observe(tuple(self._statuses.values()))  # before the session is read
             else:
                 self._change(name, state=FAILED, reason=f"{how.words}, as {times - 1} times before it")
@@ -259,7 +259,7 @@ def _reason(how: Ended) -> str:
             by = signal.Signals(-how.code).name
         except ValueError:
             by = f"signal {-how.code}"
-        out_of_memory = ", perhaps for want of memory" if how.code == -signal.SIGKILL else ""
+        out_of_memory = ", perhaps because memory ran out" if how.code == -signal.SIGKILL else ""
         return f"killed by {by}{out_of_memory}; run the sweep again to continue it"
     errors = [line for line in how.words.splitlines() if line.startswith("error: ")]
     words = errors or how.words.splitlines()

@@ -102,6 +102,6 @@ def test_a_pause_and_then_a_resume_with_the_clock_an_hour_back_leave_the_run_goi
     assert Session.create(federations.config("standalone"), folder, tmp_path).run(post).state == "finished"
     answers = [checkpoints.answer(folder, command.id) for command in posted]
     assert [(each.outcome, each.message) for each in answers if each] == [
-        ("refused", "a resume came before it took hold"),
+        ("refused", "a resume came before it had an effect"),
         ("applied", "training goes on"),
     ]

@@ -28,7 +28,7 @@ def point(name: str = "p", **runtime: Any) -> Point:
 
 
 def test_a_place_that_is_none_has_its_nearest_named(cli: Cli, sessions: Path) -> None:
-    assert_refused(cli(*ASKED, "--on=rya"), 2, "--on rya: there is no such place", "Did you mean 'ray'")
+    assert_refused(cli(*ASKED, "--on=rya"), 2, "--on rya is unknown", "Did you mean 'ray'")
     assert not sessions.exists()
 
 
@@ -109,7 +109,7 @@ class TestOnRay:
             ([point(workers=8, device="cuda", gpus_per_point=0.5)], ["8 CPU cores and 0.5 of a GPU"]),
             (
                 [point(), point("q", runner="ray")],
-                ["point q computes its clients on Ray", "leave out `on='ray'`"],
+                ["point q trains its clients on Ray", "Leave out `on='ray'`"],
             ),
             ([point(), point("q", address="auto")], ["2 clusters (local, auto)", "runtime.address"]),
         ],

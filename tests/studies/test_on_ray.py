@@ -209,7 +209,7 @@ def test_a_point_whose_actor_is_killed_is_begun_again_and_that_is_said(tmp_path:
 
     outcome = run(planned, observe=observe)
     assert outcome.failed == []
-    assert any("died" in reason and reason.endswith("; it is begun again") for reason in reasons)
+    assert any("died" in reason and reason.endswith("; it starts again") for reason in reasons)
     assert committed(planned) == alone(planned, tmp_path / "alone")
 
 

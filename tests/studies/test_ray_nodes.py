@@ -33,7 +33,7 @@ def test_points_of_a_node_that_dies_are_begun_again_on_the_other(tmp_path: Path)
         assert sweeping.wait(timeout=1200) == 0, messages(tmp_path)
     finally:
         cluster.shutdown()
-    assert "; it is begun again" in messages(tmp_path)
+    assert "; it starts again" in messages(tmp_path)
     for name in methods:
         finish(tmp_path, "run", "--config", config, "--method", name, "--session", name)
         assert federations.committed(tmp_path / "t" / name) == federations.committed(tmp_path / name)

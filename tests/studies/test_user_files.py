@@ -106,7 +106,7 @@ def test_another_file_is_refused_by_the_study_and_by_the_process_of_a_point(
     written(metric.parent, "right.py", METRIC + "\n")
     refused = cli("sweep", "t")
     assert refused.code == 4
-    assert "the metric file right.py is not the one that study t was asked for with" in refused.err
+    assert "the metric file right.py is not the one that study t was made with" in refused.err
     another_process()
     words = ["--data-dir", ".", "--model", str(model), "--metric", str(metric), "--lifeline", str(lifeline)]
     assert run_point([str(asked), "fd", *words]) == 4
@@ -139,9 +139,7 @@ def test_a_partition_file_is_one_of_them_by_its_content(cli: Cli, sessions: Path
     with pytest.raises(SessionError, match=r"the partition file indices\.json is not the one that study t"):
         plan(sessions / "t")
     file.unlink()
-    with pytest.raises(
-        SessionError, match=r"asked for with the partition file indices\.json, which is not here"
-    ):
+    with pytest.raises(SessionError, match=r"need the partition file indices\.json, which is missing"):
         plan(sessions / "t")
 
 

@@ -97,8 +97,8 @@ def _address(points: Sequence[Point]) -> str:
     addresses = dict.fromkeys(str(point.config["runtime"]["address"]) for point in points)
     if len(addresses) > 1:
         raise ConfigError(
-            f"the points name {len(addresses)} clusters ({', '.join(addresses)}), and a sweep has one: say which with "
-            "`runtime.address=ADDRESS`"
+            f"the points name {len(addresses)} clusters ({', '.join(addresses)}), but a sweep uses one. Choose it "
+            "with `runtime.address=ADDRESS`."
         )
     return next(iter(addresses), cluster.LOCAL)
 
@@ -115,6 +115,6 @@ def _refuse_ray_in_ray(points: Sequence[Point]) -> None:
     for point in points:
         if point.config["runtime"]["runner"] == "ray":
             raise ConfigError(
-                f"point {point.name} computes its clients on Ray (runtime.runner) and would be on Ray itself; leave "
-                "out `on='ray'`, or take another runner."
+                f"point {point.name} trains its clients on Ray (runtime.runner), so it cannot run on Ray itself. Leave "
+                "out `on='ray'`, or use another runner."
             )

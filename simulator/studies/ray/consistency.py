@@ -48,8 +48,8 @@ def refuse_mixed(needs: Needs) -> None:
             found.append(ray.get(ref))
         except exceptions.RayTaskError as fault:
             raise ConfigError(
-                f"a node of the Ray cluster cannot say what it computes with ({cluster.short_message(fault.cause)}); "
-                "htfl-sim must be installed on every node, in the same version."
+                f"a node of the Ray cluster cannot report its versions ({cluster.short_message(fault.cause)}). "
+                "Install the same version of htfl-sim on every node."
             ) from fault
         except exceptions.RayError:
             continue  # it has just left the cluster
@@ -76,5 +76,5 @@ def refuse_unlike(nodes: list[NodeInfo]) -> None:
         if differences := inexact(dict(nodes[0].environment), dict(node.environment)):
             raise ConfigError(
                 f"nodes {nodes[0].host} and {node.host} would not give the same bits ({'; '.join(differences)}). Use "
-                "nodes that are alike, or `allow_inexact=True`. Each session records what computed it."
+                "equal nodes, or `allow_inexact=True`. Each session records its node."
             )

@@ -81,7 +81,7 @@ class RemotePoint(threading.Thread):
             self.how = Ended(FAILED, f"error: {where}{short_message(fault.cause)}")
         except (exceptions.RayError, ConnectionError) as lost:
             self.how = Ended(
-                FAILED, f"error: the Ray cluster cannot be reached any more ({short_message(lost)})"
+                FAILED, f"error: the Ray cluster can no longer be reached ({short_message(lost)})"
             )
         except (HtflError, SessionUnreadable, DiskError) as error:
             self.how = Ended(FAILED, f"error: {error}")
