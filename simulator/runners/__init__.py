@@ -1,4 +1,4 @@
-"""What carries out the work of clients and server: one small interface, and a file for each way to do it."""
+"""Runners carry out the work of clients and server: one small interface, and a file for each runner."""
 
 from simulator.runners import parallel, ray, sequential, stacked, synchronous
 from simulator.runners.base import (

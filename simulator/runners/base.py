@@ -23,45 +23,50 @@ Decision = Literal["go", "hold", "leave"]
 """Whether the next client may start: yes; not now, ask again; no more in this round."""
 
 POLL_SECONDS = 0.1
-"""How long the gate goes unasked while no client finishes."""
+"""Seconds between two questions to the gate while no client finishes."""
 
 
 @dataclass(frozen=True)
 class LocalUpdate:
-    """What one client brings out of a round."""
+    """A client's result of a round."""
 
     client: ClientInfo
     tensors: Tensors
     """The client's new state."""
     uplink: Tensors
     losses: Mapping[str, float]
-    """Mean training loss over all steps of each phase, weighted by batch size, and of the terms that losses name; empty
-    in a round without training."""
+    """Mean training loss over all steps of each phase, weighted by batch size, and of the terms that losses name.
+
+    Empty in a round without training.
+    """
     finite: bool
-    """Whether all numbers it would keep or send are finite: no loss shows what the last step did."""
+    """Whether all numbers that it keeps or sends are finite. Losses do not show the effect of the last step."""
     flops: int
     seconds: float | None = None
-    """Of the wall clock, from the client's model to its uplink; None where nobody looked."""
+    """Wall-clock time from the client's model to its uplink; None if it was not measured."""
 
     @property
     def diverged(self) -> str | None:
-        """The phase after which a loss, a weight or the uplink was no longer finite, if any."""
+        """The phase after which a loss, a weight, or the uplink was no longer finite, if any."""
         lost = [phase for phase, loss in self.losses.items() if not math.isfinite(loss)]
         return next(iter(lost), None if self.finite else next(reversed(list(self.losses)), "uplink"))
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a client starts a round from: its state, and what the server sent it; no payload: it receives nothing."""
+    """A client's start of a round: its state, and the payload from the server.
+
+    Without a payload, it receives nothing.
+    """
 
     tensors: Mapping[str, Tensor]
     payload: Mapping[str, Tensor] | None
 
 
 class Jobs(Mapping[int, Job]):
-    """Clients' jobs, each made when it is asked for, on any thread: there are no more of them than clients at work.
+    """Clients' jobs. Each is made on demand, on any thread, so memory holds only the jobs of running clients.
 
-    Iterating over it gives the clients, and makes nothing.
+    Iterating over it gives the clients and makes no job.
     """
 
     def __init__(self, clients: Sequence[int], make: Callable[[int], Job]) -> None:
@@ -85,21 +90,21 @@ class Jobs(Mapping[int, Job]):
 
 @dataclass(frozen=True)
 class RemoteMachine:
-    """A machine beside this one on which clients are computed, and what its bits depend on."""
+    """Another machine that computes clients, and what its bits depend on."""
 
     node: str
     workers: int
-    """Clients that are at work there at a time."""
+    """Clients that it computes at a time."""
     environment: Mapping[str, Any]
     inexact: Sequence[str]
-    """What of it gives other bits than this machine's, as 'torch 2.6 → 2.7'."""
+    """Its differences from this machine that change bits, such as 'torch 2.6 → 2.7'."""
 
 
 Question = Callable[["Runner", Hooks, int, int, Job], Result]
-"""What is asked of a client in round t: a function of a module's, since it may be answered on another machine."""
+"""A question to a client in round t: a function of a module, because another machine may answer it."""
 
 AsOne = Callable[["Runner", Hooks, int, Mapping[int, Job]], Result]
-"""The same of several clients, who answer together."""
+"""A question to several clients that answer together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +133,7 @@ def always_go(updates: Sequence[LocalUpdate], running: int) -> Decision:
 
 @dataclass(frozen=True)
 class Listener:
-    """Steers a round and hears of its progress. All three are called on the thread that carries out the round."""
+    """Steers a round and receives its progress. All three functions are called on the thread that runs the round."""
 
     gate: Gate = always_go
     begun: Callable[[int], None] = lambda client: None
@@ -138,15 +143,15 @@ class Listener:
 
 
 class Finished(NamedTuple):
-    """The result of one portion of clients that a runner was given."""
+    """The result of one portion of clients."""
 
     updates: Sequence[LocalUpdate]
     again: Sequence[Sequence[int]] = ()
-    """Portions to start in its place: the runner could not compute it as it was."""
+    """Portions to start instead, because the runner could not compute this one."""
 
 
 class RoundInterrupted(Exception):
-    """The gate ended a round before all its clients had trained; `updates` are those that had."""
+    """The gate ended a round before all its clients had trained. `updates` are the finished ones."""
 
     def __init__(self, updates: Sequence[LocalUpdate]) -> None:
         super().__init__(f"interrupted after {len(updates)} clients")
@@ -154,7 +159,7 @@ class RoundInterrupted(Exception):
 
 
 def portioned(clients: Sequence[int], size: int) -> list[list[int]]:
-    """The clients in their order, so many at a time."""
+    """The clients in order, in portions of this size."""
     return [list(clients[start : start + size]) for start in range(0, len(clients), size)]
 
 
@@ -174,9 +179,9 @@ class Runner(ABC):
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         self.context = context
         self.threads = settings.threads_per_client
-        """Threads of torch's that each client computes with."""
+        """Torch threads of each client."""
         self.workers = settings.workers or max(1, (os.cpu_count() or 1) // self.threads)
-        """Clients at work at a time, at most."""
+        """The maximum number of clients computed at a time."""
         self.workers_key = "runtime.workers"
         """The setting for this number."""
         self._said: list[str] = []
@@ -184,43 +189,44 @@ class Runner(ABC):
 
     @classmethod
     def sums(cls, settings: RuntimeConfig) -> str:
-        """How it computes, in words: runners that say the same give the same bits."""
+        """A description of its sums. Runners with the same description give the same bits."""
         return "each by itself"
 
     def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[RemoteMachine]:
-        """Get hold of what clients are computed on, and say which other machines these are.
+        """Start the machines that compute clients, and return those other than this one.
 
-        A second time does nothing. Raises ConfigError where it cannot be had, or, if `exact`, has other bits; DataError
-        where it lacks the data. What has not been opened opens itself when it is needed.
+        Does nothing the second time. Raises ConfigError if they are unavailable or, if `exact`, have other bits;
+        DataError if they lack the data. A runner that was not opened opens itself on first use.
         """
         return ()
 
     @abstractmethod
     def has_room(self, portion: Sequence[int]) -> bool:
-        """Whether `start` would begin this portion at once."""
+        """Whether `start` would start this portion at once."""
 
     @abstractmethod
     def start(self, work: Work, portion: Sequence[int]) -> None:
-        """Begin with one of the `portions` of the work."""
+        """Start one of the `portions` of the work."""
 
     @abstractmethod
     def next_finished(self, seconds: float) -> Finished | None:
-        """The next portion that has finished, in any order. Waits for it; None after `seconds` without one.
+        """The next finished portion, in any order. Waits at most `seconds`, then returns None.
 
-        A runner that computes on the calling thread takes as long as the portion takes. Raises what the portion raised.
+        A runner that computes on the calling thread takes as long as the portion takes. Raises the errors of the
+        portion.
         """
 
     def computes_here(self, portion: Sequence[object]) -> bool:
-        """Whether `next_finished` computes such a portion on the calling thread, and nothing beside it."""
+        """Whether `next_finished` computes such a portion on the calling thread, and nothing at the same time."""
         return False
 
     def settle(self) -> None:
-        """Wait until nothing is at work, and forget what was started. Called after every round, also a failed one."""
+        """Wait until nothing runs, and forget what was started. Called after every round, also after a failed one."""
         return
 
     @abstractmethod
     def each(self, clients: Iterable[int], work: Callable[[int], Result]) -> list[Result]:
-        """A piece of `work` for every client, in client order."""
+        """Apply a function to every client. The results are in client order."""
 
     def ask(
         self,
@@ -230,7 +236,7 @@ class Runner(ABC):
         clients: Sequence[int],
         question: Question[Result],
     ) -> list[Result]:
-        """The answers of these clients of `jobs` to a question, in their order."""
+        """These clients' answers to a question, in their order."""
         return self.each(clients, lambda client: question(self, hooks, round, client, jobs[client]))
 
     def ask_as_one(
@@ -241,52 +247,55 @@ class Runner(ABC):
         groups: Sequence[Sequence[int]],
         question: AsOne[Result],
     ) -> list[Result]:
-        """The answers of groups of clients of `jobs`, each group's as one, in their order."""
+        """The answers of groups of clients, in their order. Each group answers as one."""
         return [question(self, hooks, round, {client: jobs[client] for client in group}) for group in groups]
 
     def together(self, clients: Sequence[int]) -> list[list[int]]:
-        """Clients of one architecture and with the same test images, in groups that answer as one: each by itself."""
+        """Clients of one architecture with the same test images, in groups that answer as one.
+
+        By default, each is alone.
+        """
         return [[client] for client in clients]
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
         """The clients, divided into the portions that `start` takes, in the order to start them.
 
-        The bits of a portion do not depend on the others, so that each can be computed elsewhere. `finished` is
+        The bits of a portion do not depend on the others, so another machine can compute it. `finished` is
         `Work.finished`.
         """
         return [[client] for client in clients]
 
     def bundles(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
-        """The clients, divided for another process that holds this runner and is given one bundle at a time."""
+        """The clients, divided for another process that has this runner and receives one bundle at a time."""
         return portioned(clients, self.workers)
 
     def weight(self, client: int) -> int:
-        """What stands for the client's time where none was measured: samples times parameters."""
+        """An estimate of a client's time that was not measured: samples times parameters."""
         info = self.info(client)
         return info.samples * sum(
             p.numel() for p in self.context.federation.architecture_of(info).parameters()
         )
 
     def say(self, sentence: str) -> None:
-        """Something that whoever watches the run should know."""
+        """Tell the user something about the run."""
         self._said.append(sentence)
 
     def say_once(self, sentence: str) -> None:
-        """The same, unless it has been said."""
+        """Tell the user, unless the same text was told before."""
         if sentence not in self._said:
             self.say(sentence)
 
     def take_notes(self) -> list[str]:
-        """What is new to be said."""
+        """The new texts for the user."""
         notes, self._told = self._said[self._told :], len(self._said)
         return notes
 
     def close(self) -> None:
-        """Let go of threads and devices; there are none unless a subclass says so."""
+        """Release threads and devices. Subclasses override it if they have any."""
         return
 
     def info(self, client: int) -> ClientInfo:
-        """What the federation knows of a client."""
+        """The federation's information about a client."""
         return self.context.federation.clients[client]
 
 
@@ -294,7 +303,7 @@ _RUNNERS: dict[str, type[Runner]] = {}
 
 
 def register(name: str) -> Callable[[R], R]:
-    """Add a runner under `name`. Raises ValueError when the name is taken."""
+    """Add a runner under `name`. Raises ValueError if the name is taken."""
 
     def add(runner: R) -> R:
         if name in _RUNNERS:
@@ -312,12 +321,12 @@ def names() -> list[str]:
 
 
 def names_within() -> list[str]:
-    """Those of the runners that compute in this process."""
+    """The names of the runners that compute in this process."""
     return [name for name, runner in _RUNNERS.items() if runner.within]
 
 
 def get(name: str) -> type[Runner]:
-    """The runner of that name. Raises ConfigError, naming the nearest one, when there is none."""
+    """The runner of that name. Raises ConfigError with the nearest name for an unknown one."""
     if name not in _RUNNERS:
         raise ConfigError(
             f"unknown runner '{name}'.{nearest(name, _RUNNERS)} There are {', '.join(_RUNNERS)}."

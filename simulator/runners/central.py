@@ -1,4 +1,4 @@
-"""The server's part of a round: it aggregates, and then trains modules of its own if the method has any."""
+"""The server's part of a round: it aggregates, and then trains its own modules if the method has any."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from simulator.training.server import CentralServer
 
 
 class ServerUpdate(NamedTuple):
-    """What the server brings out of a round: its new state, the method's figures, and the operations it took."""
+    """The server's result of a round: its new state, the method's metrics, and the operations."""
 
     aggregated: Aggregated
     flops: int
@@ -29,7 +29,7 @@ def update(
     server: Mapping[str, Tensor],
     uplinks: Sequence[Uplink],
 ) -> ServerUpdate:
-    """The server's part of round t, from its state and what arrived. Nobody's uplink: it stays as it is."""
+    """The server's part of round t, from its state and the uplinks. Without uplinks, its state stays the same."""
     if not uplinks:
         return ServerUpdate(Aggregated(dict(server), {}), 0)
     with counting_flops() as flops:

@@ -1,7 +1,7 @@
-"""How clients' models answer on the held-out parts of their data, each question asked once.
+"""Evaluate clients' models on the held-out parts of their data, equal clients once.
 
-Clients answer alike if they have the same images and whatever their answers are made of is equal bit by bit:
-InCo's hundred clients, say, are five models on one test set. That is found by looking, not promised by the method.
+Two clients give equal answers if they have the same images and every value that they read is equal bit by bit. For
+example, InCo's hundred clients are five models on one test set. The runner measures this; methods do not declare it.
 """
 
 import hashlib
@@ -29,23 +29,23 @@ from simulator.training.operations import Operations
 from simulator.training.stacking import why
 
 Measure = Callable[[Tensor, Tensor], float | None]
-"""A figure from a part's scores [n, C] and labels [n], int64, both on the device."""
+"""A metric of a part's scores [n, C] and labels [n], int64, both on the device."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """How a client answered on one part of its data: counts by class, each C long, and the loss."""
+    """A client's answers on one part of its data: counts per class, each of length C, and the loss."""
 
     hits: tuple[int, ...]
-    """Samples of the class that were answered with it."""
+    """Samples of the class that were classified correctly."""
     answered: tuple[int, ...]
-    """Samples of any class that were answered with it."""
+    """Samples of any class that were assigned to this class."""
     support: tuple[int, ...]
     """Samples of the class."""
     loss: float
     """Cross-entropy of the scores, summed over the samples."""
     measured: Mapping[str, float | None] = field(default_factory=dict)
-    """What the user's own measures say; None: no finite number."""
+    """The values of the user's own metrics. None: not a finite number."""
 
     @property
     def samples(self) -> int:
@@ -57,7 +57,7 @@ class Answers:
 
 
 _GLIMPSE = 2
-"""Images of which a client's answers are asked to see what they are made of."""
+"""Images used to find out which values a client's answers depend on."""
 
 
 def evaluate(
@@ -71,11 +71,11 @@ def evaluate(
     *,
     received: bool,
 ) -> dict[int, dict[str, Answers]]:
-    """The answers on these parts of the clients in `jobs`, each after it has received its payload, if they have any."""
+    """The answers of the clients in `jobs` on these parts. A client with a payload receives it first."""
     context = runner.context
 
     asked = {client: _asked(context, runner.info(client), parts) for client in jobs}
-    # Models that clients have trained differ: only what was received may be the same.
+    # Models differ after training. Only received ones can be equal.
     several = Counter(asked.values() if received else ())
     perhaps = [client for client in jobs if several[asked[client]] > 1]
     answers = dict(zip(perhaps, runner.ask(hooks, round, jobs, perhaps, _made_of), strict=True))
@@ -95,13 +95,13 @@ def evaluate(
 
 
 def _asked(context: TrainingContext, info: ClientInfo, parts: Sequence[str]) -> tuple[Any, ...]:
-    """What clients must share to answer alike: the architecture, and the very same images."""
+    """What clients must share to give equal answers: the architecture, and the same images."""
     held = [context.data.clients[info.id].part(name) for name in parts]
     return info.architecture, *((indices.data_ptr(), len(indices)) for indices in held)
 
 
 def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: int, job: Job) -> LocalClient:
-    """The client, about to answer: nothing of what it does here is kept."""
+    """The client, ready to answer. Its changes here are discarded."""
     local = LocalClient(context, info, round, job.tensors)
     if job.payload is not None:
         hooks.receive(local, job.payload)
@@ -113,7 +113,7 @@ def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: i
 def _groups(
     runner: Runner, clients: Iterable[int], asked: Mapping[int, tuple[Any, ...]]
 ) -> Iterator[list[int]]:
-    """The clients in groups that the runner has answer as one."""
+    """The clients in the groups that the runner evaluates as one."""
     alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for client in clients:
         alike[asked[client]].append(client)
@@ -152,12 +152,12 @@ def _count_as_one(
     parts: Sequence[str],
     measures: Mapping[str, Measure],
 ) -> list[dict[str, Answers]] | None:
-    """The answers of clients on the same images, stacked; None where they cannot be."""
+    """The answers of clients on the same images, stacked; None if stacking fails."""
     context, first = runner.context, next(iter(jobs))
     try:
         with memory.for_evaluation(runner, round, first, batch_size, at_once=1):
             local = [answering(hooks, context, runner.info(k), round, job) for k, job in jobs.items()]
-            size = max(batch_size // len(local), 1)  # so many images at a time for all of them
+            size = max(batch_size // len(local), 1)  # batch size for all of them together
             return _count_all(Stacked(hooks, local).scores, context, local, size, parts, measures)
     except Exception as error:
         if is_of_memory(error):
@@ -176,7 +176,7 @@ def _count_all(
     parts: Sequence[str],
     measures: Mapping[str, Measure],
 ) -> list[dict[str, Answers]]:
-    """The answers of clients on the same images; `scores_of` has those of all, [n, B, C]."""
+    """The answers of clients on the same images. `scores_of` returns the scores of all, [n, B, C]."""
     classes = torch.arange(context.federation.num_classes, device=context.federation.device)
     own = [_Tally(classes, parts, measures) for _ in clients]
     for name in parts:
@@ -188,7 +188,7 @@ def _count_all(
 
 
 class _Tally:
-    """A client's answers as they come in."""
+    """Adds up a client's answers."""
 
     def __init__(self, classes: Tensor, parts: Sequence[str], measures: Mapping[str, Measure]) -> None:
         self._classes, self._measures = classes, measures
@@ -200,8 +200,8 @@ class _Tally:
         self._shown: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in parts}
 
     def add(self, part: str, scores: Tensor, y: Tensor) -> None:
-        """Scores [B, C] of images with labels y."""
-        # Comparisons with every class, not bincount: that waits for a device, and here the host looks at nothing.
+        """Add scores [B, C] of images with labels y."""
+        # Comparisons with every class, not bincount, which would make the host wait for the device.
         is_answer, is_label = (each[:, None] == self._classes for each in (scores.argmax(1), y))
         self._counts[part] += torch.stack([(is_answer & is_label).sum(0), is_answer.sum(0), is_label.sum(0)])
         self._losses[part] += F.cross_entropy(scores, y, reduction="none").double().sum()
@@ -209,7 +209,7 @@ class _Tally:
             self._shown[part].append((scores, y))
 
     def answers(self) -> dict[str, Answers]:
-        """Of every part. One look at the device for all of them; whole numbers are exact in float64."""
+        """The tallies of every part. The host reads the device once; whole numbers are exact in float64."""
         figures = [
             torch.cat([self._counts[part].double().flatten(), loss]) for part, loss in self._losses.items()
         ]
@@ -222,16 +222,16 @@ class _Tally:
 def _measured(
     measures: Mapping[str, Measure], shown: Sequence[tuple[Tensor, Tensor]]
 ) -> dict[str, float | None]:
-    """What the user's own measures say of a part; nothing of one without samples."""
+    """The values of the user's own metrics on a part; empty for a part without samples."""
     if not shown:
         return {}
     scores, labels = (torch.cat(each) for each in zip(*shown, strict=True))
-    # Each metric gets tensors of its own: one that changes them must not change another's value.
+    # Each metric gets its own tensors: one that changes them must not change another's value.
     return {name: measure(scores.clone(), labels.clone()) for name, measure in measures.items()}
 
 
 def _of_figures(values: list[float]) -> Answers:
-    """From hits, answered and support of every class, one after another, and the loss."""
+    """A tally from hits, answers, and support of every class, in this order, and the loss."""
     *counts, loss = values
     classes = len(counts) // 3
     hits, answered, support = (
@@ -242,23 +242,23 @@ def _of_figures(values: list[float]) -> Answers:
 
 @torch.no_grad()
 def _made_of(runner: Runner, hooks: Hooks, round: int, client: int, job: Job) -> bytes:
-    """SHA-256 over how the client answers: the operations, and whatever they read that was there before."""
+    """SHA-256 of the computation of a client's answers: the operations, and every existing value that they read."""
     data = runner.context.data
     local = answering(hooks, runner.context, runner.info(client), round, job)
     x, _ = data.batch(data.clients[client].test[:_GLIMPSE])
     read = _reading()
     with read:
         hooks.predict(local, x)
-    if read.draws:  # from the client's own stream
+    if read.draws:  # draws come from the client's own stream
         read.digest.update(f"client {client}".encode())
     return read.digest.digest()
 
 
 class _reading(Operations):
-    """A context in which this thread's operations are hashed, with the numbers and tensors that they are given.
+    """A context that hashes this thread's operations with their arguments.
 
-    What they have made themselves is left out: it follows from the rest. So wherever a client keeps what its answers
-    are made of, in a network, in the method's state or beside them, it counts.
+    Results of earlier operations are left out, because they follow from the rest. So every value that answers depend on
+    counts, whether a network, the method's state, or other code holds it.
     """
 
     def __init__(self) -> None:
@@ -266,7 +266,7 @@ class _reading(Operations):
         self.digest = hashlib.sha256()
         self.draws = False
         self._known: set[tuple[Any, ...]] = set()
-        self._made: list[Tensor] = []  # kept, so that nothing else comes to lie where they are
+        self._made: list[Tensor] = []  # kept, so that no new tensor gets the same address
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -294,7 +294,7 @@ class _reading(Operations):
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...]:
-    """Where a tensor lies in memory, and how."""
+    """A tensor's address in memory, and its layout."""
     return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 

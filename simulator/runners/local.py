@@ -1,4 +1,4 @@
-"""One client's part of a round in three pieces, prepare, train and finish, so that a runner may take steps together."""
+"""One client's part of a round in three pieces: prepare, train, and finish. So a runner may take steps together."""
 
 import time
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from simulator.training.phase import Phase
 
 @dataclass(frozen=True)
 class Prepared:
-    """A client that has received, what it is to train, and the mean losses of the phases that are done."""
+    """A client after its downlink, its phases, and the mean losses of finished phases."""
 
     hooks: Hooks
     job: Job
@@ -35,7 +35,7 @@ def prepare(
     job: Job,
     dispatch: int | None = None,
 ) -> Prepared:
-    """Client k at the beginning of round t. Its draws are keyed by `dispatch`, or by the round where that is None."""
+    """Client k at the beginning of round t. `dispatch` keys its draws; None: the round does."""
     local = LocalClient(context, info, round, job.tensors, dispatch)
     if job.payload is not None:
         hooks.receive(local, job.payload)
@@ -43,7 +43,7 @@ def prepare(
 
 
 def train(prepared: Prepared) -> Iterator[None]:
-    """All phases in order, one step for every call of `next`. Losses are added up on the device."""
+    """Train all phases in order, one step per call of `next`. Losses are added up on the device."""
     local = prepared.local
     for phase in prepared.phases:
         sums = {phase.name: torch.zeros((), device=local.federation.device)}
@@ -67,7 +67,7 @@ def finish(prepared: Prepared) -> LocalUpdate:
         client=local.info,
         tensors=kept,
         uplink=uplink,
-        # The host looks at values here, after the last step, and nowhere before.
+        # The host reads values only here, after the last step.
         losses={name: float(loss) for name, loss in prepared.losses.items()},
         finite=bool(torch.stack(sound).all()),
         flops=local.flops,

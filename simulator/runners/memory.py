@@ -1,4 +1,4 @@
-"""A lack of memory, said with who lacked it and the setting that helps: the session stays at its last checkpoint."""
+"""Report missing memory with the client and the setting that helps. The session stays at its last checkpoint."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ LONGEST = 200
 
 @contextmanager
 def for_training(runner: Runner, round: int, client: int, at_once: int) -> Iterator[None]:
-    """Around a client's part of round t, of which so many are computed at once. Raises NotEnoughMemory."""
+    """Wraps a client's part of round t, with `at_once` clients at a time. Raises NotEnoughMemory."""
     size = runner.context.federation.training.batch_size
     doing = f"in round {round}, in training on batches of {size} samples"
     with _needed(runner, client, doing, at_once, "training.batch_size", size):
@@ -20,7 +20,7 @@ def for_training(runner: Runner, round: int, client: int, at_once: int) -> Itera
 
 @contextmanager
 def for_evaluation(runner: Runner, round: int, client: int, batch_size: int, at_once: int) -> Iterator[None]:
-    """Around a client's answers on its test images, of which so many are asked at once. Raises NotEnoughMemory."""
+    """Wraps a client's answers on its test images, with `at_once` clients at a time. Raises NotEnoughMemory."""
     doing = f"in round {round}, in evaluation on {batch_size} samples at a time"
     with _needed(runner, client, doing, at_once, "evaluation.batch_size", batch_size):
         yield
@@ -28,7 +28,7 @@ def for_evaluation(runner: Runner, round: int, client: int, batch_size: int, at_
 
 @contextmanager
 def for_stack(runner: Runner, round: int, clients: Sequence[int], largest: int) -> Iterator[None]:
-    """Around the steps of a stack of clients. Raises NotEnoughMemory."""
+    """Wraps the steps of a stack of clients. Raises NotEnoughMemory."""
     size = runner.context.federation.training.batch_size
     doing = f"and {len(clients) - 1} more as one, in round {round}, in training on batches of {size} samples"
     remedy = f"`htfl-sim resume SESSION --set runtime.stack={max(largest // 2, 1)} --allow-inexact`"

@@ -1,7 +1,7 @@
-"""Clients side by side: a pool of threads, each with one client at a time.
+"""Clients in parallel: a pool of threads, each with one client at a time.
 
-Each worker computes one client from beginning to end with `threads_per_client` threads of its own, so the number of
-workers changes when a result is ready, never what it is: the bits are those of one client after another.
+Each worker computes one client from start to end with `threads_per_client` threads of its own. So the number of
+workers changes when a result is ready, but not its bits. They equal those of the `sequential` runner.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ from simulator.training.context import TrainingContext
 
 @register("parallel")
 class ParallelRunner(Runner):
-    """`workers` clients at a time, each on a thread of its own."""
+    """`workers` clients at a time, each on its own thread."""
 
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         super().__init__(context, settings)
-        # The same threads for the whole run: each new one would leave behind a heap that malloc does not give back.
+        # Keep the same threads for the whole run: each new one would leave a heap that malloc does not free.
         self._pool = ThreadPoolExecutor(self.workers, "client")
         self._running: list[Future[LocalUpdate]] = []
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
-        """Single clients, longest first, so that no worker is left with a long one at the end."""
+        """Single clients, longest first, so that no long one runs alone at the end."""
         return [[client] for client in sorted(clients, key=self._cost)]
 
     def has_room(self, portion: Sequence[int]) -> bool:
-        # A client is handed to the pool only when a worker is free: what has not begun can still be held back.
+        # Give a client to the pool only when a worker is free. Clients that have not started can then wait.
         return len(self._running) < self.workers
 
     def start(self, work: Work, portion: Sequence[int]) -> None:
@@ -57,7 +57,7 @@ class ParallelRunner(Runner):
         return Finished([first.result()])
 
     def settle(self) -> None:
-        wait(self._running)  # nothing may still use the tensors of a round that failed
+        wait(self._running)  # nothing may still use the tensors of a failed round
         self._running.clear()
         if self.context.federation.device.type == "cuda":
             torch.cuda.synchronize(self.context.federation.device)
@@ -74,13 +74,13 @@ class ParallelRunner(Runner):
             wait(results.values(), return_when=FIRST_EXCEPTION)
         finally:
             for result in results.values():
-                result.cancel()  # only those that have not begun: the others are waited for
+                result.cancel()  # cancels those that have not started, waits for the others
             wait(results.values())
         if self.context.federation.device.type == "cuda":
             torch.cuda.synchronize(self.context.federation.device)
         for result in results.values():
             if not result.cancelled():
-                result.result()  # raises what a client raised, before a client that was canceled for it
+                result.result()  # raises a client's error before the cancellation that it caused
         return [results[client].result() for client in clients]
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class ParallelRunner(Runner):
         return -self.weight(client), client
 
     def _on_stream(self) -> contextlib.AbstractContextManager[object]:
-        """A stream of its own for this thread's work on a CUDA device; nothing on a CPU."""
+        """A separate stream for this thread's work on a CUDA device; nothing on a CPU."""
         device = self.context.federation.device
         if device.type != "cuda":
             return contextlib.nullcontext()

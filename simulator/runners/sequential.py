@@ -1,4 +1,4 @@
-"""One client after another, on the calling thread: the plainest runner, for a debugger and as the others' measure."""
+"""One client at a time, on the calling thread: the simplest runner, for debugging and as a reference for the others."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from simulator.training.context import TrainingContext
 
 @register("sequential")
 class SequentialRunner(Runner):
-    """Clients in client order, each from beginning to end. There is one worker, whatever the settings say."""
+    """Clients in client order, each from start to end. It has one worker, whatever the settings say."""
 
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         super().__init__(context, settings)

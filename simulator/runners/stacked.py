@@ -1,8 +1,8 @@
-"""Clients of one architecture and equal step counts as one, their weights stacked; all others side by side.
+"""Clients of one architecture and equal step counts train as one, with stacked weights. All others train in parallel.
 
-Its bits are its own: sums of a stack are made in another order than a single client's, so that results differ in their
-last digits from those of the other runners. They depend on `runtime.stack`, and neither on the number of workers nor on
-what an earlier attempt at the round has finished.
+Its bits are its own: a stack sums in another order than a single client, so the last digits of results differ from
+those of the other runners. They depend on `runtime.stack`. They do not depend on the number of workers, or on the
+clients that an earlier attempt at the round has finished.
 """
 
 import time
@@ -25,7 +25,7 @@ from simulator.training.stacking import CannotStack, Reached, steps, why
 
 @register("stacked")
 class StackedRunner(ParallelRunner):
-    """Stacks of up to `runtime.stack` clients, one stack after another; who fits in none, on the workers' threads."""
+    """Stacks of up to `runtime.stack` clients, one stack at a time. Other clients train on the workers' threads."""
 
     def __init__(self, context: TrainingContext, settings: RuntimeConfig) -> None:
         federation = context.federation
@@ -45,9 +45,9 @@ class StackedRunner(ParallelRunner):
         return f"in stacks of {settings.stack}"
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
-        """Stacks, and then the clients that are in none: two of those could make a stack if they were given together.
+        """Stacks, and then the single clients. Each of these is alone, because two of them together could form a stack.
 
-        A stack stays whole: it is left out once one of its clients has finished, and the others train alone.
+        A stack stays whole: once one of its clients has finished, the others train alone.
         """
         done = set(finished)
         every = self._stacks([*clients, *finished])
@@ -59,7 +59,7 @@ class StackedRunner(ParallelRunner):
         return self.portions(clients, finished)
 
     def has_room(self, portion: Sequence[int]) -> bool:
-        """A stack has the machine for itself."""
+        """A stack uses the whole machine."""
         if self._stack is not None or (len(portion) > 1 and self._running):
             return False
         return super().has_room(portion)
@@ -91,7 +91,7 @@ class StackedRunner(ParallelRunner):
         return portioned(clients, self._most)
 
     def _stacks(self, clients: Iterable[int]) -> list[list[int]]:
-        """The clients in stacks: of one architecture, and of as many batches an epoch."""
+        """The clients in stacks: of one architecture, with the same number of batches per epoch."""
         groups: dict[tuple[str, int], list[int]] = defaultdict(list)
         batch_size = self.context.federation.training.batch_size
         for client in sorted(clients):
@@ -100,7 +100,7 @@ class StackedRunner(ParallelRunner):
         return [stack for group in groups.values() for stack in self.together(group)]
 
     def _trained(self, work: Work, clients: Sequence[int]) -> list[LocalUpdate] | None:
-        """The updates of a stack's clients. None where they cannot be trained as one."""
+        """The updates of a stack's clients. None if they cannot train as one."""
 
         def prepared(client: int) -> Prepared:
             return local.prepare(
@@ -117,14 +117,16 @@ class StackedRunner(ParallelRunner):
                     raise
                 architecture = self.info(clients[0]).architecture
                 self.say_once(f"Clients of {architecture} train side by side, and not stacked: {why(error)}.")
-                return None  # where it is the method's own fault, it comes up again, and is said to be
+                return None  # the method's own faults appear again, with a report
             updates = self.each(clients, lambda client: local.finish(stack[client]))
-        share = (time.perf_counter() - began) / len(stack)  # nobody's by itself
+        share = (time.perf_counter() - began) / len(
+            stack
+        )  # an equal share, because no client has a time of its own
         return [replace(update, seconds=share) for update in updates]
 
 
 def _train(stack: Sequence[Prepared], reached: Reached) -> None:
-    """All phases of a stack, in order. Raises CannotStack, or what torch raises where a loss cannot be mapped."""
+    """Train all phases of a stack, in order. Raises CannotStack, or torch's error if a loss cannot be mapped."""
     first = stack[0]
     if any(len(each.phases) != len(first.phases) for each in stack):
         raise CannotStack("they have other numbers of phases")

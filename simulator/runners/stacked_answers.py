@@ -1,4 +1,4 @@
-"""Answers of several models of one architecture on the same images, made as one: weights stacked, images shared."""
+"""Answers of several models of one architecture on the same images as one: stacked weights, shared images."""
 
 import copy
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from simulator.training.stacking import CannotStack, refuse_unlike_networks, val
 
 
 class Stacked:
-    """Clients about to answer, alike but for the values of tensors. Raises CannotStack where they are not."""
+    """Clients ready to answer that differ only in the values of tensors. Raises CannotStack otherwise."""
 
     def __init__(self, hooks: Hooks, clients: Sequence[LocalClient]) -> None:
         self._hooks = hooks
@@ -33,7 +33,7 @@ class Stacked:
 
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
-        """[n, B, C] of images x [B, …]; raises what torch raises where an answer cannot be mapped."""
+        """[n, B, C] of images x [B, …]. Raises torch's error if an answer cannot be mapped."""
 
         def of_one(tensors: Tensors, state: Tensors) -> Tensor:
             answer: Tensor = functional_call(_Answer(self._hooks, self._first), tensors, (state, x))
@@ -44,7 +44,7 @@ class Stacked:
 
 
 class _Answer(nn.Module):
-    """A client's answer as a module of its networks, so that their tensors can be given to it."""
+    """A client's answer as a module of its networks, so that their tensors can be replaced."""
 
     def __init__(self, hooks: Hooks, client: LocalClient) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ def carry_out(runner: Runner, work: Work, listener: Listener | None = None) -> l
 
     try:
         while waiting or running:
-            # The gate answers for a pause, which must not be announced before the clients that finished earlier.
+            # The gate answers for a pause. Announce earlier finished clients before the pause.
             decision = listener.gate(_in_order(found), running + len(unheard))
             if decision == "leave":
                 waiting.clear()

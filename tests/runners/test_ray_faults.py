@@ -139,14 +139,13 @@ def test_a_run_that_has_no_actor_left_waits_says_so_and_goes_on_when_there_is_on
                     os.kill(processes.pop(), signal.SIGKILL)
             case Warned(message):
                 warnings.append(message)
-                if "the run waits" in message:
+                if "The run waits" in message:
                     fill()
 
     assert run(engine, observe=kill) == run(subject.built().engine)
     assert [message for message in warnings if "died" not in message] == [
-        "The Ray cluster has no room left for a single client: the run waits until it has. A stop keeps the clients "
-        "that are done.",
-        f"The Ray cluster has room again: {warnings[-1].split()[6]} actors are ready, and the run goes on.",
+        "The Ray cluster has no room for any client. The run waits. A stop keeps the finished clients.",
+        f"The Ray cluster has room again: {warnings[-1].split()[6]} actors are ready, and the run continues.",
     ]
 
 
@@ -167,7 +166,7 @@ def test_a_run_that_waits_for_an_actor_can_be_stopped_and_keeps_what_is_done(
                 monkeypatch.setattr(actors, "fill", lambda: None)
                 for member in list(actors.workers):
                     ray.kill(member.handle)
-            case Warned(message) if "the run waits" in message:
+            case Warned(message) if "The run waits" in message:
                 waits.append(message)
 
     outcome = session.run(kill, stop=lambda: "enough" if waits else None)

@@ -1,6 +1,6 @@
-"""Clients on Ray: the engine, the store and the aggregation stay in this process, the clients' work is done by actors.
+"""Clients on Ray: engine, store, and aggregation stay in this process, and actors compute the clients.
 
-Ray itself is loaded when a run asks for it, and not before.
+Ray is imported only by a run that uses it.
 """
 
 from simulator.runners.ray.runner import RayRunner

@@ -1,6 +1,6 @@
-"""What runs on a node: an actor that answers questions about clients, each a function of what comes with it.
+"""Code on a node: an actor that answers questions about clients. Each answer depends only on its arguments.
 
-Nothing of a client stays with an actor: which actor computes a client, and after which others, changes no bit.
+An actor keeps no state of clients. So bits do not depend on which actor computes a client, or in which order.
 """
 
 import os
@@ -22,12 +22,12 @@ from simulator.runners.ray.worker_setup import WorkerSetup
 from simulator.training.precision import tf32_in_force
 
 MOST_RUNS = 2
-"""An actor is equipped for so many runs at most: for this one, and for the one before a switch."""
+"""Runs that an actor can be set up for at a time: the current one, and the one before a switch."""
 
 
 @dataclass(frozen=True)
 class ActorInfo:
-    """Who an actor is, and what its bits depend on."""
+    """An actor's node and process, and what its bits depend on."""
 
     node: str
     host: str
@@ -37,27 +37,27 @@ class ActorInfo:
 
 @dataclass(frozen=True)
 class Refused:
-    """An error that is a user's to mend, on its way to the user."""
+    """An error for the user, on its way to the main process."""
 
     error: HtflError
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What came of a question, and what the runner here has to say."""
+    """The result of a question, and the actor's notes for the user."""
 
     result: Any
     notes: Sequence[str]
 
 
 class Actor:
-    """Data, networks and a runner for clients, one portion after another."""
+    """Holds data, networks, and a runner, and computes clients portion by portion."""
 
     def __init__(self) -> None:
         self._equipped: dict[str, tuple[Runner, Hooks]] = {}
 
     def join(self, run: str, setup: Sequence[Any]) -> ActorInfo | Refused:
-        """Get ready for a run, known by its setup's hash, and say what it will be computed with."""
+        """Prepare for a run, which its setup's hash identifies, and report what its bits depend on."""
         host = socket.gethostname()
         try:
             runner, _ = self._for(run, setup)
@@ -75,7 +75,7 @@ class Actor:
         states: Mapping[int, Mapping[str, Tensor]],
         *payloads: Mapping[str, Tensor] | None,
     ) -> TaskResult | Refused:
-        """The answer of clients of a run in round t, by the states that they start with, and each one's payload."""
+        """The answer of clients in round t of a run, from their initial states and payloads."""
         try:
             runner, hooks = self._for(run, setup)
             federation = runner.context.federation
@@ -94,7 +94,7 @@ class Actor:
         return TaskResult(_parcelled(result), runner.take_notes())
 
     def forget(self, run: str) -> None:
-        """A run is over."""
+        """Forget a run that is over."""
         if run in self._equipped:
             runner, _ = self._equipped.pop(run)
             runner.close()

@@ -1,4 +1,4 @@
-"""The Ray that a run uses: started on this machine by itself, or one that is there. What is amiss is a sentence."""
+"""The Ray instance that a run uses: started on this machine, or an existing cluster. Raises errors in one sentence."""
 
 import logging
 import math
@@ -16,15 +16,15 @@ from ray import exceptions
 from simulator.base.errors import ConfigError
 
 LOCAL = "local"
-"""The address of the Ray that is started here, for this process alone."""
+"""The address that starts Ray on this machine, for this process alone."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without a GPU see what this process sees
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # actors without a GPU see the same devices as this process
 }
 ANSWER_SECONDS = 10.0
-"""How long a cluster may take to answer."""
+"""Seconds that a cluster has to answer."""
 STORE = 2**28
-"""Bytes of the object store of a Ray that is started here, at least."""
+"""Minimum size in bytes of the object store of a Ray that is started here."""
 DEATHS = (
     exceptions.RayActorError,
     exceptions.ObjectLostError,
@@ -33,11 +33,11 @@ DEATHS = (
     exceptions.NodeDiedError,
     exceptions.OutOfMemoryError,
 )
-"""How Ray says that who should have answered is gone, or the answer with it."""
+"""Ray's errors when the process that should answer, or its answer, is lost."""
 
 
 class Needs(NamedTuple):
-    """What an actor takes of a node."""
+    """The resources of an actor on a node."""
 
     cpus: int
     gpus: float
@@ -50,10 +50,10 @@ class Needs(NamedTuple):
 
 
 def connect(address: str, needs: Needs | None = None, actors: int = 1, in_transit: int = 0) -> bool:
-    """Connect this process to Ray, unless it is; true if Ray was started here for that.
+    """Connect this process to Ray if it is not connected yet. Returns whether Ray was started here.
 
-    A Ray that is started here has room for so many actors, or is as large as this machine, and in its object store for
-    bytes in transit. Raises ConfigError where there is no such cluster, or where it is of another version.
+    A Ray that is started here has room for `actors` actors, or is as large as this machine. Its object store holds the
+    bytes in transit. Raises ConfigError if there is no such cluster, or if it has another version.
     """
     if ray.is_initialized():
         return False
@@ -84,46 +84,46 @@ def connect(address: str, needs: Needs | None = None, actors: int = 1, in_transi
 
 
 def room(needs: Needs) -> int:
-    """How many actors all nodes together have room for, if nobody else uses them."""
+    """The number of actors that fit on all nodes together if nobody else uses them."""
     return sum(_room_of(has, needs) for _, has in _nodes())
 
 
 def nodes_with_room(needs: Needs) -> list[str]:
-    """The ids of the nodes that have room for an actor, if nobody else uses them."""
+    """The ids of the nodes that fit an actor if nobody else uses them."""
     return [node for node, has in _nodes() if _room_of(has, needs)]
 
 
 def most_cores() -> int:
-    """The cores of the node that has most."""
+    """The largest number of cores on a node."""
     return max((int(has.get("CPU", 0)) for _, has in _nodes()), default=0)
 
 
 def has_gpus() -> bool:
-    """Whether any node has a GPU to give."""
+    """Whether any node has a GPU."""
     return any(has.get("GPU", 0) >= 1 for _, has in _nodes())
 
 
 def disconnect() -> None:
-    """Let go of Ray; of one that was started here, nothing is left."""
+    """Disconnect from Ray. A Ray that was started here ends."""
     ray.shutdown()
 
 
 def short_message(error: BaseException, longest: int = 200) -> str:
-    """What an error of Ray's says, in a line."""
+    """An error of Ray in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     words = " ".join((lines or [type(error).__name__])[:2]).rstrip(".")
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 def _nodes() -> Iterator[tuple[str, dict[str, float]]]:
-    """The id and the resources of each node that is there."""
+    """The id and the resources of each live node."""
     for node in ray.nodes():
         if node["Alive"]:
             yield node.get("NodeID", ""), node["Resources"]
 
 
 def _room_of(has: dict[str, float], needs: Needs) -> int:
-    """How many actors a node with these resources has room for."""
+    """The number of actors that fit on a node with these resources."""
     by_cpus = int(has.get("CPU", 0)) // needs.cpus
     if not needs.gpus:
         return by_cpus
@@ -131,24 +131,24 @@ def _room_of(has: dict[str, float], needs: Needs) -> int:
 
 
 def _refuse_where_nobody_answers(address: str) -> None:
-    """Raise OSError for a host and port to which there is no way: Ray itself would try for minutes."""
+    """Raise OSError for an unreachable host and port. Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():
         socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
 
 
 def _show_token(address: str) -> None:
-    """Show a cluster that asks for a token the token of this user.
+    """Use this user's token for a cluster that requires one.
 
-    Ray itself does so for 'auto' alone. Yet `ray start --head` asks for a token where ~/.ray/auth_token exists, and
-    every Ray that ray.init() started leaves that file behind. Raises ConfigError where there is no token to show.
+    Ray does so only for 'auto'. But `ray start --head` requires a token if ~/.ray/auth_token exists, and every Ray that
+    ray.init() started leaves that file behind. Raises ConfigError if there is no token.
     """
     by_client = address.startswith("ray://")
     if address in (LOCAL, "auto") or not (by_client or _asks_for_token(address)):
         return
     try:
         from ray._private.authentication import authentication_token_setup as tokens
-    except ImportError:  # an older Ray knows no tokens
+    except ImportError:  # an older Ray has no tokens
         return
     tokens.logger.setLevel(logging.ERROR)
     shows = tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
@@ -160,7 +160,7 @@ def _show_token(address: str) -> None:
 
 
 def _asks_for_token(address: str) -> bool:
-    """Whether the cluster refuses a call without a token. Shown one, a cluster that asks for none would fail."""
+    """Whether the cluster rejects a call without a token. A cluster without tokens rejects calls with one."""
     try:
         import grpc
     except ImportError:
@@ -174,10 +174,10 @@ def _asks_for_token(address: str) -> bool:
 
 
 def _on_a_thread_that_stays(start: Callable[[], object]) -> None:
-    """Carry out `start` on a thread that lives as long as the process.
+    """Run `start` on a thread that lives as long as the process.
 
-    On Linux what Ray starts ends with the thread that started it; and on any thread but the main one Ray leaves the
-    handling of signals to the program. Raises what `start` raises.
+    On Linux, processes that Ray starts end with the thread that started them. On any thread but the main one, Ray
+    leaves signals to the program. Raises the errors of `start`.
     """
     over, failed = threading.Event(), []
 
@@ -198,5 +198,5 @@ def _on_a_thread_that_stays(start: Callable[[], object]) -> None:
 
 
 def bytes_in_transit(largest: int, actors: int) -> int:
-    """What so many actors have in the object store: states and payloads, there and back, of clients of this size."""
+    """Bytes that these actors hold in the object store: states and payloads of such clients, in both directions."""
     return math.ceil(8 * largest * actors)

@@ -1,4 +1,4 @@
-"""The runner that an actor holds: any of those that compute in one process."""
+"""The runner inside an actor: any runner that computes in one process."""
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.sections import RuntimeConfig
@@ -7,7 +7,7 @@ from simulator.training.context import TrainingContext
 
 
 def kind(settings: RuntimeConfig) -> type[Runner]:
-    """That of `runtime.inner`. Raises ConfigError, naming the nearest one, where an actor cannot hold it."""
+    """The runner of `runtime.inner`. Raises ConfigError with the nearest name if an actor cannot hold it."""
     within = names_within()
     if settings.inner in within:
         return get(settings.inner)
@@ -19,7 +19,7 @@ def kind(settings: RuntimeConfig) -> type[Runner]:
 
 
 def at_once(settings: RuntimeConfig) -> int:
-    """Clients that an actor computes at a time; a stack counts as one."""
+    """Clients that an actor computes at a time. A stack counts as one."""
     return settings.workers_per_actor if settings.inner == "parallel" else 1
 
 
@@ -30,7 +30,7 @@ def in_process(settings: RuntimeConfig) -> str:
 
 
 def made(context: TrainingContext, settings: RuntimeConfig) -> Runner:
-    """One. Raises ConfigError like `kind`, and where the runner cannot be had for these clients."""
+    """Make the runner. Raises ConfigError like `kind`, and if it cannot run these clients."""
     runner = kind(settings)(context, settings.model_copy(update={"workers": at_once(settings)}))
     runner.workers_key = "runtime.workers_per_actor"
     return runner

@@ -1,4 +1,4 @@
-"""Tensors on their way between processes: their bytes as they are, of whatever dtype, in private memory at the end."""
+"""Tensors on their way between processes: their exact bytes, of any dtype, in private memory after arrival."""
 
 import hashlib
 from collections import OrderedDict
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 PAYLOADS = 32
-"""Payloads that stay in the object store in case another client is sent the same; others are put again."""
+"""Payloads that stay in the object store because another client may receive the same. Older ones are stored again."""
 
 Packed = list[tuple[str, str, tuple[int, ...], NDArray[np.uint8]]]
-"""Name, dtype, shape and bytes of each tensor."""
+"""Name, dtype, shape, and bytes of each tensor."""
 
 
 class Message(dict[str, Tensor]):
-    """Named tensors. Another process receives them as a plain dict of contiguous CPU tensors that it alone holds.
+    """Named tensors. Another process receives them as a plain dict of contiguous CPU tensors that it owns.
 
-    Their bytes are NumPy arrays while they travel, which Ray keeps apart from what it pickles, and copies once.
+    In transit, their bytes are NumPy arrays, which Ray does not pickle and copies once.
     """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Callable[[Packed], dict[str, Tensor]], tuple[Packed]]:
@@ -32,7 +32,7 @@ class Message(dict[str, Tensor]):
 
 
 def opened(packed: Packed) -> dict[str, Tensor]:
-    """The tensors of a message, in memory that torch has allocated: aligned as everywhere, and writable."""
+    """The tensors of a message, in memory that torch allocated: aligned as usual, and writable."""
     tensors = {}
     for name, dtype, shape, content in packed:
         tensor = torch.empty(shape, dtype=getattr(torch, dtype))
@@ -42,20 +42,20 @@ def opened(packed: Packed) -> dict[str, Tensor]:
 
 
 def bytes_of(tensor: Tensor) -> NDArray[np.uint8]:
-    """The tensor's values as bytes [n]; of a contiguous one on the CPU, the very memory."""
+    """The tensor's values as bytes [n]. A contiguous tensor on the CPU shares its memory."""
     flat: NDArray[np.uint8] = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return flat
 
 
 class Payloads:
-    """What clients are sent, in the object store: equal payloads once."""
+    """The clients' payloads in the object store. Equal payloads are stored once."""
 
     def __init__(self, put: Callable[[Message], Any]) -> None:
         self._put = put
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
 
     def put(self, payload: Mapping[str, Tensor] | None) -> Any:
-        """Where an actor finds it; None for no payload."""
+        """The reference to a payload; None for no payload."""
         if payload is None:
             return None
         digest = hashlib.sha256()

@@ -1,8 +1,8 @@
-"""The runner: clients of a round go to actors longest first, and what they bring out comes back portion by portion.
+"""The Ray runner: actors compute the clients of a round, longest first, and return their updates portion by portion.
 
-An actor holds one of the runners in process (`runtime.inner`) and is given what that computes at once: a client, some
-side by side, or a stack. That follows from the clients' states and payloads alone, so the bits are those of this runner
-in process, on whichever actor, and however often it had to be done again.
+An actor has one of the in-process runners (`runtime.inner`) and receives a bundle: one client, several in parallel,
+or a stack. Bundles depend only on the clients' states and payloads. So the bits equal those of that runner in one
+process, whichever actor computes a bundle, and however often.
 """
 
 import os
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from simulator.runners.ray.worker_pool import Died, Worker, WorkerPool
 
 ATTEMPTS = 3
-"""So many actors may die at work on the same clients of a round."""
+"""Actors that may die while they compute the same clients of a round."""
 PATIENCE = 5.0
-"""Seconds without any actor after which that is said."""
+"""Seconds without any actor before the user reads so."""
 UNPRINTED = "|".join(
     [
         "A worker died or was killed",
@@ -53,12 +53,12 @@ UNPRINTED = "|".join(
         "Raylet is terminated",
     ]
 )
-"""What Ray would print on standard output, among a run's records, of what is said here in sentences of its own."""
+"""Ray's own messages, which htfl-sim words itself. Ray would print them between a run's records on stdout."""
 
 
 @register("ray")
 class RayRunner(Runner):
-    """`workers` actors at most, each with one portion of clients at a time, on this machine or on a cluster's nodes."""
+    """At most `workers` actors, each with one portion of clients at a time, on this machine or a cluster."""
 
     within = False
 
@@ -66,17 +66,17 @@ class RayRunner(Runner):
         super().__init__(context, settings)
         self._settings = settings
         self._inner = inner.made(context, settings)
-        """What an actor holds: here it says who is given to one of them together."""
+        """The runner that an actor has. Here it divides the clients into bundles."""
         self._actors = settings.workers or max(1, self.workers // self._inner.workers)
-        """How many there are to be where Ray is started for them."""
+        """The number of actors if Ray is started for this run."""
         self.workers = self._actors * self._inner.workers
         self._here = ParallelRunner(context, settings)
-        """For what stays in this process."""
+        """Computes what stays in this process."""
         self._pool: WorkerPool | None = None
         self._seconds: dict[int, float] = {}
-        """What each client took when it was last trained."""
+        """The seconds of each client's last training."""
         self._at_work: dict[Any, tuple[tuple[int, Sequence[int]], Worker]] = {}
-        """Round and portion that each actor is at work on, by the reference to its answer."""
+        """The round and portion of each busy actor, by the reference to its answer."""
         self._deaths = Counter[tuple[int, ...]]()
         self._payloads: Payloads | None = None
         self._lonely = _Lonely(self.say)
@@ -115,7 +115,7 @@ class RayRunner(Runner):
 
     def settle(self) -> None:
         for _, worker in self._at_work.values():
-            worker.given -= 1  # nobody hears of its answer
+            worker.given -= 1  # its answer is not needed
         self._at_work.clear()
         self._deaths.clear()
         self._payloads = None
@@ -174,9 +174,9 @@ class RayRunner(Runner):
             self._pool = None
 
     def longest_first(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
-        """Groups of clients in the order in which they are begun: by the time they took before, or are likely to take.
+        """Groups of clients in starting order: longest first, by measured or estimated time.
 
-        Who was never timed is taken to need as long for each sample and parameter as those who were.
+        Clients without a measured time are assumed to take as long per sample and parameter as the others.
         """
         groups = list(groups)
         weights = {client: self.weight(client) for group in groups for client in group}
@@ -188,7 +188,7 @@ class RayRunner(Runner):
         return sorted(groups, key=lambda group: (-sum(likely[client] for client in group), group[0]))
 
     def _taken(self, together: list[LocalUpdate]) -> list[LocalUpdate]:
-        """Updates as an actor sent them, as those of this process are."""
+        """Convert updates from an actor into updates of this process."""
         device = self.context.federation.device
         for update in together:
             if update.seconds is not None:
@@ -204,7 +204,7 @@ class RayRunner(Runner):
         ]
 
     def _gathered(self, hooks: Hooks, exact: bool) -> "WorkerPool":
-        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", UNPRINTED)  # read when Ray is loaded
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", UNPRINTED)  # must be set before Ray is imported
         try:
             from simulator.runners.ray import cluster, worker_pool
         except ImportError as missing:
@@ -245,7 +245,7 @@ class RayRunner(Runner):
         jobs: Mapping[int, Job],
         portion: Sequence[int],
     ) -> None:
-        """Give a portion of clients to an actor that is free."""
+        """Give a portion of clients to a free actor."""
         from simulator.runners.ray.worker_pool import reaching
 
         pool = self._opened
@@ -261,9 +261,9 @@ class RayRunner(Runner):
         self._at_work[ref] = (round, portion), worker
 
     def _received(self, seconds: float) -> tuple[Sequence[int], Any] | None:
-        """A portion and its answer; `Lost` in its place where the actor died, and the portion must start again.
+        """A portion and its answer, or `Lost` if the actor died. The portion must then start again.
 
-        None when no answer came within `seconds`. Raises ConfigError once too many actors died on the same portion.
+        None if no answer came within `seconds`. Raises ConfigError after too many actors died on the same portion.
         """
         from simulator.runners.ray.worker_pool import Died, reaching
 
@@ -311,16 +311,16 @@ def trained(
 def answered(
     runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, question: Question[Result]
 ) -> list[Result]:
-    """A question: the answer of each by itself to another one."""
+    """A question: each client's own answer to another question."""
     return runner.ask(hooks, round, jobs, list(jobs), question)
 
 
 class Lost:
-    """In place of an answer: the actor died, and its portion must start again."""
+    """Replaces an answer: the actor died, and its portion must start again."""
 
 
 class _Lonely:
-    """Says that no actor is left, and that there are some again."""
+    """Tells the user when no actor is left, and when there are actors again."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -328,18 +328,17 @@ class _Lonely:
         self._said = False
 
     def look(self, ready: int, needed: bool) -> None:
-        """Look whether actors are ready, where any are needed."""
+        """Check whether actors are ready, if any are needed."""
         now = time.monotonic()
         if ready or not needed:
             if self._said and ready:
-                self._say(f"The Ray cluster has room again: {ready} actors are ready, and the run goes on.")
+                self._say(f"The Ray cluster has room again: {ready} actors are ready, and the run continues.")
                 self._said = False
             self._since = None
         elif self._since is None:
             self._since = now
         elif not self._said and now - self._since > PATIENCE:
             self._say(
-                "The Ray cluster has no room left for a single client: the run waits until it has. A stop keeps the "
-                "clients that are done."
+                "The Ray cluster has no room for any client. The run waits. A stop keeps the finished clients."
             )
             self._said = True

@@ -1,6 +1,6 @@
-"""The actors that work for a run: started, asked who they are, replaced when they die.
+"""The actors of a run: started, checked, and replaced when they die.
 
-Runs of one process that want the same of Ray share their actors, so that a switch to another method starts none.
+Runs of one process that need the same actors share them, so a switch to another method starts none.
 """
 
 import threading
@@ -23,15 +23,15 @@ from simulator.runners.ray.cluster import DEATHS, Needs
 from simulator.runners.ray.worker_setup import WorkerSetup
 
 START_SECONDS = 120.0
-"""How long the first actor may take to get ready."""
+"""Seconds that the first actor has to get ready."""
 OTHERS_SECONDS = 30.0
-"""How long it is waited for another one after that: the others come when they have room."""
+"""Seconds to wait for each further actor. The others join when they have room."""
 FAILED_STARTS = 3
-"""So many actors may die in a row as they start, for each there is to be."""
+"""Actors that may die in a row as they start, for each actor of the pool."""
 
 
 class Wants(NamedTuple):
-    """What a run wants of Ray, besides how many actors."""
+    """A run's demands on Ray, except the number of actors."""
 
     address: str
     needs: Needs
@@ -39,21 +39,21 @@ class Wants(NamedTuple):
 
 @dataclass(eq=False)
 class Worker:
-    """An actor, and how many portions of clients it has been given."""
+    """An actor, and the number of portions that it has been given."""
 
     handle: Any
     given: int = 0
 
 
 class Died(NamedTuple):
-    """In place of an answer: the actor that owed it is gone."""
+    """Replaces an answer: the actor that should have sent it is gone."""
 
     node: str
     reason: str
 
 
 class SharedWorkers:
-    """The actors of this process, for all its runs that want the same."""
+    """The actors of this process, for all its runs with the same demands."""
 
     _there: ClassVar[dict[Wants, "SharedWorkers"]] = {}
     _guard: ClassVar = threading.RLock()
@@ -63,14 +63,14 @@ class SharedWorkers:
         self._wants = wants
         self._users = 0
         self.size = 0
-        """How many actors there are to be."""
+        """The number of actors that the pool should have."""
         self.workers: list[Worker] = []
 
     @classmethod
     def borrow(cls, wants: Wants, most: int | None, here: int, largest: int) -> "SharedWorkers":
-        """The actors for a run, `most` of them or as many as there is room for; `here` on a Ray that is started for it.
+        """The actors for a run: `most`, or as many as fit. `here`: the number if Ray is started for it.
 
-        `largest` is how many bytes the states have at most that an actor is given at once. Raises ConfigError.
+        `largest`: the largest number of bytes of the states that an actor receives at once. Raises ConfigError.
         """
         with cls._guard:
             if cluster.connect(wants.address, wants.needs, here, cluster.bytes_in_transit(largest, here)):
@@ -89,7 +89,10 @@ class SharedWorkers:
             return pool
 
     def give_back(self) -> None:
-        """A run needs them no longer; when none does, they end, and with the last of them the Ray that was started."""
+        """Release the actors of a run.
+
+        When no run needs them, they end, and so does a Ray that was started for them.
+        """
         with self._guard:
             self._users -= 1
             if self._users:
@@ -100,7 +103,7 @@ class SharedWorkers:
             self._disconnect()
 
     def fill(self) -> None:
-        """Start actors until there are enough; one for which there is no room now waits for it."""
+        """Start actors until there are enough. One that does not fit now waits for room."""
         needs = self._wants.needs
         kind = ray.remote(Actor).options(
             num_cpus=needs.cpus, num_gpus=needs.gpus, max_restarts=0, scheduling_strategy="SPREAD"
@@ -109,7 +112,7 @@ class SharedWorkers:
             self.workers.append(Worker(kind.remote()))
 
     def replace(self, worker: Worker, *, by_another: bool = True) -> None:
-        """Let an actor go, and start another, unless there is to be one fewer."""
+        """End an actor, and start another unless the pool should shrink."""
         if worker in self.workers:
             self.workers.remove(worker)
             _end(worker)
@@ -125,11 +128,11 @@ class SharedWorkers:
 
 @dataclass(eq=False)
 class WorkerPool:
-    """The actors of a pool as one run uses them: each is made ready for it, or refused if its bits would be others."""
+    """The actors of a pool as one run sees them. Each is prepared for the run, or rejected if its bits would differ."""
 
     shared: SharedWorkers
     most: int | None
-    """Actors that the run may use at a time; None: all."""
+    """The maximum number of actors for the run; None: all."""
     setup: WorkerSetup
     exact: bool
     say: Callable[[str], None]
@@ -144,7 +147,10 @@ class WorkerPool:
         self._sent = [ray.put(self.setup)]  # in a list, so that an actor that has it does not fetch it
 
     def gather(self) -> None:
-        """Wait until all actors are ready, or one is and others have no room yet. Raises ConfigError or DataError."""
+        """Wait until all actors are ready, or one is and the others have no room yet.
+
+        Raises ConfigError or DataError.
+        """
         deadline = time.monotonic() + START_SECONDS
         self.call()
         while self._joining and time.monotonic() < deadline:
@@ -160,7 +166,7 @@ class WorkerPool:
             )
 
     def call(self) -> None:
-        """Ask actors that are not known yet to get ready, as many as the run may use."""
+        """Ask new actors to get ready, as many as the run may use."""
         for worker in [worker for worker in self._joined if worker not in self.shared.workers]:
             del self._joined[worker]  # another run has found it dead
         known = {*self._joined, *self._joining.values()}
@@ -169,7 +175,7 @@ class WorkerPool:
             self._joining[worker.handle.join.remote(self._run, self._sent)] = worker
 
     def wait(self, at_work: Iterable[Any], seconds: float) -> list[Any]:
-        """What has come of the work, or of an actor that was to get ready, within so many seconds."""
+        """The first answer of a busy or a starting actor within `seconds`; may be empty."""
         awaited = [*at_work, *self._joining]
         if not awaited:
             time.sleep(seconds)
@@ -178,9 +184,9 @@ class WorkerPool:
         return ready
 
     def heed(self, ref: Any, *, at_once: bool = False) -> bool:
-        """Take in an actor that was to get ready; false where this is something else.
+        """Add an actor that has got ready. Returns False if `ref` is something else.
 
-        Raises ConfigError or DataError where it cannot be used: `at_once`, or when no other is left.
+        Raises ConfigError or DataError for an unusable actor if `at_once` is set, or if no other is left.
         """
         if (worker := self._joining.pop(ref, None)) is None:
             return False
@@ -212,22 +218,22 @@ class WorkerPool:
         return True
 
     def free(self) -> Worker | None:
-        """An actor that is ready and has nothing to do: the one that has done so longest, for even use of nodes."""
+        """An actor that is ready and idle: the one that has been idle longest, so that nodes are used evenly."""
         idle = [worker for worker in self._joined if not worker.given]
         return idle[0] if idle else None
 
     def send(self, worker: Worker, question: Any, round: int, states: Any, payloads: Iterable[Any]) -> Any:
-        """Give an actor clients, as `Actor.ask` wants them; what comes of it is in the reference returned."""
+        """Send clients to an actor, with the arguments of `Actor.ask`. Returns the reference to its answer."""
         worker.given += 1
-        self._joined[worker] = self._joined.pop(worker)  # behind the others
+        self._joined[worker] = self._joined.pop(worker)  # moves it behind the others
         return worker.handle.ask.remote(self._run, self._sent, question, round, states, *payloads)
 
     def put(self, message: Any) -> Any:
-        """Put something where every actor finds it."""
+        """Put an object where every actor can read it."""
         return ray.put(message)
 
     def answer(self, ref: Any, worker: Worker) -> TaskResult | Died:
-        """What an actor has made of its clients. Raises what was a user's fault; one that died is replaced."""
+        """An actor's answer. Raises the user's errors. Replaces an actor that died."""
         worker.given -= 1
         try:
             found: TaskResult | Refused = ray.get(ref)
@@ -241,11 +247,11 @@ class WorkerPool:
 
     @property
     def ready(self) -> int:
-        """How many actors can be given clients."""
+        """The number of actors that are ready."""
         return len(self._joined)
 
     def places(self) -> list[RemoteMachine]:
-        """The nodes on which actors are ready, by name."""
+        """The nodes with ready actors, by name."""
         by_node: dict[str, list[ActorInfo]] = defaultdict(list)
         for facts in self._joined.values():
             by_node[facts.node].append(facts)
@@ -262,15 +268,15 @@ class WorkerPool:
         ]
 
     def close(self) -> None:
-        """The run is over."""
-        # As a process ends, Ray may have shut down first; any call would then start another Ray.
+        """Release the actors at the end of the run."""
+        # At the end of a process, Ray may be shut down already. Any call would then start it again.
         if ray.is_initialized():
             for worker in self._joined:
                 worker.handle.forget.remote(self._run)
         self.shared.give_back()
 
     def _unlike(self, facts: ActorInfo) -> ConfigError | None:
-        """The refusal of an actor that would give other bits than this machine, if it is to be refused."""
+        """The error for an actor whose bits would differ from this machine's, if it must be rejected."""
         differences = inexact(self._here, dict(facts.environment))
         if not differences:
             return None
@@ -285,11 +291,11 @@ class WorkerPool:
 
 @contextmanager
 def reaching(round: int, otherwise: str) -> Iterator[None]:
-    """Around work in round t: raises ConfigError where not an actor, but Ray itself is gone; a runner does it too."""
+    """Wraps work in round t. Raises ConfigError if Ray itself is gone, not just an actor. The runner uses it too."""
     try:
         yield
     except exceptions.RayTaskError:
-        raise  # a fault of ours, with the traceback from there
+        raise  # a fault of htfl-sim, with its traceback
     except (exceptions.RayError, ConnectionError) as lost:
         raise MachinesLost(
             f"the Ray cluster cannot be reached any more in round {round} ({cluster.short_message(lost)}). The session "

@@ -35,16 +35,16 @@ class WorkerSetup:
 
     source: Source
     fingerprint: str
-    """Of the data: what an actor loads must have the same."""
+    """Identifies the data: an actor must load the same."""
     federation: Federation
     method: Mapping[str, Any]
     runtime: RuntimeConfig
     files: tuple[Sent, ...]
-    """The user's own that method and models come from."""
+    """The users' files that define the method and the models."""
 
     @classmethod
     def of(cls, context: TrainingContext, hooks: Hooks, runtime: RuntimeConfig) -> "WorkerSetup":
-        """That of a run. Raises ConfigError for data that no other process could load."""
+        """The setup of a run. Raises ConfigError for data that no other process could load."""
         source = context.data.source
         if source is None:
             raise ConfigError(
@@ -53,7 +53,7 @@ class WorkerSetup:
         return cls(
             source=_from_anywhere(source),
             fingerprint=context.data.fingerprint,
-            federation=replace(context.federation),  # without what it keeps for itself
+            federation=replace(context.federation),  # without its private caches
             method=hooks.method.config.model_dump(mode="json"),
             runtime=runtime,
             files=_files(hooks.name, tuple(context.federation.architectures), source.config.dataset),
@@ -61,7 +61,7 @@ class WorkerSetup:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 (hex) of all that a client's results follow from besides its state and its payload."""
+        """SHA-256 (hex) of everything that determines a client's results, except its state and payload."""
         facts = self.federation
         said = {
             "data": self.fingerprint,
@@ -76,9 +76,9 @@ class WorkerSetup:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def set_up(self, held: FederatedData | None = None) -> tuple[Runner, Hooks]:
-        """A runner with data and networks, and the method's hooks, here; `held` are taken if they are the same data.
+        """A runner with data and networks, and the method's hooks, on this node. Reuses `held` if it is the same data.
 
-        Raises ConfigError where the device or the method is not there, DataError where the data are not, or are others.
+        Raises ConfigError if the device or method is missing; DataError if the data are missing or differ.
         """
         for file in self.files:
             LOADERS[file.kind](own_files.receive(file))
@@ -99,13 +99,13 @@ class WorkerSetup:
         return inner.made(context, self.runtime), Hooks(method, federation)
 
     def _source_here(self) -> Source:
-        """The folder of the data sets that this run has, else the one this machine is set to. Fetches nothing."""
+        """The data folder of the run, if it exists here, or this machine's default. Downloads nothing."""
         there = datasets.folder_with(self.source.config.dataset, self.source.folder)
         return self.source if there == self.source.folder else replace(self.source, folder=there)
 
 
 def _from_anywhere(source: Source) -> Source:
-    """The same with absolute paths: an actor may begin in another folder."""
+    """The same with absolute paths: an actor may start in another folder."""
     config = source.config
     paths = {"dataset": datasets.absolute(config.dataset)}
     if config.indices is not None:
@@ -114,7 +114,7 @@ def _from_anywhere(source: Source) -> Source:
 
 
 def _files(method: str, models: tuple[str, ...], dataset: str) -> tuple[Sent, ...]:
-    """The user's own files that a method, models, and a data set come from. An installed package's are not sent."""
+    """The users' files that a method, models, and a data set come from. Files of installed packages are not sent."""
     brought = [
         registry.origin(method),
         registry.data_origin(dataset),
