@@ -1,4 +1,4 @@
-"""Models, each split into features and head, and the groups that deal them out to clients."""
+"""Models, each with features and a head, and the groups that assign them to clients."""
 
 from simulator.models import cnn, convnets, libraries, resnet, slices, tiny, user_models, vit
 from simulator.models.groups import GROUPS, assign, check_kind, members

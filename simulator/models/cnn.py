@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from simulator.models.network import Network
 from simulator.models.registry import RATES, Builder, ImageShape, register
 
-FEATURES = 500  # K: the papers fix the width of FC2 so that all heads agree
+FEATURES = 500  # K: the papers fix the width of FC2 so that all heads have the same shape
 
 
 class CNN(Network):
@@ -36,7 +36,7 @@ class CNN(Network):
         self.head = nn.Linear(features, num_classes)
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
-        # ReLU after the pooling gives the same values as before it, for a quarter of the work.
+        # ReLU after the pooling gives the same values with a quarter of the work.
         conv1 = F.relu(F.max_pool2d(self.conv1(x), 2))
         conv2 = F.relu(F.max_pool2d(self.conv2(conv1), 2))
         fc1 = F.relu(self.fc1(torch.flatten(conv2, 1)))

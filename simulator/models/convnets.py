@@ -1,7 +1,7 @@
 """GoogLeNet (Szegedy et al. 2015) and MobileNetV2 (Sandler et al. 2018): torchvision's, without auxiliary heads.
 
-Unless a stem is asked for, images of up to 64 pixels a side lose no resolution in the first two halvings: the networks
-were made for 224 pixels and divide the side by 32. Feature vectors are pooled to K = 512 (FedL2G §4.1).
+The networks were made for 224 pixels and divide the side by 32. So by default, images of up to 64 pixels per side
+keep their resolution in the first two halvings. Feature vectors are pooled to K = 512 (FedL2G §4.1).
 """
 
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from simulator.models.resnet import FEATURES
 
 
 class GoogLeNet(Network):
-    """Stages end before the second pooling, and with inception 3b, 4e and 5b; dropout 0.2 precedes the head."""
+    """Stages end before the second pooling, and after inception 3b, 4e, and 5b. Dropout 0.2 precedes the head."""
 
     layers = ("stage1", "stage2", "stage3", "stage4", "features")
     ends = ("conv3", "inception3b", "inception4e", "inception5b")
@@ -25,7 +25,7 @@ class GoogLeNet(Network):
         body = Published(aux_logits=False, init_weights=True)
         self.trunk = nn.Sequential()
         for name, module in body.named_children():
-            if name == "avgpool":  # what follows is the average over the image, dropout and the head
+            if name == "avgpool":  # the rest is the average over the image, dropout, and the head
                 break
             self.trunk.add_module(name, module)
         small = shape.full_resolution
@@ -48,7 +48,10 @@ class GoogLeNet(Network):
 
 
 class MobileNetV2(Network):
-    """Stages end with the last block of 24, 32 and 96 channels and with the last convolution; dropout 0.2 follows."""
+    """Stages end after the last block of 24, 32, and 96 channels, and after the last convolution.
+
+    Dropout 0.2 follows.
+    """
 
     layers = ("stage1", "stage2", "stage3", "stage4", "features")
     ends = (3, 6, 13, 18)

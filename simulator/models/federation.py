@@ -1,4 +1,4 @@
-"""The facts of a federation that hold from before round 1: who the clients are and what they have in common."""
+"""The facts of a federation before round 1: its clients and what they share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from simulator.models import Network
 
 @dataclass(frozen=True)
 class ClientInfo:
-    """What the server knows of client k: its architecture, n_k and S_k."""
+    """The server's knowledge of client k: its architecture, n_k, and S_k."""
 
     id: int
     architecture: str
@@ -31,7 +31,7 @@ class ClientInfo:
 
 @dataclass(frozen=True)
 class Federation:
-    """The clients, their architectures, and the settings every one of them trains with."""
+    """The clients, their architectures, and their common training settings."""
 
     seed: int
     rounds: int
@@ -44,13 +44,16 @@ class Federation:
     training: TrainingConfig
     device: torch.device
     pretrained: str | bool = False
-    """Where clients' initial weights come from, if they are not drawn: True for the hub's, else a path."""
+    """The source of clients' initial weights, if they are not drawn: True for the hub's, else a path."""
     begun: int = 0
     """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
 
     @cached_property
     def of_each(self) -> tuple[ClientInfo, ...]:
-        """The first client of each architecture, ascending: what follows from it alone is looked at once."""
+        """The first client of each architecture, ascending.
+
+        Properties of an architecture are computed once, on this client.
+        """
         firsts = {client.architecture: client for client in reversed(self.clients)}
         return tuple(sorted(firsts.values(), key=lambda client: client.id))
 
@@ -63,22 +66,22 @@ class Federation:
 
     @cached_property
     def architectures(self) -> Mapping[str, Network]:
-        """Each architecture once, on the meta device, in order of first use."""
+        """Each architecture once, on the meta device, in the order of clients."""
         names = [client.architecture for client in self.of_each]
         return {name: models.architecture(name, self.spec, self.num_classes) for name in names}
 
     @cached_property
     def smallest(self) -> str:
-        """The clients' architecture of the fewest parameters; of equals, the one used first."""
+        """The clients' architecture with the fewest parameters. Of equals, the first."""
         return min(self.architectures, key=self._parameters)
 
     @cached_property
     def largest(self) -> str:
-        """The clients' architecture of the most parameters; of equals, the one used first."""
+        """The clients' architecture with the most parameters. Of equals, the first."""
         return max(self.architectures, key=self._parameters)
 
     def architecture(self, name: str) -> Network:
-        """Any architecture without weights, also one that no client holds. Raises ConfigError for unknown names."""
+        """Any architecture without weights, also one that no client has. Raises ConfigError for unknown names."""
         return (
             self.architectures[name]
             if name in self.architectures
@@ -90,15 +93,15 @@ class Federation:
         return self.architectures[client.architecture]
 
     def build(self, architecture: str, stream: torch.Generator) -> Network:
-        """A network of that architecture on the CPU, its weights drawn from `stream` or pretrained."""
+        """A network of that architecture on the CPU. Its weights are drawn from `stream`, or pretrained."""
         return models.build(architecture, self.spec, self.num_classes, stream, self.pretrained)
 
     def shared_head(self) -> nn.Linear:
-        """A head for all clients, whose heads are equal: client 0's kind, weights from the server's stream."""
+        """A head for all clients, if their heads are equal: client 0's kind, with weights from the server's stream."""
         return self.build(self.clients[0].architecture, self.stream("server/head")).head
 
     def stream(self, purpose: str, round: int = 0, client: int = rng.EVERYONE) -> torch.Generator:
-        """A keyed stream of draws on the CPU, where results do not depend on the device."""
+        """A keyed stream of draws on the CPU, so results do not depend on the device."""
         return rng.torch_stream(self.seed, purpose, round, client)
 
     def _parameters(self, architecture: str) -> int:

@@ -1,4 +1,4 @@
-"""Model groups: which architecture each client holds (client i gets model i mod X)."""
+"""Model groups: the architecture of each client (client i gets model i mod X)."""
 
 from collections.abc import Iterable
 
@@ -36,10 +36,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 def members(group: str | tuple[str, ...]) -> tuple[str, ...]:
-    """The architectures of a named group, of a list of models, or of one model by itself.
-
-    Raises ConfigError for a name that is neither a group nor a model.
-    """
+    """The architectures of a named group, of a list of models, or of a single model."""
     if isinstance(group, tuple):
         if not group:
             raise ConfigError("federation.group is an empty list; name at least one model.")
@@ -60,7 +57,7 @@ def assign(group: str | tuple[str, ...], clients: int) -> tuple[str, ...]:
 
 
 def check_kind(architectures: Iterable[str], spec: InputSpec) -> None:
-    """Raise ConfigError where one of the architectures does not take the kind of samples; says what does."""
+    """Raise ConfigError if one of the architectures does not accept the kind of samples. Names those that do."""
     for name in dict.fromkeys(architectures):
         model = registry.get(name)
         if spec.kind not in model.kinds:

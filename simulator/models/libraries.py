@@ -1,7 +1,7 @@
 """Any classifier of timm or torchvision by its own name: `timm:resnet18`, `torchvision:mobilenet_v3_small`.
 
-These are as published: stem, initial weights and K are the library's own, also for small images. Images are resized
-only for models built for one size. The last linear layer is the head; what it reads are the features.
+They are as published: stem, initial weights, and K are the library's, also for small images. Images are resized only
+for models with a fixed size. The last linear layer is the head, and its input is the features.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from simulator.models.vit import plain_attention
 
 
 class Published(Network):
-    """A library's model whose head has been taken off: features `body(x)` [B, K] → head C."""
+    """A library's model without its head: features `body(x)` [B, K] → head C."""
 
     layers = ("features",)
     published = "body."
@@ -28,7 +28,7 @@ class Published(Network):
         self.size = size
         plain_attention(body)
         for module in body.modules():
-            # Constant tables, too, must be part of the state: a client's network is made from nothing else.
+            # Constant tables must be in the state too: a client's network is made from its state alone.
             module._non_persistent_buffers_set.clear()
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
@@ -88,7 +88,7 @@ def _named(body: nn.Module, kind: type[nn.Module]) -> Any:
 
 
 def _replace(body: nn.Module, first: tuple[str, nn.Conv2d], channels: int) -> None:
-    """Let the first convolution read that many channels; its weights are drawn as PyTorch draws them."""
+    """Give the first convolution that many input channels. Its weights are drawn as PyTorch draws them."""
     path, conv = first
     body.set_submodule(
         path,

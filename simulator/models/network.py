@@ -1,4 +1,4 @@
-"""What every architecture offers: named representations, the features before the head, and the head."""
+"""The interface of every architecture: named representations, the features before the head, and the head."""
 
 from collections.abc import Mapping
 
@@ -6,21 +6,21 @@ from torch import Tensor, nn
 
 
 class Network(nn.Module):
-    """A classifier as features f (output width K) ∘ head h (as a rule the last linear layer, C classes).
+    """A classifier as features f (output width K) ∘ head h (usually the last linear layer, C classes).
 
-    A subclass sets `head` and lists in `layers` the names of the representations it can show, shallow to deep;
-    the last of them is the features.
+    A subclass sets `head`. It lists in `layers` the names of its representations, shallow to deep; the last is the
+    features.
     """
 
     layers: tuple[str, ...]
     head: nn.Linear
-    """A transformer's may be another module with `in_features` and `out_features`; `needs.same_head` refuses those."""
+    """A transformer's may be another module with `in_features` and `out_features`; `needs.same_head` rejects it."""
 
     published = ""
-    """What precedes, in this network's parameter names, the names of its published weights."""
+    """The prefix of the published weights' names in this network's parameter names."""
 
     rate: float = 1.0
-    """The share of its family's full width, of a network that was made narrower."""
+    """The network's width as a share of its family's full width."""
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
         """Every representation of a batch x [B, …] by name, all from one forward pass."""
@@ -39,15 +39,16 @@ class Network(nn.Module):
         """Names of the parameters that may learn from a shallower one, stage by stage, shallow to deep.
 
         InCo Aggregation (§3.2) mixes the update of a layer with that of layer 0, the first of its shape in the same
-        stage. A residual network lists each stage's convolution weights, a transformer the weights of each block's
-        two LayerNorms; a network that lists none leaves nothing to mix.
+        stage. A residual network lists each stage's convolution weights, a transformer the weights of each block's two
+        LayerNorms. A network without such a list is not mixed.
         """
         return ()
 
     def flattened(self) -> Mapping[str, int] | None:
-        """How narrower networks of these layers are cut out of this one (HeteroFL): unit by unit, a unit being a row
-        of a weight or an input of it. Given are the weights that read flattened maps, with the columns that belong to
-        each channel; None where a part of the weights' rows is no network of these layers.
+        """How HeteroFL cuts narrower networks out of this one. A unit is a row of a weight, or an input of it.
+
+        Lists the weights that read flattened maps, with the number of columns for each channel. None if a part of the
+        rows does not form a network of these layers.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""Adaptive average pooling of feature vectors, as FedL2G §4.1 puts it before every head to make K the same."""
+"""Adaptive average pooling of feature vectors. FedL2G §4.1 puts it before every head so that all have the same K."""
 
 import torch
 from torch import Tensor
@@ -7,8 +7,8 @@ from torch import Tensor
 def to_width(features: Tensor, width: int) -> Tensor:
     """Feature vectors [B, in] averaged over `width` even windows: [B, width].
 
-    Window i reaches from ⌊i·in/width⌋ to ⌈(i+1)·in/width⌉; where in < width, values repeat. The means are one matrix
-    product, because torch's own adaptive pooling has no deterministic gradient on CUDA.
+    Window i covers ⌊i·in/width⌋ to ⌈(i+1)·in/width⌉. If in < width, values repeat. The means are one matrix product,
+    because torch's own adaptive pooling has no deterministic gradient on CUDA.
     """
     given = features.shape[1]
     if given == width:

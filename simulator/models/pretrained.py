@@ -1,6 +1,7 @@
-"""Published weights for an architecture, from a safetensors file or folder the user names, or from timm's hub.
+"""Published weights for an architecture, from a user's safetensors file or folder, or from timm's hub.
 
-Only safetensors are read: other formats can run code. The head always stays as drawn, for it answers other classes.
+Only safetensors are read, because other formats can run code. The head keeps its drawn weights, because it has other
+classes.
 """
 
 from collections.abc import Mapping
@@ -25,15 +26,15 @@ TIMM = {
     "vit_b_16": "vit_base_patch16_224.augreg2_in21k_ft_in1k",
     "vit_b_32": "vit_base_patch32_224.augreg_in21k_ft_in1k",
 } | {f"vit_s{depth}": "vit_small_patch16_224.augreg_in21k_ft_in1k" for depth in range(8, 13)}
-"""What timm calls the weights of our architectures. A transformer of fewer blocks takes the first of the twelve."""
+"""timm's names of the weights of our architectures. A transformer with fewer blocks takes the first of the twelve."""
 
 
 def weights(name: str, network: Network, source: str | bool) -> dict[str, Tensor]:
-    """The published values of the parameters of architecture `name`, fitted to `network`, by parameter name.
+    """The published parameters of architecture `name`, fitted to `network`, by parameter name.
 
-    Kernels for three channels are summed for one; position embeddings are resampled to the grid of patches; a stem of
-    another size than the published one (small images) is left out, as drawn. Raises ConfigError where no weights
-    are published, DataError where they are missing, damaged or another model's.
+    Kernels for three channels are summed for one. Position embeddings are resampled to the grid of patches. A stem of
+    another size than the published one (small images) keeps its drawn weights. Raises ConfigError if no weights are
+    published; DataError if they are missing, damaged, or another model's.
     """
     path = _hub(name) if source is True else _local(name, Path(str(source)).expanduser())
     try:
@@ -60,7 +61,7 @@ def weights(name: str, network: Network, source: str | bool) -> dict[str, Tensor
 
 
 def _fitted(name: str, value: Tensor, wanted: Tensor, network: Network) -> Tensor | None:
-    """The value in the shape wanted, or None where there is no honest way to make it so."""
+    """The value in the required shape, or None if no conversion keeps its meaning."""
     if value.dim() == 4 and wanted.dim() == 4 and value.shape[1] == 3 and wanted.shape[1] == 1:
         value = value.sum(1, keepdim=True)
     if name.endswith("pos_embed") and value.shape != wanted.shape and value.shape[2:] == wanted.shape[2:]:
@@ -97,7 +98,7 @@ def _local(name: str, source: Path) -> Path:
 
 @cache
 def _hub(name: str) -> Path:
-    """The weights in the hub's local cache, fetched if need be."""
+    """The weights in the hub's local cache. Downloads them if necessary."""
     repository = _repository(name)
     from huggingface_hub import hf_hub_download
 
@@ -126,7 +127,7 @@ def _repository(name: str) -> str:
 
 
 def apply(name: str, network: Network, source: str | bool) -> None:
-    """Give the network the published values; the head, and a stem made for small images, keep what they have."""
+    """Give the network the published values. The head, and a stem made for small images, keep theirs."""
     values: Mapping[str, Tensor] = weights(name, network, source)
     with torch.no_grad():
         network.load_state_dict({**network.state_dict(), **values})

@@ -1,4 +1,4 @@
-"""The models by name. Building one draws its initial weights from the stream it is given."""
+"""The models by name. Building one draws its initial weights from a stream."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -18,32 +18,32 @@ from simulator.models import pretrained
 from simulator.models.network import Network
 
 RATES = {f"w{part}": Fraction(1, part) for part in (2, 4, 8, 16)}
-"""HeteroFL's smaller widths, by what follows a model's name: half of resnet18 is resnet18_w2."""
+"""HeteroFL's smaller widths, by the suffix of a model's name: resnet18_w2 is half of resnet18."""
 SHOWN = 8
-"""Names of models in an error, at most."""
+"""The maximum number of models' names in an error."""
 SMALL_SIDE = 64
-"""Pixels up to which images enter a network at full resolution, unless a stem is asked for."""
+"""Images of up to this many pixels per side enter a network at full resolution by default."""
 
 
 @dataclass(frozen=True)
 class ImageShape(ImageSpec):
-    """The images that a model is built for, and the first layers that the run asks for."""
+    """The images that a model is built for, and the configured first layers."""
 
     stem: Literal["imagenet", "cifar"] | None = None
-    """7×7 with stride 2 and pooling, or 3×3 at full resolution; None: 3×3 for images up to 64 pixels a side."""
+    """7×7 with stride 2 and pooling, or 3×3 at full resolution. None: 3×3 for images of up to 64 pixels per side."""
 
     @property
     def full_resolution(self) -> bool:
-        """Whether images enter at full resolution: the stem of small images."""
+        """Whether images enter at full resolution, through the stem of small images."""
         if self.stem is None:
             return max(self.height, self.width) <= SMALL_SIDE
         return self.stem == "cifar"
 
 
 def spec_for(samples: InputSpec, config: ModelsConfig) -> InputSpec:
-    """What models are built for: the spec of the samples; of images with the stem that the run asks for.
+    """The input of models: the spec of the samples. For images, it includes the configured stem.
 
-    Raises ConfigError for a stem where the samples are no images.
+    Raises ConfigError for a stem if the samples are no images.
     """
     if isinstance(samples, ImageSpec):
         return ImageShape(samples.channels, samples.height, samples.width, config.stem)
@@ -55,23 +55,23 @@ def spec_for(samples: InputSpec, config: ModelsConfig) -> InputSpec:
 
 
 Builder = Callable[[Any, int], Network]
-"""Builds a network from a spec of the kind that the model takes (of images, an ImageShape) and a number of classes."""
+"""Builds a network from a spec of an accepted kind (for images, an ImageShape) and a number of classes."""
 
 
 @dataclass(frozen=True)
 class RegisteredModel:
-    """A named way to build a network for samples of a spec and a number of classes C."""
+    """A named function that builds a network for samples of a spec and C classes."""
 
     name: str
     title: str
     smallest_side: int
     builder: Builder
     foreign: bool = False
-    """Whether it comes from a library that does not say which images it takes."""
+    """Whether it comes from a library that does not document its image sizes."""
     stems: bool = False
     """Whether its first layers can be chosen."""
     kinds: tuple[Kind, ...] = ("image",)
-    """The kinds of samples that it takes."""
+    """The kinds of samples that it accepts."""
 
 
 _TYPICAL: dict[Kind, InputSpec] = {
@@ -82,7 +82,7 @@ _TYPICAL: dict[Kind, InputSpec] = {
 }
 
 Library = Callable[[str], RegisteredModel]
-"""The model that a library's own name stands for. Raises ConfigError for a name it has not."""
+"""The model with a library's own name. Raises ConfigError for a name that the library lacks."""
 
 _MODELS: dict[str, RegisteredModel] = {}
 _LIBRARIES: dict[str, Library] = {}
@@ -91,9 +91,9 @@ _LIBRARIES: dict[str, Library] = {}
 def register(
     name: str, title: str, smallest_side: int = 1, *, stems: bool = False, kind: Kind = "image"
 ) -> Callable[[Builder], Builder]:
-    """Add a model under `name`. Raises ValueError when the name is taken.
+    """Add a model under `name`. Raises ValueError if the name is taken.
 
-    `smallest_side` and `stems` are for models that take images.
+    `smallest_side` and `stems` are for models that accept images.
     """
 
     def add(builder: Builder) -> Builder:
@@ -106,17 +106,17 @@ def register(
 
 
 def forget(name: str) -> None:
-    """Take back a registration; what registered it has failed."""
+    """Remove a registration after the code that made it has failed."""
     del _MODELS[name]
 
 
 def register_library(prefix: str, library: Library) -> None:
-    """Let `prefix:name` stand for what the library calls `name`."""
+    """Make `prefix:name` refer to the library's model `name`."""
     _LIBRARIES[prefix] = library
 
 
 def libraries() -> list[str]:
-    """The prefixes that stand for a library."""
+    """The prefixes of the libraries."""
     return list(_LIBRARIES)
 
 
@@ -126,7 +126,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> RegisteredModel:
-    """The model of that name. Raises ConfigError, naming the nearest one, when there is none."""
+    """The model of that name. Raises ConfigError with the nearest name for an unknown one."""
     prefix, colon, name_there = name.partition(":")
     if colon and prefix in _LIBRARIES:
         return _LIBRARIES[prefix](name_there)
@@ -142,17 +142,17 @@ def get(name: str) -> RegisteredModel:
 
 
 def typical(name: str) -> InputSpec:
-    """Samples of the kind that a model takes, to show its size for: CIFAR-10's images, among others."""
+    """Example samples that a model accepts, to show its size, such as CIFAR-10's images."""
     return _TYPICAL[get(name).kinds[0]]
 
 
 def build(
     name: str, spec: InputSpec, num_classes: int, stream: torch.Generator, weights: str | bool = False
 ) -> Network:
-    """A network on the CPU with initial weights drawn from `stream`, all but the head's replaced by published
-    `weights` where these are asked for: True for the hub's, else a path.
+    """A network on the CPU with initial weights drawn from `stream`.
 
-    Raises ConfigError when the samples do not fit the model, DataError when there are no such weights.
+    `weights` replaces all but the head's with published ones: True for the hub's, else a path. Raises ConfigError if
+    the samples do not fit the model; DataError if there are no such weights.
     """
     model = get(name)
     _check_fits(model, spec)
@@ -170,7 +170,7 @@ def architecture(name: str, spec: InputSpec, num_classes: int) -> Network:
     try:
         with _on_meta():
             network = model.builder(spec, num_classes)
-    except NotImplementedError:  # a few of torchvision's read values while they are built
+    except NotImplementedError:  # some of torchvision's models read values while they are built
         with drawing_from(torch.Generator()):
             network = model.builder(spec, num_classes).to("meta")
     if model.foreign:
@@ -179,7 +179,7 @@ def architecture(name: str, spec: InputSpec, num_classes: int) -> Network:
 
 
 def trains_on_one_sample(network: Network, spec: InputSpec) -> bool:
-    """Whether an architecture can train on a single sample: BatchNorm cannot, where it sees one value per channel."""
+    """Whether an architecture can train on one sample. BatchNorm cannot if it sees only one value per channel."""
     try:
         copy.deepcopy(network).train()(blank(spec, 1, "meta"))
     except ValueError:
@@ -198,13 +198,13 @@ def _check_fits(model: RegisteredModel, spec: InputSpec) -> None:
 
 
 def misfit(model: RegisteredModel, spec: InputSpec) -> str:
-    """That a model does not take the kind of samples, as a sentence."""
+    """A sentence that says that a model does not accept the kind of samples."""
     taken = " or ".join(SPECS[kind].noun for kind in model.kinds)
     return f"Model '{model.name}' takes {taken}, and the samples are {spec.noun} ({spec})."
 
 
 def fitting(spec: InputSpec) -> str:
-    """Which models take such samples, as a sentence."""
+    """A sentence with the models that accept such samples."""
     known = [name for name, model in _MODELS.items() if spec.kind in model.kinds]
     shown = ", ".join(known[:SHOWN]) + (", …" if len(known) > SHOWN else "")
     arguments = ", ".join(spec.arguments())
@@ -215,7 +215,7 @@ def fitting(spec: InputSpec) -> str:
 
 
 def _check_by_trying(model: RegisteredModel, network: Network, spec: InputSpec) -> None:
-    """Send shapes without values through the network. Raises ConfigError where it does not take or make them."""
+    """Send shapes without values through the network. Raises ConfigError for a wrong input or output shape."""
     try:
         features = copy.deepcopy(network).eval().features(blank(spec, 2, "meta"))
     except (RuntimeError, ValueError, AssertionError, TypeError) as refused:

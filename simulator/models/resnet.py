@@ -1,9 +1,9 @@
 """ResNets (He et al. 2016) from torchvision's blocks, for any number of stages and blocks.
 
-Parameters bear torchvision's names, so that a shallower network's are a subset, by name and shape, of a deeper one's
-with the same stages: ResNet10 ⊂ 14 ⊂ 18 ⊂ 22 ⊂ 26 (InCo Aggregation §4.1). Unless a stem is asked for, images of up to
-64 pixels a side enter through a 3×3 convolution at full resolution; the 7×7 convolution and the pooling made for 224
-pixels leave one pixel of them at stage 4.
+Parameters have torchvision's names. So a shallower network's are a subset, by name and shape, of a deeper one's with
+the same stages: ResNet10 ⊂ 14 ⊂ 18 ⊂ 22 ⊂ 26 (InCo Aggregation §4.1). By default, images of up to 64 pixels per side
+enter through a 3×3 convolution at full resolution. The 7×7 convolution and the pooling for 224 pixels would leave one
+pixel of them at stage 4.
 """
 
 import math
@@ -22,8 +22,8 @@ FEATURES = 512
 class ResNet(Network):
     """stem → stages of residual blocks → average over the image → K features → head C.
 
-    Stage s has channels width·2^{s−1} (times 4 for bottlenecks), and halves the side from the second on. Feature
-    vectors of another width than K are pooled to it. `rate` is the share of every width, K's too, that is kept.
+    Stage s has width·2^{s−1} channels (times 4 for bottlenecks), and halves the side from the second on. Feature
+    vectors of another width are pooled to K. `rate` is the share of every width, also of K, that is kept.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ResNet(Network):
 
     def flattened(self) -> Mapping[str, int] | None:
         last = self.get_submodule(f"layer{len(self.layers) - 1}")[-1]  # type: ignore[index]
-        # Where features are pooled from more or fewer channels, no channel has columns of the head to itself.
+        # If features are pooled from more or fewer channels, a channel has no columns of the head to itself.
         return {} if _channels(last) == self.num_features else None
 
     def stages(self) -> tuple[tuple[str, ...], ...]:
@@ -85,8 +85,8 @@ class ResNet(Network):
 def _stage(
     kind: Literal["basic", "bottleneck"], count: int, channels: int, width: int, stride: int
 ) -> tuple[nn.Sequential, int]:
-    """`count` residual blocks, the first of them with the stride, and the channels they put out."""
-    from torchvision.models.resnet import BasicBlock, Bottleneck  # takes seconds: only where one is built
+    """`count` residual blocks, the first with the stride, and the number of output channels."""
+    from torchvision.models.resnet import BasicBlock, Bottleneck  # takes seconds, so only if needed
 
     block = BasicBlock if kind == "basic" else Bottleneck
     out = width * block.expansion
@@ -100,7 +100,7 @@ def _stage(
 
 
 def _channels(block: nn.Module) -> int:
-    """The channels that a residual block puts out: those of its last norm."""
+    """The output channels of a residual block: those of its last norm."""
     return [module for module in block.children() if isinstance(module, nn.BatchNorm2d)][-1].num_features
 
 
@@ -109,12 +109,12 @@ def _resnet(block: Literal["basic", "bottleneck"], *blocks: int, rate: float = 1
 
 
 def _narrow(*blocks: int) -> Builder:
-    """At a quarter of the width, a sixteenth of the work: what two cores can train in minutes."""
+    """A quarter of the width and a sixteenth of the work: two cores train it in minutes."""
     return lambda shape, num_classes: ResNet(shape, num_classes, "basic", blocks, width=16, features=128)
 
 
 def _tiny(*blocks: int, rate: float = 1.0) -> Builder:
-    """As its large relatives, at a sixteenth of their width: for tests."""
+    """Like its large relatives, at a sixteenth of their width: for tests."""
     return lambda shape, num_classes: ResNet(
         shape, num_classes, "basic", blocks, width=4, features=8, rate=rate
     )

@@ -1,7 +1,7 @@
-"""Where the weights of a narrower network lie in those of a wider one of the same layers (HeteroFL, FedRolex).
+"""The position of a narrower network's weights in those of a wider one with the same layers (HeteroFL, FedRolex).
 
-Along a dimension a network has units: output channels, inputs, rows of a linear layer. A weight that reads flattened
-maps has several columns for each unit, those of one channel. Of K units the narrower network holds n in a row.
+A dimension of a network consists of units: output channels, inputs, rows of a linear layer. A weight that reads
+flattened maps has several columns per unit, those of one channel. The narrower network has n consecutive units of K.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,14 +12,14 @@ from torch import Tensor
 from simulator.models.network import Network
 
 Place = tuple[Tensor, ...]
-"""Open indices into a tensor's first two dimensions, or its only one: `tensor[place]` is the part, and can be set."""
+"""Open indices into a tensor's first two dimensions, or its only one. `tensor[place]` is the part, and can be set."""
 
 
 def places(wide: Network, narrow: Network, first: Callable[[int], int]) -> dict[str, Place]:
-    """Of every parameter of the narrower network, by name, where it lies in the wider one's.
+    """The place of every parameter of the narrower network, by name, in the wider one's.
 
-    Of K units it holds those from `first(K)` on, and from 0 again after the last; all of them in their own order. The
-    networks nest: see `needs.nested_widths`.
+    Of K units, it has those from `first(K)` on, and continues from 0 after the last. All of them keep their own order.
+    The networks are nested: see `needs.nested_widths`.
     """
     columns = wide.flattened() or {}
     sizes = {name: weight.shape for name, weight in wide.named_parameters()}
@@ -35,7 +35,7 @@ def places(wide: Network, narrow: Network, first: Callable[[int], int]) -> dict[
 
 
 def misfit(wide: Network, narrow: Network) -> str | None:
-    """Why the narrower network is no part of the wider one, as '…, which X lacks', or None."""
+    """Why the narrower network is not part of the wider one, such as '…, which X lacks', or None."""
     wide_sizes, narrow_sizes = _sizes(wide), _sizes(narrow)
     if wide_sizes == narrow_sizes:
         return None
@@ -53,7 +53,7 @@ def misfit(wide: Network, narrow: Network) -> str | None:
 
 
 def _held(full: int, own: int, columns: int, first: Callable[[int], int]) -> Tensor:
-    """Indices along a dimension of `full` entries, `columns` to the unit, of which the narrower network has `own`."""
+    """Indices of the narrower network's `own` entries, of `full` along a dimension, with `columns` entries per unit."""
     units, n = full // columns, own // columns
     start = 0 if n == units else first(units)
     held = (start + torch.arange(n)) % units

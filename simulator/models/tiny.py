@@ -1,4 +1,4 @@
-"""The smallest networks that still have everything a method may ask for: for tests and first steps."""
+"""The smallest networks with everything that a method may need: for tests and first steps."""
 
 import math
 from collections.abc import Mapping

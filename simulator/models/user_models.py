@@ -1,9 +1,9 @@
-"""Models from a file that the user names: `mynets.py` gives `mynets:MyNet`, to be used like any other.
+"""Models from a user's file: `mynets.py` gives `mynets:MyNet`, which works like any other model.
 
-MyNet is a class or a function that makes an `nn.Module` from num_classes and from what the samples' spec offers:
-in_channels and image_size of images; length, vocabulary, and padding of tokens; in_channels and time of signals;
-in_features of a table. It takes any of them. Its head is the linear layer `head`, reading `features(x)`; or, of
-`mynets:MyNet@layer`, the layer of that name.
+MyNet is a class or a function that makes an `nn.Module`. Its arguments are any of num_classes and those of the
+samples' spec: in_channels and image_size for images; length, vocabulary, and padding for tokens; in_channels and time
+for signals; in_features for a table. Its head is the linear layer `head`, which reads `features(x)`. The head of
+`mynets:MyNet@layer` is the layer of that name.
 """
 
 import inspect
@@ -27,20 +27,20 @@ from simulator.models.network import Network
 from simulator.models.registry import RegisteredModel, libraries, register_library
 
 _FILES: dict[str, str] = {}
-"""The file behind each prefix."""
+"""The file of each prefix."""
 
 
 class Own(Published):
-    """A user's model that says what its features are: `body.features(x)`, flattened, [B, K] → head C."""
+    """A user's model that defines its features: `body.features(x)`, flattened, [B, K] → head C."""
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
         return {"features": self.body.features(x).flatten(1)}  # type: ignore[operator]
 
 
 def load(path: Path) -> OwnFile:
-    """Let the models of a file be called `stem:Name`. A second time does nothing.
+    """Make the models of a file available as `stem:Name`. Does nothing the second time.
 
-    Raises ConfigError for a file that cannot be read or fails, or whose name is a library's.
+    Raises ConfigError for a file that cannot be read or fails, or that has the name of a library.
     """
     prefix = path.stem
     if not re.fullmatch(r"\w+", prefix) or (prefix in libraries() and prefix not in _FILES):
@@ -54,7 +54,7 @@ def load(path: Path) -> OwnFile:
 
 
 def origins(group: tuple[str, ...]) -> list[OwnFile]:
-    """The users' files that these models come from, each once, in order of first use."""
+    """The users' files of these models, each once, in order of first use."""
     names = dict.fromkeys(
         _FILES[prefix] for prefix in (name.partition(":")[0] for name in group) if prefix in _FILES
     )
@@ -89,7 +89,9 @@ def _model(prefix: str, file: str, module: ModuleType, name: str) -> RegisteredM
         except ConfigError:
             raise
         except RAISED as error:
-            if torch.get_default_device().type == "meta":  # it reads values: the registry builds it with some
+            if (
+                torch.get_default_device().type == "meta"
+            ):  # it reads values, so the registry builds it with values
                 raise NotImplementedError(str(error)) from error
             raise own_files.failed(what, error) from error
 
@@ -97,9 +99,9 @@ def _model(prefix: str, file: str, module: ModuleType, name: str) -> RegisteredM
 
 
 def _wanted(maker: Callable[..., Any], what: str) -> tuple[list[str], tuple[Kind, ...]]:
-    """The offered arguments that it takes, and the kinds of samples that offer all it needs.
+    """The offered arguments that it accepts, and the kinds of samples that offer all the required ones.
 
-    Raises ConfigError where no kind does.
+    Raises ConfigError if no kind does.
     """
     parameters = inspect.signature(maker).parameters.values()
     offered = {kind: {*names, "num_classes"} for kind, names in ARGUMENTS.items()}
@@ -127,7 +129,7 @@ def _wanted(maker: Callable[..., Any], what: str) -> tuple[list[str], tuple[Kind
 
 
 def _split(network: nn.Module, layer: str | None, num_classes: int, what: str) -> Network:
-    """The user's module as features and head. Raises ConfigError where it has none of the number of classes."""
+    """The user's module as features and head. Raises ConfigError if it has no head for the number of classes."""
     if isinstance(network, Network) and layer is None:
         return network
     path = "head" if layer is None else layer
@@ -157,9 +159,9 @@ def _check(
     spec: InputSpec,
     num_classes: int,
 ) -> None:
-    """Ask the whole module and its two halves about the same samples: the answers must be equal.
+    """Check that the whole module and its two halves give equal outputs for the same samples.
 
-    Raises ConfigError where they are not, as when something follows the head, and for what fails.
+    Raises ConfigError if they differ, for example because something follows the head, and for code that fails.
     """
     stream = torch_stream(0, "models/own")
     with torch.device("cpu"), drawing_from(stream):

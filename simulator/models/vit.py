@@ -1,7 +1,9 @@
-"""Vision transformers (Dosovitskiy et al. 2021) from timm: ViT-B/16 and ViT-B/32 of FedL2G's HtM10, and ViT-S/16 of
-8 to 12 blocks of InCo Aggregation, each nested in the next by name and shape.
+"""Vision transformers (Dosovitskiy et al. 2021) from timm.
 
-A transformer is built for the images' own size, rounded up to whole patches; images that are not (28 pixels, patches
+ViT-B/16 and ViT-B/32 of FedL2G's HtM10, and ViT-S/16 with 8 to 12 blocks of InCo Aggregation, each nested in the next
+by name and shape.
+
+A transformer is built for the images' own size, rounded up to whole patches. Images of another size (28 pixels, patches
 of 16) are resized by bilinear interpolation in the forward pass. `data.size = 224` gives it the papers' input.
 """
 
@@ -17,7 +19,7 @@ from simulator.models.resnet import FEATURES
 
 
 class OwnHead(nn.Sequential):
-    """K → hidden → tanh → C: the head that sets HtM10's transformers apart from the linear heads of the others."""
+    """K → hidden → tanh → C: the head of HtM10's transformers. The others have linear heads."""
 
     def __init__(self, features: int, hidden: int, num_classes: int) -> None:
         super().__init__(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, num_classes))
@@ -28,8 +30,8 @@ class OwnHead(nn.Sequential):
 class ViT(Network):
     """patches → blocks of attention and MLP → the class token's features → head C.
 
-    Representation `block<i>` holds all tokens [B, 1 + patches, width]. Without `features`, K is the width and the head
-    linear; with it, the features are pooled to that K and the head is the transformer's own.
+    Representation `block<i>` holds all tokens [B, 1 + patches, width]. Without `features`, K is the width, and the head
+    is linear. With it, the features are pooled to that K, and the head is the transformer's own.
     """
 
     published = "vit."

@@ -1,1 +1,1 @@
-"""Local training: what a client computes in a round, and the runner that lets many of them compute at once."""
+"""Training: the work of a client or the server in a round, and the training loop."""

@@ -1,7 +1,7 @@
-"""Random changes to training samples, each sample's drawn by itself from one keyed stream.
+"""Random changes to training samples. Each sample draws its own from one keyed stream.
 
-Each kind of samples has changes of its own. Those of images act on normalized images; what is cut out or padded becomes
-0, the mean color of the data set.
+Each kind of samples has its own changes. Those of images act on normalized images. Pixels that are cut out or padded
+become 0, the mean color of the data set.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from simulator.data.specs import InputSpec, Kind
 
 PADDING = 4
 CUTOUT = 0.5
-"""Side of the square that is cut out, in shares of the image's: 16 of 32 pixels."""
+"""Side of the square that is cut out, as a share of the image's: 16 of 32 pixels."""
 WINDOW_AREA = (0.08, 1.0)
 WINDOW_RATIO = (3 / 4, 4 / 3)
-"""Of the window that a resized crop enlarges: its area in shares of the image's, its width to its height."""
+"""The window of a resized crop: its area as a share of the image's, and its ratio of width to height."""
 ERASED_AREA = (0.04, 0.2)
 ERASED_RATIO = (0.5, 2.0)
 ERASED = 0.5
-"""Share of the images of which a rectangle is erased; its area in shares of the image's, its height to its width."""
+"""Share of the images that lose a rectangle; its area as a share of the image's; its ratio of height to width."""
 
 
 def check(changes: Sequence[str], spec: InputSpec) -> None:
@@ -41,13 +41,13 @@ def augmented(x: Tensor, kinds: Sequence[str], stream: torch.Generator) -> Tenso
 
 
 def flip(x: Tensor, stream: torch.Generator) -> Tensor:
-    """Mirrored from left to right, every second image on average."""
+    """Mirror every second image on average from left to right."""
     mirrored = _uniform(1, x, stream)[0] < 0.5
     return torch.where(mirrored[:, None, None, None], x.flip(3), x)
 
 
 def crop(x: Tensor, stream: torch.Generator) -> Tensor:
-    """A window of the image's own size in the image with a border of four pixels."""
+    """A random window of the image's own size in the image with a border of four pixels."""
     height, width = x.shape[2:]
     down, right = (_uniform(2, x, stream) * (2 * PADDING + 1)).long()
     padded = F.pad(x, (PADDING,) * 4)
@@ -59,9 +59,9 @@ def crop(x: Tensor, stream: torch.Generator) -> Tensor:
 
 
 def resized_crop(x: Tensor, stream: torch.Generator) -> Tensor:
-    """A window of random area, shape and place, enlarged to the image's size by bilinear interpolation.
+    """A window of random area, shape, and place, enlarged to the image's size by bilinear interpolation.
 
-    As torchvision's RandomResizedCrop, which draws again where a side is longer than the image's; here it is cut.
+    As torchvision's RandomResizedCrop, except that a side longer than the image's is cut and not drawn again.
     """
     height, width = x.shape[2:]
     area, ratio, down, right = _uniform(4, x, stream)
@@ -74,7 +74,7 @@ def resized_crop(x: Tensor, stream: torch.Generator) -> Tensor:
 
 
 def cutout(x: Tensor, stream: torch.Generator) -> Tensor:
-    """Without a square around a random pixel, as far as it lies within the image (DeVries and Taylor 2017)."""
+    """Set a square around a random pixel to 0, as far as it lies within the image (DeVries and Taylor 2017)."""
     height, width = x.shape[2:]
     half = (round(CUTOUT * height) / 2, round(CUTOUT * width) / 2)
     down, right = _uniform(2, x, stream)
@@ -85,7 +85,7 @@ def cutout(x: Tensor, stream: torch.Generator) -> Tensor:
 
 
 def erase(x: Tensor, stream: torch.Generator) -> Tensor:
-    """Every second image on average without a rectangle of random area, shape and place (Zhong et al. 2020)."""
+    """Set a rectangle of random area, shape, and place to 0 in every second image on average (Zhong et al. 2020)."""
     height, width = x.shape[2:]
     chosen, area, ratio, down, right = _uniform(5, x, stream)
     area, ratio = _area(ERASED_AREA, area, x), _ratio(ERASED_RATIO, ratio)
@@ -101,7 +101,7 @@ def erase(x: Tensor, stream: torch.Generator) -> Tensor:
 
 _CHANGES = {"flip": flip, "crop": crop, "resized_crop": resized_crop, "cutout": cutout, "erase": erase}
 _OF_KIND: dict[Kind, frozenset[str]] = {"image": frozenset(_CHANGES)}
-"""The changes that each kind of samples can have."""
+"""The changes for each kind of samples."""
 
 
 def _uniform(count: int, x: Tensor, stream: torch.Generator) -> Tensor:
@@ -110,7 +110,7 @@ def _uniform(count: int, x: Tensor, stream: torch.Generator) -> Tensor:
 
 
 def _area(shares: tuple[float, float], drawn: Tensor, x: Tensor) -> Tensor:
-    """[B] areas in pixels, between these shares of the image's."""
+    """[B] areas in pixels, uniform between these shares of the image's."""
     return (shares[0] + (shares[1] - shares[0]) * drawn) * x.shape[2] * x.shape[3]
 
 
@@ -121,7 +121,7 @@ def _ratio(bounds: tuple[float, float], drawn: Tensor) -> Tensor:
 
 
 def _stretched(x: Tensor, axis: int, first: Tensor, length: Tensor) -> Tensor:
-    """The images with `length` [B] pixels from `first` [B] on stretched along an axis to its whole size."""
+    """The images with the `length` [B] pixels from `first` [B] on stretched along an axis to the whole size."""
     size = x.shape[axis]
     middles = torch.arange(size, device=x.device) + 0.5
     places = (middles * (length / size)[:, None] - 0.5).clamp(min=0).minimum(length[:, None] - 1)
@@ -138,6 +138,6 @@ def _stretched(x: Tensor, axis: int, first: Tensor, length: Tensor) -> Tensor:
 
 
 def _between(size: int, first: Tensor, end: Tensor, x: Tensor) -> Tensor:
-    """[B, size] whether a place along an axis is at or after `first` and before `end`."""
+    """[B, size] whether a position along an axis is at or after `first` and before `end`."""
     places = torch.arange(size, device=x.device)
     return (places >= first[:, None]) & (places < end[:, None])

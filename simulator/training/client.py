@@ -1,4 +1,4 @@
-"""A client at work in one round: its networks with its weights in them, its data, its draws."""
+"""A client in one round: its networks with its weights, its data, and its draws."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +42,7 @@ class LocalClient(Trainer):
         super().__init__(context, round, Nets(model), state, info.architecture, info.id, dispatch)
         self.info = info
         self.received: Mapping[str, Tensor] = {}
-        """What of the downlink the method needs again after training; forgotten at the end of the round."""
+        """Parts of the downlink that the method needs after training. They are dropped at the end of the round."""
         self.train = context.data.clients[info.id].train
         """Indices of the training samples D_k [n_k], on the device."""
         self._data = context.data
@@ -52,10 +52,10 @@ class LocalClient(Trainer):
         return named("model", of_module(self.nets.model)) | self.state
 
     def add_network(self, name: str, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-        """Put a network of this form beside the model, as `nets[name]`, with a private copy of these weights.
+        """Add a network of this form to `nets` as `name`, with a private copy of these weights.
 
-        `network` may be without values, on the meta device. Integer counters (BatchNorm's count of batches) start at
-        zero where they are missing: they do not travel.
+        `network` may be on the meta device, without values. Missing integer counters (BatchNorm's count of batches)
+        start at zero, because they are not sent.
         """
         network = copy.deepcopy(network)
         counters = {
@@ -72,7 +72,7 @@ class LocalClient(Trainer):
         return Batch(*self._data.batch(indices))
 
     def batches(self, phase: Phase) -> Iterator[Batch]:
-        """The phase's samples in shuffled batches, epoch after epoch; the order is the phase's own keyed stream."""
+        """The phase's samples in shuffled batches for all its epochs. The phase's own keyed stream gives the order."""
         if phase.batches is not None:
             yield from phase.batches
             return
@@ -103,22 +103,22 @@ class LocalClient(Trainer):
         return phase.epochs or self.federation.training.epochs
 
     def steps(self, phase: Phase) -> int:
-        """Optimiser steps the phase takes in a round."""
+        """Optimizer steps of the phase in a round."""
         if phase.batches is not None:
             return len(phase.batches)
         sizes = batch_sizes(len(self.samples(phase)), self.federation.training.batch_size)
         return self.epochs(phase) * len(sizes)
 
     def class_counts(self) -> Tensor:
-        """How many training samples the client holds of each of its classes [|S_k|], int32, ascending by class."""
+        """The number of training samples of each of the client's classes [|S_k|], int32, ascending by class."""
         counts = self._data.clients[self.info.id].class_counts
         return torch.tensor(counts, dtype=torch.int32, device=self.federation.device)
 
     @torch.no_grad()
     def take_statistics(self) -> None:
-        """Let the model's BatchNorms normalize by the client's training samples: static BatchNorm (HeteroFL).
+        """Set the statistics of the model's BatchNorms from the client's training samples: static BatchNorm (HeteroFL).
 
-        Their statistics become the means of those of the batches of one pass, in the order of the samples.
+        They become the means of the batch statistics of one pass, in the order of the samples.
         """
         norms = [module for module in self.nets.model.modules() if isinstance(module, _BatchNorm)]
         self.nets.eval()
@@ -137,31 +137,31 @@ class LocalClient(Trainer):
     def class_means(
         self, of: Callable[[Network, Tensor], Tensor] = Network.features
     ) -> tuple[Tensor, Tensor]:
-        """The mean of what the model makes of each class's training samples, in evaluation mode.
+        """The mean of a network's outputs over each class's training samples, in evaluation mode.
 
-        `of` maps the model and samples to [B, D]: the features, unless said otherwise. Returns means [|S_k|, D] and
-        their labels [|S_k|], int32, ascending.
+        `of` maps the model and samples to [B, D]; by default, to the features. Returns means [|S_k|, D] and their
+        labels [|S_k|], int32, ascending.
         """
         self.nets.eval()
         labels = torch.tensor(self.info.classes, device=self.train.device)
         sums, counts = [], []
         for indices in self.train.split(REPRESENTATION_BATCH):
             x, y = self.batch(indices)
-            # A product with the one-hot labels, not a scatter: its order of summation is fixed on every device.
+            # A product with the one-hot labels, not a scatter: it sums in a fixed order on every device.
             of_class = F.one_hot(y, self.federation.num_classes)[:, labels]
             with self.step("representations", len(y)), self.precise():
                 shown = of(self.nets.model, x)
             of_class = of_class.to(shown.dtype)
-            # Not counted: its size is the client's own (|S_k|), that of a step must follow from the batch's.
+            # Not counted: its size depends on the client (|S_k|). A step's cost must depend on the batch size alone.
             sums.append(of_class.T @ shown)
             counts.append(of_class.sum(0))
         return torch.stack(sums).sum(0) / torch.stack(counts).sum(0)[:, None], labels.to(torch.int32)
 
 
 def batch_sizes(samples: int, batch_size: int) -> list[int]:
-    """Sizes of an epoch's batches: full ones and the rest; a rest of one joins the batch before it.
+    """Sizes of an epoch's batches: full ones and the rest. A rest of one sample joins the batch before it.
 
-    One sample has no variance, so a BatchNorm in training could not normalise it.
+    A BatchNorm in training cannot normalize one sample, because it has no variance.
     """
     full, rest = divmod(samples, batch_size)
     sizes = [batch_size] * full

@@ -1,4 +1,4 @@
-"""What all clients of a run share while they train."""
+"""The values that all clients of a run share while they train."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from simulator.training.flops import FlopCache
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """The federation's facts, the data on the device, the operations counted so far."""
+    """The federation, the data on the device, and the operations counted so far."""
 
     federation: Federation
     data: FederatedData

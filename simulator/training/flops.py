@@ -1,7 +1,7 @@
 """Floating-point operations, by the formulas of torch's own counter.
 
-`torch.utils.flop_counter.FlopCounterMode` hooks every module of the process and so cannot run beside training
-threads; this reads its table of formulas from a mode that sees one thread only.
+`torch.utils.flop_counter.FlopCounterMode` hooks every module of the process, so it cannot run while other threads
+train. This mode reads its table of formulas and sees one thread only.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from simulator.training.operations import Operations
 
 
 class counting_flops(Operations):
-    """A context that adds up the floating-point operations of what this thread computes in it."""
+    """A context that counts the floating-point operations of this thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,9 +31,9 @@ class counting_flops(Operations):
 
 
 class FlopCache:
-    """FLOPs of one step of each kind: counted on the first, looked up ever after.
+    """FLOPs of one step of each kind, counted in the first such step and then looked up.
 
-    A kind is whatever decides the count: the architecture, the phase and the batch size, say.
+    A kind is everything that determines the count, for example the architecture, the phase, and the batch size.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class FlopCache:
 
     @contextlib.contextmanager
     def step(self, *kind: Hashable) -> Iterator[None]:
-        """Around a step: counts it if it is the first of its kind. Clients side by side count the same number."""
+        """Wraps a step and counts it if it is the first of its kind. Clients in parallel count the same number."""
         if self.knows(*kind):
             yield
         else:
@@ -50,9 +50,9 @@ class FlopCache:
             self._steps[kind] = flops.total
 
     def knows(self, *kind: Hashable) -> bool:
-        """Whether a step of that kind has been taken before."""
+        """Whether a step of that kind has been counted."""
         return kind in self._steps
 
     def of(self, *kind: Hashable) -> int:
-        """The FLOPs of a step that has been taken before."""
+        """The FLOPs of a step that has been counted."""
         return self._steps[kind]

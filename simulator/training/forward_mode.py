@@ -1,4 +1,4 @@
-"""One forward-mode product: the derivative of a function along one direction, at the cost of about two evaluations."""
+"""A forward-mode product: the derivative of a function along one direction, at the cost of about two evaluations."""
 
 import functools
 import math
@@ -15,15 +15,15 @@ from torch.overrides import TorchFunctionMode
 from simulator.base.tensors import Tensors
 
 NO_DERIVATIVE = ("forward AD", "forward mode AD", "autograd.Function", "has no plain form")
-"""Each error of `derivative_along` about a missing formula has one of these in its first line."""
+"""Errors of `derivative_along` about a missing formula have one of these in their first line."""
 _ONE_AT_A_TIME = threading.Lock()
-"""torch counts nested forward-mode levels for the whole process, so two threads' products would take each other's."""
+"""torch counts nested forward-mode levels per process, so products of two threads would disturb each other."""
 
 
 def derivative_along(function: Callable[[Tensors], Tensor], point: Tensors, direction: Tensors) -> Tensor:
-    """J·d: how `function` changes when its argument moves from `point` by `direction`; shaped like its value.
+    """J·d: the change of `function` as its argument moves from `point` by `direction`. It has the shape of its value.
 
-    Within one call `function` must draw nothing, or draw from a stream it makes itself.
+    Within one call, `function` must draw nothing, or draw from a stream that it makes itself.
     """
     with _ONE_AT_A_TIME:
         _load()
@@ -34,16 +34,16 @@ def derivative_along(function: Callable[[Tensors], Tensor], point: Tensors, dire
 
 @functools.cache
 def _load() -> None:
-    """A first product makes torch load its formulas, and warn of what only torch can mend."""
+    """The first product makes torch load its formulas and print warnings that users cannot act on."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.zeros(1),))
 
 
 class plain_attention(TorchFunctionMode):
-    """A context in which this thread's attention is made of products and a softmax.
+    """A context that computes this thread's attention from products and a softmax.
 
-    torch's fused kernels have no forward-mode derivative, and its switches for them are not this thread's alone.
+    torch's fused kernels have no forward-mode derivative, and its switches for them affect all threads.
     """
 
     def __torch_function__(
@@ -52,7 +52,7 @@ class plain_attention(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
             return _attention(*args, **kwargs)
-        if func is F.multi_head_attention_forward:  # with weights to show, it computes them step by step
+        if func is F.multi_head_attention_forward:  # with `need_weights`, it computes them step by step
             kwargs = {**kwargs, "need_weights": True}
             return func(*args, **kwargs)[0], None
         return func(*args, **kwargs)

@@ -26,7 +26,7 @@ class StepFailed(Exception):
 
 
 class Step(NamedTuple):
-    """A step that has been taken: its loss and the terms of it, still on the device, and the batch's size."""
+    """A finished step: its loss and the loss's terms, still on the device, and the batch size."""
 
     loss: Tensor
     terms: Mapping[str, Tensor]
@@ -34,9 +34,9 @@ class Step(NamedTuple):
 
 
 def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
-    """Train the phase's modules in place, a step for every call of `next`.
+    """Train the phase's modules in place, one step per call of `next`.
 
-    The host looks at no value here, so that a device is never waited for. Raises StepFailed.
+    The host reads no value here, so it never waits for the device. Raises StepFailed.
     """
     freeze_all_but(trainer.nets, phase.trains)
     take = _PlainStep(trainer, phase)
@@ -58,10 +58,10 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
 
 
 class _PlainStep:
-    """A step of a phase, from a batch to moved weights, as torch is given it call by call.
+    """A step of a phase, from a batch to updated weights, as single calls of torch.
 
-    All that a step does is here, and nothing of it looks at a value: whatever computes it in another way, as a graph
-    that is captured once and replayed, stands in for this.
+    It contains everything a step does, and reads no value. So another implementation, such as a captured graph that is
+    replayed, can replace it.
     """
 
     def __init__(self, trainer: Trainer, phase: Phase) -> None:
@@ -84,13 +84,12 @@ class _PlainStep:
         self._directs = True
         """Whether layers' draws are directed to the stream.
 
-        To look at every function that is called takes a twentieth of a small step, so a phase in whose first step
-        nothing could draw goes on without. On a CPU, where whoever draws later moves a generator that is watched, and
-        is refused.
+        Watching every function call takes a twentieth of a small step. So it ends after a phase's first step if no
+        called function can draw. On a CPU, the generator is watched as well, and later draws are rejected.
         """
 
     def __call__(self, batch: Batch) -> LossParts:
-        """Take the step; its loss, terms and sums, of which nothing can be differentiated any more."""
+        """Take the step. Returns its loss, terms, and sums, detached from the graph."""
         phase, trainer = self._phase, self._trainer
         self._optimiser.zero_grad()
         with trainer.step(phase.name, len(batch.y)):
@@ -110,7 +109,7 @@ class _PlainStep:
         return LossParts(loss.detach(), _detached(terms), _detached(sums))
 
     def keep(self) -> None:
-        """Put the optimiser's moments into the trainer's state, if the phase keeps them."""
+        """Save the optimizer's moments into the trainer's state if the phase keeps them."""
         if (kept := self._phase.keeps) is not None:
             moments = named(kept, optimizer.kept(self._optimiser, self._parameters))
             self._trainer.state = self._trainer.state | moments
@@ -121,7 +120,7 @@ def _detached(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _refuse_unusable(loss: object) -> None:
-    """Raise TypeError or ValueError for what no gradient can be taken of."""
+    """Raise TypeError or ValueError if the value has no gradient."""
     if not isinstance(loss, Tensor):
         raise TypeError(f"the loss is {a_type(loss)}, not a tensor")
     if loss.dim() or not loss.requires_grad:
@@ -134,6 +133,6 @@ def _named_parameters(nets: Nets, name: str) -> Iterator[tuple[str, torch.nn.Par
 
 
 def freeze_all_but(nets: Nets, trained: Iterable[str]) -> None:
-    """Frozen modules neither move nor update their statistics, but gradients pass through them."""
+    """Freeze all other modules: their weights and statistics stay, but gradients pass through them."""
     for name, module in nets.named_children():
         module.train(name in trained).requires_grad_(name in trained)

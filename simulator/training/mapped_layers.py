@@ -1,4 +1,4 @@
-"""Layers in a function that is mapped over clients: each client's draw from its own stream, as by themselves."""
+"""Layers in a function that is mapped over clients. Each client draws from its own stream, as it would alone."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from simulator.base.rng import TAKES_GENERATOR, drawing_from
 
 
 class layers_of_each(drawing_from):
-    """A context within `torch.vmap`: dropout of the client that `who` is draws from the stream of that number.
+    """A context within `torch.vmap`: dropout of the client with number `who` draws from that client's stream.
 
-    `who` is mapped over: 0, 1, 2, … Raises TypeError at a draw that cannot be made for each. Two functions do as ever,
-    though a map cannot take them as they are: `one_hot`, which looks at values, and BatchNorm of bfloat16 maps with
-    float32 statistics.
+    `who` is mapped over: 0, 1, 2, … Raises TypeError for a draw that cannot be made per client. It replaces two
+    functions that a map does not accept: `one_hot`, which reads values, and BatchNorm of bfloat16 maps with float32
+    statistics.
     """
 
     def __init__(self, streams: Sequence[torch.Generator], who: Tensor) -> None:
@@ -53,12 +53,12 @@ class layers_of_each(drawing_from):
 
 
 def _classes(tensor: Tensor | None = None, num_classes: int = -1, **others: Any) -> int | None:
-    """How many classes `one_hot` is told of; None where it would look for the largest."""
+    """The number of classes that `one_hot` is given; None if it would search for the largest label."""
     return num_classes if tensor is not None and num_classes > 0 and not others else None
 
 
 class _Drawn(torch.autograd.Function):
-    """What `each` draws for all clients, [n, …] outside of the map and [… ] within it."""
+    """The draws of `each` for all clients: [n, …] outside of the map and [… ] within it."""
 
     @staticmethod
     def forward(who: Tensor, each: Callable[[], Tensor]) -> Tensor:

@@ -4,9 +4,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Operations(TorchDispatchMode):
-    """To be derived from, with a `__torch_dispatch__`. It is never compiled.
+    """Base class with a `__torch_dispatch__` that subclasses define. It is never compiled.
 
-    The base class guards against being compiled, and loads torch's compiler to do so: seconds of a run's start.
+    torch's own base class imports the compiler to prevent compilation, which delays a run's start by seconds.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The optimisers of a phase, and their moments as named tensors where a method keeps them from round to round.
+"""The optimizers of a phase, and their moments as named tensors if a method keeps them between rounds.
 
-The rules are torch's own functions. Its classes around them load its compiler when the first of them is made, a third
-of what a run took to start, and read every parameter's settings again in each step.
+The update rules are torch's own functions. Its classes around them load the compiler when the first one is made,
+which took a third of a run's start, and read every parameter's settings again in each step.
 """
 
 from abc import ABC, abstractmethod
@@ -24,22 +24,25 @@ _STEP = "step"
 
 
 class Optimizer(ABC):
-    """Moves weights by their gradients; weights without one stay. `state` has the moments of those that have moved."""
+    """Updates weights by their gradients.
+
+    Weights without a gradient stay. `state` has the moments of updated weights.
+    """
 
     def __init__(self, weights: Sequence[nn.Parameter], lr: float) -> None:
         self.lr = lr
         self.state: dict[Tensor, Tensors] = {}
         self._weights = list(weights)
-        self._fused = all(weight.device.type != "meta" for weight in weights)  # no values, nothing to fuse
+        self._fused = all(weight.device.type != "meta" for weight in weights)  # no values, so nothing to fuse
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         for weight in self._weights:
             weight.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every weight that has a gradient."""
+        """Update every weight that has a gradient."""
         moving = [weight for weight in self._weights if weight.grad is not None]
         if moving:
             self._move([*moving], [weight.grad for weight in moving if weight.grad is not None])
@@ -51,8 +54,8 @@ class Optimizer(ABC):
 class PlainSGD(Optimizer):
     """w ← w − ηg, rounded after the product and after the difference.
 
-    torch's own rounds once, or twice, as the processor has it. FedGH's server has stepped like this from its first
-    version, and its sessions are to keep their bits.
+    torch's own version rounds once or twice, depending on the processor. FedGH's server has used this rule from its
+    first version, and its sessions keep their bits.
     """
 
     def _move(self, weights: list[Tensor], gradients: list[Tensor]) -> None:
@@ -60,7 +63,7 @@ class PlainSGD(Optimizer):
 
 
 class SGD(Optimizer):
-    """torch's, with momentum and weight decay."""
+    """torch's SGD, with momentum and weight decay."""
 
     def __init__(
         self, weights: Sequence[nn.Parameter], lr: float, momentum: float, weight_decay: float
@@ -91,7 +94,7 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """torch's, with its defaults β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸; `decoupled` weight decay makes it AdamW."""
+    """torch's Adam, with its defaults β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸. `decoupled` weight decay makes it AdamW."""
 
     def __init__(
         self, weights: Sequence[nn.Parameter], lr: float, weight_decay: float, decoupled: bool = False
@@ -126,7 +129,7 @@ class Adam(Optimizer):
 def make(
     kind: Literal["sgd", "adam"] | None, parameters: Named, settings: TrainingConfig, lr: float
 ) -> Optimizer:
-    """A plain optimiser of this kind; for None the one that the configuration describes."""
+    """A plain optimizer of this kind; for None, the configured one."""
     weights = [parameter for _, parameter in parameters]
     match kind, settings.optimizer:
         case "sgd", _:
@@ -139,10 +142,10 @@ def make(
 
 
 def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> Tensors:
-    """What an optimiser of these modules remembers, before its first step: zeros, on the CPU.
+    """The moments of these modules before the first step: zeros, on the CPU.
 
-    Named `module.parameter.moment`, and `step` for Adam's count of steps. Put them into the state under the part that
-    a phase `keeps`.
+    Named `module.parameter.moment`, and `step` for Adam's count of steps. Put them into the state under the part that a
+    phase `keeps`.
     """
     zeros: Tensors = {}
     for name, module in modules.items():
@@ -155,7 +158,7 @@ def moments(kind: Literal["sgd", "adam"], modules: Mapping[str, nn.Module]) -> T
 
 
 def restore(optimizer: Optimizer, parameters: Named, kept: Mapping[str, Tensor]) -> None:
-    """Let a fresh optimiser go on from the moments that are kept; raises KeyError for one that is missing."""
+    """Load saved moments into a new optimizer. Raises KeyError for a missing one."""
     kind = "adam" if isinstance(optimizer, Adam) else "sgd"
     for name, parameter in parameters:
         remembered = {moment: kept[f"{name}.{moment}"].clone() for moment in _MOMENTS[kind]}
@@ -165,7 +168,7 @@ def restore(optimizer: Optimizer, parameters: Named, kept: Mapping[str, Tensor])
 
 
 def kept(optimizer: Optimizer, parameters: Named) -> Tensors:
-    """The moments to keep, under the names that `moments` gave them."""
+    """The moments to save, under the names that `moments` gave them."""
     found: Tensors = {}
     for name, parameter in parameters:
         for moment, value in optimizer.state.get(parameter, {}).items():

@@ -1,4 +1,4 @@
-"""The vocabulary of training, on clients and on the server: networks at hand, a batch, a loss, a phase."""
+"""The types of training on clients and on the server: networks, a batch, a loss, and a phase."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,17 +12,17 @@ from simulator.models import Network
 
 
 class Batch(NamedTuple):
-    """x: samples [B, …] as the spec has them (on the server whatever it trains on); y: labels [B], int64."""
+    """x: samples [B, …] in the form of the spec (on the server, whatever it trains on); y: labels [B], int64."""
 
     x: Tensor
     y: Tensor
 
 
 class Nets(nn.Module):
-    """The modules at hand in a round by name: on a client its `model`, and what the method adds beside it."""
+    """The modules of a round by name: on a client, its `model` and those that the method adds."""
 
     model: Network
-    """The client's own model; the server has none."""
+    """The client's own model. The server has none."""
 
     def __init__(self, model: Network | None = None, **others: nn.Module) -> None:
         super().__init__()
@@ -39,21 +39,21 @@ class Nets(nn.Module):
 
 
 Draws = Mapping[str, Tensor]
-"""What was drawn at random for one batch, by name."""
+"""The random draws for one batch, by name."""
 
 
 class LossParts(NamedTuple):
-    """A loss with what is to be known of it besides: its value is what is trained."""
+    """A loss with additional results. Training minimizes its value."""
 
     loss: Tensor
     terms: Mapping[str, Tensor] = MappingProxyType({})
-    """Scalars it is made of, means over the batch: recorded by name beside the loss."""
+    """Its scalar terms, means over the batch. They are recorded by name with the loss."""
     sums: Mapping[str, Tensor] = MappingProxyType({})
-    """Tensors to be added up over the phase's steps: the method finds them afterwards in `collected`."""
+    """Tensors to add up over the phase's steps. The method finds the sums in `collected`."""
 
 
 def parts_of(loss: "Tensor | LossParts") -> LossParts:
-    """What a loss gave, as its parts."""
+    """A loss's result as a `Loss` with its parts."""
     return loss if isinstance(loss, LossParts) else LossParts(loss)
 
 
@@ -61,37 +61,37 @@ Loss = Callable[[Nets, Mapping[str, Tensor], Batch, Draws], Tensor | LossParts]
 """(nets, state, batch, draws) → scalar, or its parts. Pure: no `.item()`, no own draws, no branching on values."""
 
 Draw = Callable[[torch.Generator, Batch], Draws]
-"""(stream, batch) → what the loss needs drawn; the stream's draws are on its own device, the batch's."""
+"""(stream, batch) → random draws that the loss needs. They are made on the stream's device, which is the batch's."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of training. The runner owns gradients, updates and the order of the batches."""
+    """One stretch of training. The training loop controls gradients, updates, and the order of batches."""
 
     name: str
     loss: Loss
     trains: tuple[str, ...] = ("model",)
-    """The modules whose parameters move. All others are frozen, in evaluation mode."""
+    """The modules that are trained. All others are frozen, in evaluation mode."""
     epochs: int | None = None
-    """Local epochs E; the configuration's when not said."""
+    """Local epochs E. None: the configured number."""
     lr: float | None = None
-    """Learning rate; the configuration's when not said."""
+    """Learning rate. None: the configured one."""
     optimizer: Literal["sgd", "adam"] | None = None
-    """A plain optimiser of this kind, without momentum, weight decay or clipping; the configuration's when not said."""
+    """A plain optimizer of this kind, without momentum, weight decay, or clipping. None: the configured one."""
     keeps: str | None = None
-    """The part of the state in which the optimiser's moments stay from round to round; afresh each round when not said.
+    """The part of the state that keeps the optimizer's moments between rounds. None: they start anew each round.
 
-    It must be there from before round 1: see `optimizer.moments`.
+    It must exist before round 1: see `optimizer.moments`.
     """
     samples: Tensor | None = None
-    """Indices of the samples to train on; all of the client's training samples when not said."""
+    """Indices of the samples to train on. None: all of the client's training samples."""
     batches: Sequence[Batch] | None = None
-    """The batches to train on as they are, in this order, once; `epochs` and `samples` then say nothing."""
+    """The batches to train on, unchanged, in this order, once. `epochs` and `samples` then have no effect."""
     draws: Draw | None = None
-    """Draws what the loss needs at random for a batch; nothing when not said."""
+    """Draws the random values that the loss needs for a batch. None: no draws."""
     state: Mapping[str, Tensor] = field(default_factory=dict)
     """Constant tensors the loss reads."""
     collect_after: int = 0
-    """Steps of which the loss's `sums` are left out, at the beginning."""
+    """The number of steps at the beginning that do not count for the loss's `sums`."""
     correction: Mapping[str, Tensor] = field(default_factory=dict)
     """Constant directions by `module/parameter`: after each step, whatever the optimiser, w ← w − lr · correction."""

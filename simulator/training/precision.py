@@ -1,12 +1,13 @@
-"""In what precision training computes.
+"""The precision of training.
 
-float32: all of it. tf32: matrix products and convolutions on CUDA round their factors to 10 bits of mantissa and add
-up in float32. bf16: what networks compute while something is trained, on clients and server, is torch's autocast to
-bfloat16 (8 bits): products and convolutions, and the maps between them.
+float32: all computations. tf32: matrix products and convolutions on CUDA round their factors to 10 bits of mantissa
+and add in float32. bf16: while clients or the server train, networks run under torch's autocast to bfloat16 (8 bits):
+products and convolutions, and the maps between them.
 
-float32 in bf16 too: weights, gradients of weights and the optimiser's moments; BatchNorm's statistics; what a network
-shows, its logits, features and representations, and so every loss and all other arithmetic of a method; draws; what
-travels; aggregation; evaluation and CKA. tf32 is torch's switch for the whole process, and so holds in all of a round.
+Also with bf16, these stay float32: weights, their gradients, and the optimizer's moments; BatchNorm's statistics; a
+network's outputs (logits, features, representations), and so every loss and all other arithmetic of a method; draws;
+messages; aggregation; evaluation and CKA. tf32 is torch's switch for the whole process, so it applies to the whole
+round.
 """
 
 import threading
@@ -26,7 +27,7 @@ Precision = Literal["float32", "tf32", "bf16"]
 
 
 def refuse_lacking(precision: Precision, device: torch.device) -> None:
-    """Raise ConfigError for a precision that the device does not have. Every CPU has bf16, if a slow one."""
+    """Raise ConfigError for a precision that the device does not have. Every CPU has bf16, though some are slow."""
     on_cuda = device.type == "cuda"
     if precision == "tf32" and not (on_cuda and torch.version.cuda and _capability(device) >= (8, 0)):
         here = f"compute capability {'.'.join(map(str, _capability(device)))}" if on_cuda else "the CPU"
@@ -47,10 +48,10 @@ def _capability(device: torch.device) -> tuple[int, int]:
 
 @contextmanager
 def networks_in(precision: Precision, nets: nn.Module, device: torch.device) -> Iterator[None]:
-    """A context in which the modules of `nets` compute in this precision, and show float32 as ever.
+    """A context in which the modules of `nets` compute in this precision and return float32.
 
-    A network is entered by `represent` and by its head, any other module by `forward`. Where there are no values, on
-    the meta device, there is no precision either.
+    Networks are entered through `represent` and their head, other modules through `forward`. Precision does not apply
+    on the meta device, which has no values.
     """
     if precision != "bf16" or device.type == "meta":
         yield
@@ -76,7 +77,7 @@ def _entrances(nets: nn.Module) -> Iterator[tuple[nn.Module, str]]:
 
 def _in_bf16(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     def rounded(*args: Any, **kwargs: Any) -> Any:
-        # Without the cache of rounded weights, which all threads of the process share: a step reads each weight once.
+        # All threads of the process share the cache of rounded weights. A step reads each weight only once.
         with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
             return tree_map(_widened, function(*args, **kwargs))
 
@@ -88,7 +89,7 @@ def _widened(value: object) -> object:
 
 
 class _Switch:
-    """torch's switches for TF32, which are the process's: turned for as long as somebody computes, then turned back."""
+    """torch's TF32 switches, which belong to the process: set while any run computes, and then reset."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -97,7 +98,7 @@ class _Switch:
         self._before = (False, False)
 
     def turn(self, on: bool) -> None:
-        """Raises ConfigError where another run of this process computes the other way."""
+        """Raise ConfigError if another run of this process computes with other switches."""
         with self._guard:
             if self._users and self._on != on:
                 raise ConfigError(
@@ -129,9 +130,9 @@ _TF32 = _Switch()
 
 @contextmanager
 def tf32_in_force(precision: Precision, device: torch.device) -> Iterator[None]:
-    """A context in which CUDA computes in TF32 if that is the precision, and else does not.
+    """A context in which CUDA computes in TF32 if that is the precision, and otherwise does not.
 
-    Left to itself torch lets convolutions, and products not. Nothing happens on a CPU.
+    By default, torch uses TF32 for convolutions but not for products. Does nothing on a CPU.
     """
     if device.type != "cuda":
         yield
@@ -145,7 +146,7 @@ def tf32_in_force(precision: Precision, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Newer versions of torch advise other names for the switches, which the oldest does not have."""
+    """Newer versions of torch recommend other names for the switches. The oldest supported version lacks them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield

@@ -1,4 +1,4 @@
-"""The learning rate of a round: a pure function of the round, so that there is nothing to save or to restore."""
+"""The learning rate of a round: a pure function of the round, so no state is saved."""
 
 import math
 

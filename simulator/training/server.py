@@ -1,4 +1,4 @@
-"""The server at work in one round: the networks it trains itself, its tensors, its draws."""
+"""The server in one round: the networks that it trains, its tensors, and its draws."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,10 +12,10 @@ from simulator.training.trainer import Trainer
 
 
 class CentralServer(Trainer):
-    """The server in round t, as a method sees it when it trains modules of its own.
+    """The server in round t, as a method sees it when it trains the server's modules.
 
-    `nets` holds those modules, with the weights that the part of the state of the same name keeps; `state` is all that
-    the server keeps.
+    `nets` holds those modules. Each has the weights from the part of the state with its name. `state` is the whole
+    state of the server.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class CentralServer(Trainer):
         tensors: Mapping[str, Tensor],
         networks: Mapping[str, nn.Module],
     ) -> None:
-        """`networks` are without values, on the meta device. Raises RuntimeError for weights that do not fit."""
+        """`networks` have no values (meta device). Raises RuntimeError for weights that do not fit."""
         nets = Nets()
         for name, network in networks.items():
             weights = {key: tensor.clone() for key, tensor in part(tensors, name).items()}
@@ -35,12 +35,12 @@ class CentralServer(Trainer):
         self._networks = tuple(networks)
 
     def batches(self, phase: Phase) -> Iterator[Batch]:
-        """The phase's batches; its steps cost what the tensors its loss reads make them, whose shapes may change."""
+        """The phase's batches. Their cost depends on the tensors that the loss reads, whose shapes may change."""
         self._kind = ("server", *(tuple(tensor.shape) for tensor in phase.state.values()))
         return super().batches(phase)
 
     def tensors(self) -> Tensors:
-        """What the server keeps: its state, with the weights of its networks as they are now."""
+        """The server's new state: its tensors, with the current weights of its networks."""
         kept = dict(self.state)
         for name in self._networks:
             kept |= named(name, of_module(self.nets[name]))

@@ -1,8 +1,8 @@
-"""The training loop for several clients as one: their weights stacked, each step taken by all of them at once.
+"""The training loop for several clients as one: their weights are stacked, and all clients take each step together.
 
-Every tensor gets a first dimension n, one entry for each client; `torch.func` differentiates one client's loss and maps
-that over the dimension. Losses, draws and order of batches are those of the plain loop (`training/loop.py`), and so are
-the numbers, but for the rounding of sums.
+Every tensor gets a first dimension n, one entry per client. `torch.func` differentiates one client's loss, and maps it
+over this dimension. Losses, draws, and batch order are those of the plain loop (`training/loop.py`). The numbers are
+the same except for the rounding of sums.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,22 +23,22 @@ from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase, parts
 
 
 class CannotStack(Exception):
-    """Why clients cannot be trained as one, as 'their losses are different functions'."""
+    """Why clients cannot train as one, such as 'their losses are different functions'."""
 
 
 def why(error: Exception) -> str:
-    """Why clients could not be stacked, in one line."""
+    """The reason that clients could not be stacked, in one line."""
     cause = error.__cause__ or error
     words = str(cause) if isinstance(cause, CannotStack) else f"{type(cause).__name__}: {cause}"
     return " ".join(words.split())[:200].rstrip(".")
 
 
 Reached = dict[tuple[object, ...], frozenset[str]]
-"""Which weights a loss reaches, found out once: the others have no gradient, rather than one of zero."""
+"""The weights that a loss reaches, found once. The others have no gradient, which differs from a zero gradient."""
 
 
 class StackedStep(NamedTuple):
-    """A step that all clients have taken: loss and terms [n] each, still on the device, and their batches' sizes."""
+    """A step that all clients have taken: loss and terms [n] each, still on the device, and their batch sizes."""
 
     loss: Tensor
     terms: Mapping[str, Tensor]
@@ -46,10 +46,9 @@ class StackedStep(NamedTuple):
 
 
 def steps(clients: Sequence[LocalClient], phases: Sequence[Phase], reached: Reached) -> Iterator[StackedStep]:
-    """Train the clients in place, each by its own of `phases`, a step of all for every call of `next`.
+    """Train the clients in place, each by its own of `phases`. One call of `next` takes a step of all.
 
-    Raises CannotStack where they differ in more than the values of tensors, and whatever torch raises where a loss
-    cannot be mapped.
+    Raises CannotStack if they differ in more than the values of tensors, and torch's error if a loss cannot be mapped.
     """
     refuse_unlike(clients, phases)
     for client in clients:
@@ -60,7 +59,7 @@ def steps(clients: Sequence[LocalClient], phases: Sequence[Phase], reached: Reac
 
 
 def refuse_unlike(clients: Sequence[LocalClient], phases: Sequence[Phase]) -> None:
-    """Raise CannotStack unless the clients differ in the values of tensors alone."""
+    """Raise CannotStack unless the clients differ only in the values of tensors."""
     first, phase = clients[0], phases[0]
     if phase.keeps is not None:
         raise CannotStack(f"phase '{phase.name}' keeps the optimiser's moments")
@@ -75,7 +74,7 @@ def refuse_unlike(clients: Sequence[LocalClient], phases: Sequence[Phase]) -> No
 
 
 def refuse_unlike_networks(one: LocalClient, other: LocalClient) -> None:
-    """Raise CannotStack unless two clients' networks differ in the values of tensors alone."""
+    """Raise CannotStack unless two clients' networks differ only in the values of tensors."""
     if _layout(values(one.nets)) != _layout(values(other.nets)):
         raise CannotStack("their networks have other tensors")
     for module, another in zip(one.nets.modules(), other.nets.modules(), strict=True):
@@ -98,7 +97,7 @@ _OF_ANY_MODULE = frozenset(vars(nn.Module())) - {"training"}
 
 
 def _refuse_unlike_modules(one: nn.Module, other: nn.Module) -> None:
-    """What a module keeps beside tensors: of all clients the first one's would count."""
+    """A module's attributes other than tensors: the first client's would apply to all."""
     if type(one) is not type(other) or vars(one).keys() != vars(other).keys():
         raise CannotStack("their networks are not alike")
     for name, value in vars(one).items():
@@ -116,7 +115,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 class _Loss(nn.Module):
-    """A phase's loss as a module of the networks, so that their tensors can be given to it."""
+    """A phase's loss as a module of the networks, so that their tensors can be replaced."""
 
     def __init__(self, nets: Nets, phase: Phase) -> None:
         super().__init__()
@@ -128,7 +127,7 @@ class _Loss(nn.Module):
 
 
 class _Stack:
-    """Clients in one phase. The first one's networks lend their form; all values are in `weights` and `held`."""
+    """Clients in one phase. The first one's networks give the form. All values are in `weights` and `held`."""
 
     def __init__(self, clients: Sequence[LocalClient], phases: Sequence[Phase], reached: Reached) -> None:
         self.clients, self.phases, self.phase, self.nets = clients, phases, phases[0], clients[0].nets
@@ -143,7 +142,7 @@ class _Stack:
             name: nn.Parameter(stacked.pop(name)) for name in self.parameters if name.startswith(trained)
         }
         self.held = stacked
-        """Weights that are frozen, and buffers."""
+        """Frozen weights, and buffers."""
         self.state = {name: torch.stack([phase.state[name] for phase in phases]) for name in self.phase.state}
         self.collected: Tensors = {}
         self.loss = _Loss(self.nets, self.phase)
@@ -165,7 +164,7 @@ class _Stack:
             reached = self._tried(batches, draws, sizes)
             taken = self._taken(batches, draws, sizes)
             for name, weight in self.weights.items():
-                # Laid out as the weight: torch's fused rules go through both in the order of memory.
+                # In the memory layout of the weight, because torch's fused rules walk through both in memory order.
                 weight.grad = taken.gradients[name].contiguous() if name in reached else None
             if clip is not None:
                 _clip([weight for weight in self.weights.values() if weight.grad is not None], clip)
@@ -183,7 +182,7 @@ class _Stack:
 
     @torch.no_grad()
     def hand_back(self) -> None:
-        """Give every client its weights, buffers and sums."""
+        """Copy weights, buffers, and sums back to every client."""
         frozen = set(self.parameters) - set(self.weights)
         for number, client in enumerate(self.clients):
             for name, tensor in values(client.nets).items():
@@ -196,12 +195,12 @@ class _Stack:
                 client.collected[name] = value[number] if before is None else before + value[number]
 
     def _batches(self) -> Iterator[tuple[list[Batch], list[Draws]]]:
-        """Every client's batch of each step, and what is drawn for it."""
+        """Every client's batch of each step, with its draws."""
         changes = self.clients[0].federation.training.augment
         looks = [client.looks(self.phase) for client in self.clients]
         orders = [client.orders(phase) for client, phase in zip(self.clients, self.phases, strict=True)]
         for indices in zip(*orders, strict=True):
-            # One gather for all of them: on a GPU its launches would else outnumber those of the step.
+            # One gather for all clients. Otherwise, a GPU would launch more kernels for it than for the step.
             x, y = self.clients[0].batch(torch.cat(indices))
             sizes = [len(each) for each in indices]
             batches = [
@@ -222,7 +221,7 @@ class _Stack:
     ) -> frozenset[str]:
         """The weights that the loss reaches. Adds every client's operations.
 
-        The first step of a kind is taken plainly too, by one client, and thrown away: so they are counted as ever.
+        One client also takes the first step of a kind alone, to count its operations. That step is discarded.
         """
         kind = (self.clients[0].info.architecture, self.phase.name, self.phase.loss)
         for size in dict.fromkeys(sizes):
@@ -238,7 +237,7 @@ class _Stack:
         return self.reached[kind]
 
     def _taken_plainly(self, number: int, batch: Batch, draws: Draws) -> frozenset[str]:
-        """The weights that the loss of this client reaches in a step that moves nothing."""
+        """The weights that this client's loss reaches, found in a step that updates nothing."""
         leaves = {name: nn.Parameter(weight[number].clone()) for name, weight in self.weights.items()}
         held = {name: tensor[number].clone() for name, tensor in self.held.items()}
         tensors = {f"nets.{name}": tensor for name, tensor in (held | leaves).items()}
@@ -251,7 +250,7 @@ class _Stack:
         return frozenset(name for name, each in zip(leaves, gradients, strict=True) if each is not None)
 
     def _taken(self, batches: Sequence[Batch], draws: Sequence[Draws], sizes: Sequence[int]) -> "_Taken":
-        """Gradients and figures of all clients, those whose batches are of one size together."""
+        """Gradients, losses, and terms of all clients. Clients with batches of one size are computed together."""
         groups = [
             [number for number, size in enumerate(sizes) if size == each] for each in dict.fromkeys(sizes)
         ]
@@ -280,7 +279,7 @@ class _Stack:
             weights: Tensors, held: Tensors, who: Tensor, state: Tensors, x: Tensor, y: Tensor, draws: Draws
         ) -> tuple[Tensor, tuple[Any, ...]]:
             tensors = {f"nets.{name}": tensor for name, tensor in (weights | held).items()}
-            for name in self.parameters:  # so that a loss which asks for parameters finds them
+            for name in self.parameters:  # lets a loss that asks for parameters find them
                 tensors[f"nets.{name}"]._is_param = True
             with layers_of_each(streams, who):
                 loss, terms, sums = functional_call(self.loss, tensors, (state, Batch(x, y), draws))
@@ -301,7 +300,7 @@ class _Stack:
 
 
 class _Taken(NamedTuple):
-    """What a step gave, before the weights move: each tensor [n, …]."""
+    """The results of a step before the weights are updated: each tensor [n, …]."""
 
     gradients: Tensors
     loss: Tensor
@@ -311,7 +310,7 @@ class _Taken(NamedTuple):
 
 
 def _in_order(parts: Sequence[Any], order: Tensor) -> Any:
-    """Tensors, by name or one alone, of groups of clients put together in the order of the clients."""
+    """Tensors of groups of clients, by name or alone, joined in the order of the clients."""
     if isinstance(parts[0], Tensor):
         return torch.cat(list(parts)).index_select(0, order.to(parts[0].device))
     return {name: _in_order([each[name] for each in parts], order) for name in parts[0]}
@@ -327,7 +326,7 @@ def values(nets: nn.Module) -> dict[str, Tensor]:
 
 
 def _clip(weights: Sequence[nn.Parameter], largest: float) -> None:
-    """As `clip_grad_norm_`, for every client by itself."""
+    """`clip_grad_norm_` for each client separately."""
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norms = torch.stack([torch.linalg.vector_norm(each.flatten(1), dim=1) for each in gradients])
     scale = (largest / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1)

@@ -1,4 +1,4 @@
-"""Whoever trains in a round, a client or the server: its networks, its tensors, its draws, its count of operations."""
+"""What clients and the server have in common in a round: networks, tensors, draws, and a count of operations."""
 
 import contextlib
 from collections.abc import Hashable, Iterator
@@ -16,7 +16,7 @@ from simulator.training.schedule import rate
 class Trainer:
     """One client or the server in round t, as a method and the training loop see it.
 
-    `nets` and `state` are private and may be changed freely; what they hold at the end of the round is kept.
+    `nets` and `state` are private and may be changed freely. Their values at the end of the round are kept.
     """
 
     def __init__(
@@ -29,8 +29,7 @@ class Trainer:
         client: int,
         dispatch: int | None = None,
     ) -> None:
-        """`kind` separates trainers whose steps cost different numbers of operations. `dispatch` defaults to the
-        round."""
+        """`kind` separates trainers whose steps have different costs. `dispatch` defaults to the round."""
         self.round = round
         self.dispatch = round if dispatch is None else dispatch
         """Number that keys its random draws. In a synchronous round, the round."""
@@ -40,18 +39,18 @@ class Trainer:
         self.flops = 0
         """Floating-point operations of its training so far."""
         self.collected: Tensors = {}
-        """What losses had to be added up over the steps of a phase, by name."""
+        """The sums of losses' `sums` over the steps of a phase, by name."""
         self._flop_cache = context.flops
         self._kind = kind
         self._client = client
 
     @property
     def lr(self) -> float:
-        """The learning rate in force in this round, η_t."""
+        """The learning rate of this round, η_t."""
         return rate(self.federation.training, self.round, self.federation.rounds)
 
     def batches(self, phase: Phase) -> Iterator[Batch]:
-        """What the phase trains on, batch by batch."""
+        """The phase's training data, batch by batch."""
         yield from phase.batches or ()
 
     def stream(self, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
@@ -59,12 +58,12 @@ class Trainer:
         return rng.torch_stream(self.federation.seed, purpose, self.dispatch, self._client, device)
 
     def precise(self) -> contextlib.AbstractContextManager[None]:
-        """Around a forward pass that trains: its networks compute in the precision that is configured."""
+        """Wraps a forward pass of training: the networks compute in the configured precision."""
         return precision.networks_in(self.federation.training.precision, self.nets, self.federation.device)
 
     @contextlib.contextmanager
     def step(self, name: str, batch_size: int) -> Iterator[None]:
-        """Around a step of its work: adds its operations to the count."""
+        """Wraps a step and adds its operations to the count."""
         with self._flop_cache.step(self._kind, name, batch_size):
             yield
         self.add_operations(name, batch_size)
@@ -74,5 +73,5 @@ class Trainer:
         return self._flop_cache.knows(self._kind, name, batch_size)
 
     def add_operations(self, name: str, batch_size: int) -> None:
-        """Add those of a step that has been taken before."""
+        """Add the operations of a step that was counted before."""
         self.flops += self._flop_cache.of(self._kind, name, batch_size)

@@ -9,9 +9,10 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class RandomView:
-    """Another look at each image, as SimCLR's: a resized crop, perhaps mirrored, of changed contrast and brightness.
+    """A second view of each image, as in SimCLR: a resized crop, perhaps mirrored, with changed contrast and
+    brightness.
 
-    A phase's `draws` calls `drawn`, and its loss applies the view to what was drawn: so the loss stays pure.
+    A phase's `draws` calls `drawn`, and its loss applies the view to these draws. So the loss stays pure.
     """
 
     area: tuple[float, float] = (0.2, 1.0)
@@ -19,19 +20,21 @@ class RandomView:
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     """Width to height of the crop, in shares of the image's."""
     jitter: float = 0.4
-    """Contrast is multiplied by 1 ± this, brightness shifted by ± this standard deviation; in some of the images."""
+    """Contrast is multiplied by at most 1 ± this. Brightness shifts by at most ± this, in standard deviations."""
     jittered: float = 0.8
-    """The share of the images of which that is true."""
+    """Share of the images whose contrast and brightness change."""
 
     def drawn(self, stream: torch.Generator, x: Tensor) -> Tensor:
         """Eight uniform draws for every image of the batch x [B, …]: [8, B]."""
         return torch.rand(8, len(x), device=x.device, generator=stream)
 
     def __call__(self, x: Tensor, drawn: Tensor) -> Tensor:
-        """Views of normalised images, both [B, channels, height, width]."""
+        """Views of normalized images, both [B, channels, height, width]."""
         area, ratio, left, top, mirror, contrast, brightness, jittered = drawn
         area = self.area[0] + (self.area[1] - self.area[0]) * area
-        ratio = self.ratio[0] * (self.ratio[1] / self.ratio[0]) ** ratio  # a crop and its transpose alike
+        ratio = (
+            self.ratio[0] * (self.ratio[1] / self.ratio[0]) ** ratio
+        )  # a crop and its transpose are equally likely
         width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
         none = torch.zeros_like(area)
         crop = torch.stack(  # from the view's coordinates in [−1, 1] to the image's
