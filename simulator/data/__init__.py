@@ -1,6 +1,6 @@
 """Data sets, their division over clients, and the federation's data on the device.
 
-Nothing here imports torch but `federated` and `inputs`, so that listing and completing data sets stays quick.
+Only `federated` and `inputs` import torch, so that listing and completing data sets stays quick.
 """
 
 from simulator.data import cifar, cinic10, digits, domains, fashion_mnist, flowers102, svhn, tiny_imagenet

@@ -19,7 +19,7 @@ from simulator.data.specs import ImageSpec
 
 
 class Cifar(Dataset):
-    """60,000 colour images of 32×32 pixels, read by torchvision's class of the same data set."""
+    """60,000 color images of 32×32 pixels, read by torchvision's class of the same data set."""
 
     source = "Krizhevsky 2009, Learning Multiple Layers of Features from Tiny Images"
     train_samples = 50_000
@@ -72,7 +72,7 @@ class Cifar(Dataset):
             self.check(folder)
 
     def _unpack(self, folder: Path) -> None:
-        """Write the batches from the archive, by the names we know and none that it says."""
+        """Write the batches from the archive under their known names, never under names from the archive."""
         archive = folder / self.archive
         if not has_md5(archive, self.reader().tgz_md5):
             raise self._damaged(archive)

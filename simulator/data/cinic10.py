@@ -8,7 +8,7 @@ from simulator.data.decoded import DecodedDataset, Listing
 from simulator.data.download import Published
 from simulator.data.specs import ImageSpec
 
-# The archive's own page prints no checksum; this MD5 is the one that every public loader of the file agrees on.
+# The publisher's page has no checksum. All public loaders agree on this MD5.
 ARCHIVE = Published(
     "CINIC-10.tar.gz",
     "https://datashare.ed.ac.uk/server/api/core/bitstreams/e8e186cc-2688-48f1-aa5a-3fda1a43f8b6/content",
@@ -21,7 +21,7 @@ CLASSES = (
 
 @register
 class Cinic10(DecodedDataset):
-    """The parts `train` and `test`, 90,000 colour images each; the equally large part `valid` is left out."""
+    """The parts `train` and `test`, 90,000 color images each. The equally large part `valid` is left out."""
 
     name = "cinic10"
     title = "CINIC-10"

@@ -1,4 +1,4 @@
-"""The data sets by name, and the way from a name or a path to samples in memory."""
+"""The data sets by name. Loads samples into memory from a name or a path."""
 
 import os
 from abc import ABC, abstractmethod
@@ -14,15 +14,15 @@ from simulator.data.samples import SampleSet
 from simulator.data.specs import InputSpec
 
 Progress = Callable[[int, int], None]
-"""Told the bytes done and the bytes in all while something is downloaded."""
+"""Called with the bytes done and the total bytes during a download."""
 
 
 def silent(done: int, total: int) -> None:
-    """A progress callback for those who need none."""
+    """A progress callback that does nothing."""
 
 
 class Dataset(ABC):
-    """A data set of one name: facts known without loading it, where its files are, and how to read them."""
+    """A named data set: facts known without loading it, the location of its files, and how to read them."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -38,22 +38,22 @@ class Dataset(ABC):
         """The samples, from files under the data folder. Raises DataError naming a missing or damaged file."""
 
     def files(self, folder: Path) -> list[Path]:
-        """The files `load` reads, there or not; none for a data set that comes with a dependency."""
+        """The files that `load` reads, whether they exist or not; none for a data set that comes with a dependency."""
         return []
 
     def is_present(self, folder: Path) -> bool:
-        """Whether every file is there; not whether it is intact."""
+        """Whether every file exists. Does not check the contents."""
         return all(file.is_file() for file in self.files(folder))
 
     def fetch(self, folder: Path, progress: Progress = silent) -> None:
-        """Bring what is missing or damaged into the data folder. Raises DataError when it cannot.
+        """Download missing or damaged files into the data folder. Raises DataError on failure.
 
-        Here for a data set that comes with a dependency: there is nothing to bring, only to check.
+        A data set that comes with a dependency has nothing to download, so this only checks it.
         """
         self.check(folder)
 
     def check(self, folder: Path) -> list[Path]:
-        """The files, each found intact. Raises DataError naming the first that is missing or damaged."""
+        """The files, each checked. Raises DataError for the first missing or damaged one."""
         self.load(folder)
         return self.files(folder)
 
@@ -62,7 +62,7 @@ _DATASETS: dict[str, Dataset] = {}
 
 
 def register(dataset: type[Dataset]) -> type[Dataset]:
-    """Add a data set under its name. Raises ValueError when the name is taken."""
+    """Add a data set under its name. Raises ValueError if the name is taken."""
     if dataset.name in _DATASETS:
         raise ValueError(f"a data set named '{dataset.name}' exists already")
     _DATASETS[dataset.name] = dataset()
@@ -70,7 +70,7 @@ def register(dataset: type[Dataset]) -> type[Dataset]:
 
 
 def forget(name: str) -> None:
-    """Take back a registration; what registered it has failed."""
+    """Remove a registration after the code that made it has failed."""
     del _DATASETS[name]
 
 
@@ -80,16 +80,16 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Dataset:
-    """The data set of that name. Raises ConfigError, naming the nearest one, when there is none."""
+    """The data set of that name. Raises ConfigError with the nearest name for an unknown one."""
     if name not in _DATASETS:
         raise ConfigError(f"unknown data set '{name}'.{nearest(name, _DATASETS)} See `htfl-sim datasets`.")
     return _DATASETS[name]
 
 
 def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> SampleSet:
-    """A registered data set (downloaded when missing), a folder of class folders, or an `.npz` of arrays.
+    """A registered data set (downloaded if missing), a folder of class folders, or an `.npz` of arrays.
 
-    Raises ConfigError for a name that is none of these, DataError when the data cannot be had or read.
+    Raises ConfigError for a name that is none of these; DataError if the data are unavailable or unreadable.
     """
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]
@@ -106,26 +106,26 @@ def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> Samp
 
 
 def declared(path: str) -> InputSpec | None:
-    """The form of the samples in a user's own `.npz`, without reading them; None where that is not known."""
+    """The form of the samples in a user's own `.npz`, without reading them; None if it is unknown."""
     file = Path(path).expanduser()
     return user_data.declared(file) if file.suffix == ".npz" and file.is_file() else None
 
 
 def absolute(name_or_path: str) -> str:
-    """A user's own data by their absolute path, so that a resume from another folder finds them; else the name."""
+    """The absolute path of a user's own data, so that a resume from another folder finds them; otherwise the name."""
     path = Path(name_or_path).expanduser()
     return str(path.absolute()) if name_or_path not in _DATASETS and path.exists() else name_or_path
 
 
 def data_folder(option: str | None) -> Path:
-    """Where data sets lie: `option` if given, else $HTFL_DATA, else the platform's cache folder."""
+    """The data folder: `option` if given, else $HTFL_DATA, else the platform's cache folder."""
     return Path(option or os.environ.get("HTFL_DATA") or user_cache_dir("htfl-sim")).expanduser()
 
 
 def folder_with(name_or_path: str, folder: Path) -> Path:
-    """`folder`, or else the one this machine is set to, whichever has the data set; fetches nothing.
+    """`folder` or this machine's data folder: the first that has the data set. Downloads nothing.
 
-    Raises DataError where neither has.
+    Raises DataError if neither has it.
     """
     if name_or_path not in _DATASETS:
         return folder

@@ -1,7 +1,7 @@
-"""Data sets of image files in an archive, decoded once into arrays that later runs map into memory.
+"""Data sets of image files in an archive. They are decoded once into arrays, which later runs map into memory.
 
-Under the data folder, `decoded/<name>/` holds `images.npy` uint8 [n, side, side, 3], `labels.npy` int64 [n] and
-`about.json`: the published files they came from, the facts of the image set, and both arrays' SHA-256.
+Under the data folder, `decoded/<name>/` holds `images.npy` uint8 [n, side, side, 3], `labels.npy` int64 [n], and
+`about.json`: the published files, the facts of the image set, and both arrays' SHA-256.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from simulator.data.pictures import opened
 from simulator.data.samples import Labels
 
 VERSION = 1
-"""Of what is kept: another number, and the archives are decoded again."""
+"""Version of the stored arrays. If it changes, the archives are decoded again."""
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError)
 UNDECODABLE = (
     OSError, SyntaxError, ValueError, KeyError, EOFError, NotImplementedError, zlib.error,
@@ -37,7 +37,7 @@ UNDECODABLE = (
 
 
 class Listing(NamedTuple):
-    """Which members of the archive are images of which class, in the order in which they are kept."""
+    """The archive's members that are images, with their classes, in the order of the stored arrays."""
 
     train: list[tuple[str, int]]
     test: list[tuple[str, int]]
@@ -49,11 +49,11 @@ class DecodedDataset(Dataset):
 
     @abstractmethod
     def published(self) -> list[Published]:
-        """The files it is made of, the archive of the images first."""
+        """Its files, the archive of the images first."""
 
     @abstractmethod
     def listing(self, folder: Path) -> Listing:
-        """What the published files under the data folder say of the images."""
+        """The facts about the images in the published files under the data folder."""
 
     def files(self, folder: Path) -> list[Path]:
         place = folder / "decoded" / self.name
@@ -63,7 +63,7 @@ class DecodedDataset(Dataset):
         return super().is_present(folder) and self._about(folder).get("source") == self._source()
 
     def load(self, folder: Path) -> ImageSet:
-        """The images, mapped from their file: pages are read as they are used."""
+        """The images, mapped from their file: pages are read on use."""
         if not self.is_present(folder):
             raise DataError(
                 f"data set '{self.name}' is not decoded in {folder / 'decoded' / self.name}; `htfl-sim data fetch "
@@ -89,7 +89,7 @@ class DecodedDataset(Dataset):
         return image_set
 
     def check(self, folder: Path) -> list[Path]:
-        """The files, each with the SHA-256 that it was written with."""
+        """The files, each with the SHA-256 from when it was written."""
         self.load(folder)
         known = self._about(folder).get("sha256", {})
         for file in self.files(folder)[:2]:
@@ -105,7 +105,7 @@ class DecodedDataset(Dataset):
             self._decode(folder, progress)
 
     def _decode(self, folder: Path, progress: Progress) -> None:
-        """Decode everything into a scratch folder, which then takes its place whole."""
+        """Decode everything into a scratch folder, which then replaces the final one as a whole."""
         place = folder / "decoded" / self.name
         archive = folder / self.published()[0].path
         try:
@@ -148,7 +148,7 @@ class DecodedDataset(Dataset):
         (whole / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
     def _source(self) -> dict[str, Any]:
-        """What the kept arrays depend on; as `about.json` has it, where a tuple is a list."""
+        """The facts that the stored arrays depend on, in the form of `about.json`, where a tuple is a list."""
         files = {file.path: file.md5 for file in self.published()}
         return {"version": VERSION, "shape": list(self.spec.shape), "md5": files}
 
@@ -164,9 +164,9 @@ class DecodedDataset(Dataset):
 
 
 def contents(archive: Path, wanted: dict[str, int]) -> Iterator[tuple[str, bytes, int]]:
-    """Name and content of every wanted member, in the archive's order, and the bytes of the archive done with.
+    """The name and content of every wanted member, in the archive's order, and the bytes of the archive read so far.
 
-    Nothing is unpacked to disk, so no path in the archive can lead anywhere.
+    Nothing is unpacked to disk, so a path in the archive cannot lead outside.
     """
     if archive.suffix == ".zip":
         done = 0
@@ -186,7 +186,7 @@ def contents(archive: Path, wanted: dict[str, int]) -> Iterator[tuple[str, bytes
 
 
 def pixels(content: bytes, side: int) -> Images:
-    """An encoded image as RGB, scaled to a square of that side where it is not one: uint8 [side, side, 3]."""
+    """An encoded image as RGB, scaled to a square of that side if necessary: uint8 [side, side, 3]."""
     with opened(io.BytesIO(content)) as image:
         colour = image.convert("RGB")
     if colour.size != (side, side):

@@ -1,4 +1,4 @@
-"""Handwritten digits that come with scikit-learn: real images, no download."""
+"""Handwritten digits from scikit-learn: real images, no download."""
 
 import functools
 import gzip
@@ -21,8 +21,8 @@ TEST_SHARE = 5  # one in five
 class Digits(Dataset):
     """1,797 digits of 8×8 pixels, enlarged to 32×32 so that CNNs with 5×5 kernels fit.
 
-    They have no test set of their own. The last fifth of each class takes its place: the file is in the order
-    of collection, so that most of those digits are by writers not seen in training.
+    They have no test set. The last fifth of each class replaces it: the file is in the order of collection, so most of
+    those digits are by writers who are not in the training data.
     """
 
     name = "digits"
@@ -40,7 +40,7 @@ class Digits(Dataset):
 
 @functools.cache
 def _read() -> ImageSet:
-    """All images; a process with many sessions reads, enlarges and measures them once, and copies them."""
+    """All images. A process with many sessions reads, enlarges, and measures them once, and then copies them."""
     rows = scanned()
     images, labels = enlarged(rows[:, :-1].reshape(-1, 8, 8)), rows[:, -1].astype(np.int64)
     test = np.zeros(len(labels), dtype=bool)
@@ -55,17 +55,17 @@ def _read() -> ImageSet:
 
 
 def scanned() -> NDArray[np.float64]:
-    """Rows of 64 pixels, 0–16, and the digit, [1797, 65]: scikit-learn's file, without importing scikit-learn.
+    """Rows of 64 pixels, 0–16, and the digit, [1797, 65], from scikit-learn's file without importing scikit-learn.
 
-    That would take as long as importing torch does, before every run.
+    The import would take as long as importing torch, before every run.
     """
     spec = find_spec("sklearn")
-    assert spec is not None and spec.origin is not None  # it is required
+    assert spec is not None and spec.origin is not None  # scikit-learn is required
     file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
     if file.is_file():
         with gzip.open(file, "rt", encoding="ascii") as lines:
             return np.loadtxt(lines, delimiter=",")
-    from sklearn.datasets import load_digits  # whose version keeps it elsewhere
+    from sklearn.datasets import load_digits  # other versions keep it elsewhere
 
     raw = load_digits()
     return np.column_stack([raw.data, raw.target])
@@ -74,7 +74,7 @@ def scanned() -> NDArray[np.float64]:
 def enlarged(images: NDArray[np.float64]) -> Images:
     """Bilinear enlargement of images [n, 8, 8] with values 0–16 to uint8 [n, 32, 32, 1] with values 0–255.
 
-    All weights are eighths, so the sums are exact and the bytes the same on every machine.
+    All weights are eighths, so the sums are exact, and the bytes are the same on every machine.
     """
     small = images.shape[1]
     centres = np.clip((np.arange(SIDE) + 0.5) * small / SIDE - 0.5, 0, small - 1)

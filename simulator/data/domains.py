@@ -1,7 +1,8 @@
-"""Data sets of several domains, made from those at hand: the same classes, but every domain's images look different.
+"""Data sets of several domains, made from existing ones. Each domain changes the look of the same classes.
 
-Every image lies in one domain alone, so that nobody's test image is another's training image in other clothes. Which
-one, and the colours, are drawn from streams of fixed seeds: the images are the same in every run and on every machine.
+Every image is in one domain only, so no client's test image is another client's training image in another form. The
+domain and the colors are drawn from streams of fixed seeds, so the images are the same in every run and on every
+machine.
 """
 
 import math
@@ -25,7 +26,7 @@ Change = Callable[[Images, np.random.Generator], Images]
 
 
 def original(images: Images, stream: np.random.Generator) -> Images:
-    """As they are, with three equal channels."""
+    """The unchanged images, with three equal channels."""
     return np.repeat(images, 3, axis=3)
 
 
@@ -40,7 +41,7 @@ def inverted(images: Images, stream: np.random.Generator) -> Images:
 
 
 def coloured(images: Images, stream: np.random.Generator) -> Images:
-    """From a dark colour to a light one, drawn for every image: each channel from 0–127 and 128–255."""
+    """From a dark color to a light one, drawn for every image: each channel from 0–127 and 128–255."""
     shape = (len(images), 1, 1, 3)
     dark, light = stream.integers(0, 128, shape), stream.integers(128, 256, shape)
     made: Images = (dark + (images * (light - dark) + 127) // 255).astype(np.uint8)
@@ -48,9 +49,9 @@ def coloured(images: Images, stream: np.random.Generator) -> Images:
 
 
 def blurred(images: Images, stream: np.random.Generator) -> Images:
-    """Means with binomial weights over seventeen pixels down and across; the border goes on as it ends.
+    """Means with binomial weights over seventeen pixels down and across. The border repeats the last pixel.
 
-    Summed in whole numbers, so that every machine gets the same bytes.
+    Sums are whole numbers, so every machine gets the same bytes.
     """
     weights = [math.comb(2 * REACH, k) for k in range(2 * REACH + 1)]
     border = ((0, 0), (REACH, REACH), (REACH, REACH), (0, 0))
@@ -71,7 +72,7 @@ CHANGES: dict[str, Change] = {
 
 
 def in_domains(images: ImageSet, name: str) -> ImageSet:
-    """Grey, square images dealt out to the domains, equally by class and part, and altered."""
+    """Square grayscale images, divided over the domains equally by class and part, and changed."""
     from simulator.base import rng
 
     kind = 2 * images.labels + (np.arange(len(images)) >= images.test_from)
@@ -90,7 +91,7 @@ def in_domains(images: ImageSet, name: str) -> ImageSet:
 
 
 class Domains(Dataset):
-    """Another data set's images, dealt out to five domains."""
+    """Another data set's images, divided over five domains."""
 
     base: ClassVar[Dataset]
 

@@ -1,4 +1,4 @@
-"""Fetching a published file: resumable, checked against its MD5, and in place only when whole."""
+"""Download a published file: resumable, checked against its MD5, and in place only when complete."""
 
 import hashlib
 import http.client
@@ -18,23 +18,23 @@ RANGE_NOT_SATISFIABLE = 416
 
 
 class Published(NamedTuple):
-    """A file that somebody publishes."""
+    """A published file."""
 
     path: str
-    """Where it belongs, under the data folder."""
+    """Its path under the data folder."""
     url: str
     md5: str
 
 
 def bring(files: Iterable[Published], folder: Path, progress: Progress, dataset: str) -> None:
-    """Fetch every file that is missing under `folder` or damaged. Raises DataError as `download` does."""
+    """Download every missing or damaged file under `folder`. Raises DataError as `download` does."""
     for path, url, md5 in files:
         if not has_md5(folder / path, md5):
             download(url, folder / path, md5, progress, dataset)
 
 
 def verify(files: Iterable[Published], folder: Path, dataset: str) -> None:
-    """Raise DataError naming the first file that is missing under `folder` or damaged."""
+    """Raise DataError for the first missing or damaged file under `folder`."""
     for path, _, md5 in files:
         file = folder / path
         if not file.is_file():
@@ -48,10 +48,10 @@ def verify(files: Iterable[Published], folder: Path, dataset: str) -> None:
 
 
 def download(url: str, target: Path, md5: str, progress: Progress, dataset: str) -> None:
-    """Fetch `url` to `target`, going on from `target`.part where an earlier try broke off.
+    """Download `url` to `target`. Continues from `target`.part if an earlier try stopped.
 
-    Raises DataError, naming the file, its place and what else `dataset`'s user can do, when the file cannot be
-    had whole and with the published MD5.
+    If the file cannot be downloaded completely with the published MD5, raises DataError with the file, its path, and
+    the ways out for users of `dataset`.
     """
     part = target.with_name(f"{target.name}.part")
     try:
@@ -67,7 +67,7 @@ def download(url: str, target: Path, md5: str, progress: Progress, dataset: str)
 
 
 def has_md5(file: Path, md5: str) -> bool:
-    """Whether `file` is there and has the published MD5. Raises DataError when it is there but not readable."""
+    """Whether `file` exists and has the published MD5. Raises DataError if it exists but is unreadable."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() == md5
@@ -78,14 +78,14 @@ def has_md5(file: Path, md5: str) -> bool:
 
 
 def _receive(url: str, part: Path, progress: Progress) -> None:
-    """Append to `part` what it lacks of `url`, or write it afresh where the server cannot continue."""
+    """Append the missing rest of `url` to `part`, or write it anew if the server cannot continue."""
     done = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={done}-"} if done else {})
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as refusal:
         refusal.close()
-        if refusal.code == RANGE_NOT_SATISFIABLE:  # nothing is lacking; the MD5 will tell
+        if refusal.code == RANGE_NOT_SATISFIABLE:  # it is complete; the MD5 decides
             return
         raise
     with response:

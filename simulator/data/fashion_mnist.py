@@ -29,7 +29,7 @@ CLASSES = (
 
 @register
 class FashionMNIST(Dataset):
-    """70,000 grey images of clothes, 28×28. Files may be plain or gzipped."""
+    """70,000 grayscale images of clothes, 28×28. Files may be plain or gzipped."""
 
     name = "fashion_mnist"
     title = "Fashion-MNIST"
@@ -67,7 +67,7 @@ class FashionMNIST(Dataset):
 
 
 def _read_pair(images_file: Path, labels_file: Path) -> tuple[Images, Labels]:
-    """Images [n, h, w, 1] and labels [n] of two files. Raises DataError when they do not belong together."""
+    """Images [n, h, w, 1] and labels [n] of two files. Raises DataError if they do not belong together."""
     images, labels = read_idx(images_file), read_idx(labels_file)
     if images.ndim != 3:
         raise _damaged(images_file, "it does not hold images")
@@ -77,7 +77,7 @@ def _read_pair(images_file: Path, labels_file: Path) -> tuple[Images, Labels]:
 
 
 def read_idx(file: Path) -> NDArray[np.uint8]:
-    """A file in IDX format (big-endian header, then bytes), plain or gzipped. Raises DataError naming it."""
+    """A file in IDX format (big-endian header, then bytes), plain or gzipped. Raises DataError with its name."""
     try:
         content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     except FileNotFoundError as missing:

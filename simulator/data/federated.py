@@ -1,4 +1,4 @@
-"""The federation's data on the device: the samples once, and for each client the indices of its parts."""
+"""The federation's data on the device: the samples once, and the indices of each client's parts."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ from simulator.data.split import TooFew, stratified
 
 @dataclass(frozen=True, eq=False)
 class ClientData:
-    """One client's samples as int64 indices on the device; `eval` is empty when the split has no such part.
+    """One client's samples as int64 indices on the device. `eval` is empty if the split has no such part.
 
-    `classes` is S_k, the ascending classes of the train part, and `class_counts` its samples of each; `domains` are
-    those of its samples, ascending, none where the data set has none.
+    `classes` is S_k, the ascending classes of the train part, and `class_counts` has its samples of each. `domains` are
+    those of its samples, ascending; none if the data set has none.
     """
 
     train: Tensor
@@ -56,14 +56,14 @@ class ClientData:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a federation's data come from: enough to load and divide them again, on this machine or another."""
+    """The source of a federation's data: enough to load and divide them again, on any machine."""
 
     config: DataConfig
     clients: int
     seed: int
-    """Of the partition."""
+    """The seed of the partition."""
     folder: Path
-    """Of the data sets."""
+    """The folder of the data sets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class FederatedData:
     """SHA-256 (hex) of the samples, their labels and every client's indices."""
     domains: tuple[str, ...] = ()
     source: Source | None = None
-    """None where they were not loaded, but made."""
+    """None if the data were made and not loaded."""
 
     @classmethod
     def build(
@@ -86,7 +86,7 @@ class FederatedData:
     ) -> "FederatedData":
         """Choose the pool, limit, partition, and split `samples` as configured, and move them to the device.
 
-        Raises ConfigError or DataError when they cannot be divided as asked.
+        Raises ConfigError or DataError if they cannot be divided that way.
         """
         if config.pool is not None:
             samples = pooled(samples, config.pool)
@@ -116,7 +116,7 @@ class FederatedData:
         return self.inputs.batch(indices), self.labels.index_select(0, indices)
 
     def summary(self) -> list[dict[str, Any]]:
-        """Per client: samples of each part, the names of its classes with their training samples, and its domains'."""
+        """Per client: samples of each part, the names of its classes with their training samples, and its domains."""
         return [
             {
                 "client": number,
@@ -138,23 +138,23 @@ Parts = tuple[Indices, Indices, Indices]
 
 
 TUNING_SHARE = 5
-"""One sample in so many belongs to the pool for tuning."""
+"""One in this many samples belongs to the pool for tuning."""
 
 
 def pooled(samples: SampleSet, pool: str) -> SampleSet:
-    """The samples of a pool, the same for every seed: "tuning", a fifth of them, or "final", all others."""
+    """The samples of a pool, the same for every seed: "tuning" has a fifth of them, "final" all others."""
     tuning = _drawn(samples, len(samples) // TUNING_SHARE, rng.numpy_stream(0, "data/pool"))
     chosen = tuning if pool == "tuning" else np.setdiff1d(np.arange(len(samples)), tuning)
     return samples.take(chosen)
 
 
 def limited(samples: SampleSet, limit: int, stream: np.random.Generator) -> SampleSet:
-    """`limit` samples drawn without replacement; classes, domains and the data set's own test samples in proportion."""
+    """`limit` samples drawn without replacement. The shares of classes, domains, and the data set's test set stay."""
     return samples.take(_drawn(samples, limit, stream))
 
 
 def _drawn(samples: SampleSet, number: int, stream: np.random.Generator) -> Indices:
-    """So many indices, ascending; classes, domains and the data set's own test samples in proportion."""
+    """The indices of a draw, ascending. The shares of classes, domains, and the data set's test set stay."""
     is_test = np.arange(len(samples)) >= samples.test_from
     stratum = 2 * samples.labels + is_test
     if samples.domain is not None:
@@ -167,7 +167,7 @@ def _drawn(samples: SampleSet, number: int, stream: np.random.Generator) -> Indi
 
 
 def divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
-    """Every client's train, eval and test indices, as configured. Raises ConfigError or DataError."""
+    """Every client's train, eval, and test indices, as configured. Raises ConfigError or DataError."""
     try:
         return _divided(config, clients, seed, samples)
     except TooFew as error:
@@ -203,7 +203,7 @@ def _divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) ->
 
 
 def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple[str, object]]:
-    """Settings under which clients may hold enough for all parts of a split."""
+    """Settings with which clients may get enough samples for all parts of a split."""
     if samples.has_test_set:
         yield "split", "global"
     if config.partition == "dirichlet":
@@ -213,7 +213,7 @@ def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple
 
 
 def fingerprint(samples: SampleSet, clients: Sequence[Parts]) -> str:
-    """SHA-256 (hex) over the samples' fingerprint and the lengths and contents of every client's parts."""
+    """SHA-256 (hex) of the samples' fingerprint, and of the lengths and contents of every client's parts."""
     digest = hashlib.sha256(samples.fingerprint.encode())
     for parts in clients:
         for part in parts:
@@ -251,7 +251,7 @@ def _by_rule(
     min_samples: int,
     stream: np.random.Generator,
 ) -> list[Indices]:
-    """Images of these labels divided over so many clients by `data.partition`."""
+    """Images of these labels, divided over the clients by `data.partition`."""
     if config.partition == "dirichlet":
         return partition.dirichlet(
             labels, num_classes, clients, config.alpha, min_samples, stream, config.cap
@@ -268,7 +268,7 @@ def _by_rule(
 
 
 def _on_device(parts: list[Parts], samples: SampleSet, device: torch.device) -> tuple[ClientData, ...]:
-    """The clients' indices as tensors; an array that several clients share becomes one tensor."""
+    """The clients' indices as tensors. An array that several clients share becomes one tensor."""
     moved: dict[int, Tensor] = {}
 
     def tensor(part: Indices) -> Tensor:

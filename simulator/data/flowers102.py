@@ -9,7 +9,7 @@ from simulator.data.download import Published
 from simulator.data.specs import ImageSpec
 
 URL = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/"
-# In torchvision's folder; the MD5s are those it publishes.
+# In torchvision's folder, with the MD5s that torchvision publishes.
 FILES = (
     Published("flowers-102/102flowers.tgz", f"{URL}102flowers.tgz", "52808999861908f626f3c1f4e79d11fa"),
     Published("flowers-102/imagelabels.mat", f"{URL}imagelabels.mat", "e0620be6f572b9609742df49c70aed4d"),
@@ -19,9 +19,9 @@ FILES = (
 
 @register
 class Flowers102(DecodedDataset):
-    """Photographs of many sizes, kept at 224×224 whatever their proportions.
+    """Photographs of many sizes, stored as 224×224 whatever their proportions.
 
-    The publisher's parts `train` and `valid`, ten images of each class in each, are the training images. FedL2G's
+    The publisher's parts `train` and `valid`, with ten images of each class each, are the training images. FedL2G's
     presets scale batches to the 64×64 of its authors' code (`data.size`).
     """
 

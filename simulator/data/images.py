@@ -1,4 +1,4 @@
-"""A data set of images in memory: all of them as one array of bytes."""
+"""A data set of images in memory: one array of bytes."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,7 +11,7 @@ from simulator.data.specs import ImageSpec
 
 Images = NDArray[np.uint8]
 CHUNK = 1024
-"""Images looked at together, where all would take eight times their memory."""
+"""Images measured at a time. All at once would take eight times their memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +50,9 @@ def joined(
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
 ) -> ImageSet:
-    """An image set of (images, labels) for training and, if there are any, for test.
+    """An image set of (images, labels) for training and, optionally, for test.
 
-    Without published `mean` and `std` they are measured on the training images.
+    Missing `mean` and `std` are measured on the training images.
     """
     images, labels = train
     if mean is None or std is None:
@@ -65,9 +65,9 @@ def joined(
 
 
 def measured(images: Images) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation per channel of images [n, h, w, c] / 255; or 1 if it never varies.
+    """Mean and standard deviation per channel of images [n, h, w, c] / 255. The deviation is 1 for a constant channel.
 
-    Summed in whole numbers, so that every machine gets the same bits.
+    Sums are whole numbers, so every machine gets the same bits.
     """
     means, deviations = [], []
     values = np.arange(256)

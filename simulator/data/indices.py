@@ -1,4 +1,4 @@
-"""A partition that the user brings: for every client the indices of its train, eval and test samples, in JSON."""
+"""A partition from the user: the indices of every client's train, eval, and test samples, in JSON."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ PARTS = ("train", "eval", "test")
 
 
 def read(path: Path, clients: int, samples: int) -> list[tuple[Indices, Indices, Indices]]:
-    """Train, eval and test indices of every client, from a list with an object for each: {"train": [...], ...}.
+    """Train, eval, and test indices of every client, from a list with an object for each: {"train": [...], ...}.
 
-    An index is a sample's place in the data set, from 0, its own test samples after those for training; eval may be
-    missing. Equal parts of two clients are one array; clients may have samples in common. Raises DataError, naming the
-    client and the part, for a file that cannot be read, too few or too many clients, an index that is none of `samples`
-    or stands twice, and an empty train or test part.
+    An index is a sample's position in the data set, from 0. The data set's own test samples come after those for
+    training. `eval` may be missing. Clients may share samples, and equal parts of two clients are one array. Raises
+    DataError with the client and the part for an unreadable file, too few or too many clients, an index out of range or
+    twice, and an empty train or test part.
     """
     described = _parsed(path)
     if len(described) != clients:

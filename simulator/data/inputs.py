@@ -1,6 +1,6 @@
-"""All samples of a data set on the device, and how a batch of them is gathered: one class for each form of storage.
+"""All samples of a data set on the device, and the gathering of batches: one class for each form of storage.
 
-Gathering looks at no value on the host.
+Gathering reads no value on the host.
 """
 
 from abc import ABC, abstractmethod
@@ -42,10 +42,10 @@ class ImageInputs(Inputs):
 
     images: Tensor
     spec: ImageSpec
-    """Where it is of another size, a batch is scaled. Where it has three channels and the images one, they repeat."""
+    """A batch is scaled if the size differs. If it has three channels and the images have one, that one repeats."""
     scale: Tensor
     shift: Tensor
-    """Normalization of a byte: x · scale + shift, each float32 [h, w, c], so that no inner loop is c long."""
+    """Normalization of a byte: x · scale + shift, each float32 [h, w, c], which avoids an inner loop of length c."""
 
     @classmethod
     def of(cls, images: ImageSet, config: DataConfig) -> "ImageInputs":
@@ -65,7 +65,10 @@ class ImageInputs(Inputs):
         return self._shaped(torch.addcmul(self.shift, pixels, self.scale).permute(0, 3, 1, 2))
 
     def _shaped(self, batch: Tensor) -> Tensor:
-        """The batch [b, c, h, w] in the wanted size and channels: one at a time, as 224×224 of all take gigabytes."""
+        """The batch [b, c, h, w] in the configured size and channels.
+
+        Made per batch: 224×224 of all would take gigabytes.
+        """
         channels, height, width = self.spec.channels, self.spec.height, self.spec.width
         if (height, width) != batch.shape[2:]:
             shrinks = height < batch.shape[2] or width < batch.shape[3]
@@ -77,7 +80,7 @@ class ImageInputs(Inputs):
 
 @dataclass(frozen=True, eq=False)
 class TokenInputs(Inputs):
-    """Tokens int32 [n, length]; int64 in a batch, so that a model can use them as indices."""
+    """Tokens int32 [n, length]. A batch is int64, because models use tokens as indices."""
 
     tokens: Tensor
     spec: TokenSpec
@@ -98,7 +101,7 @@ class NumberInputs(Inputs):
 
     @classmethod
     def of(cls, values: Any, spec: InputSpec, train: Sequence[Indices]) -> "NumberInputs":
-        """Numbers that get mean 0 and variance 1 on the samples in `train`, by channel or feature, on the CPU."""
+        """Values normalized to mean 0 and variance 1 on the samples in `train`, by channel or feature, on the CPU."""
         held = np.asarray(values[np.unique(np.concatenate(train))], dtype=np.float64)
         axes = (0, *range(2, held.ndim))
         mean, std = held.mean(axes), held.std(axes)
@@ -116,7 +119,7 @@ class NumberInputs(Inputs):
 
 
 def shaped(images: ImageSpec, config: DataConfig) -> ImageSpec:
-    """The form of images in a batch: stored ones in the size and channels that are configured."""
+    """The form of images in a batch: the stored ones in the configured size and channels."""
     return ImageSpec(
         channels=3 if config.rgb and images.channels == 1 else images.channels,
         height=config.size or images.height,
@@ -125,10 +128,10 @@ def shaped(images: ImageSpec, config: DataConfig) -> ImageSpec:
 
 
 def inputs_of(samples: SampleSet, config: DataConfig, train: Sequence[Indices]) -> Inputs:
-    """A data set's samples on the CPU. Normalization is measured on the clients' `train` parts alone.
+    """A data set's samples on the CPU. Normalization is measured only on the clients' `train` parts.
 
-    Images are the exception: their mean and deviation are the data set's own. Raises ConfigError for settings that
-    another kind of samples has.
+    Images are the exception: their mean and deviation belong to the data set. Raises ConfigError for settings of
+    another kind of samples.
     """
     if isinstance(samples, ImageSet):
         return ImageInputs.of(samples, config)
@@ -144,7 +147,7 @@ def inputs_of(samples: SampleSet, config: DataConfig, train: Sequence[Indices]) 
 
 
 def blank(spec: InputSpec, count: int, device: torch.device | str) -> Tensor:
-    """A batch of zeros, laid out like a batch of samples. On the meta device, it has no values at all."""
+    """A batch of zeros in the memory layout of a batch of samples. On the meta device, it has no values."""
     if spec.kind == "tokens":
         return torch.zeros(count, *spec.shape, dtype=torch.int64, device=device)
     x = torch.zeros(count, *spec.shape, device=device)
@@ -159,5 +162,5 @@ def random(spec: InputSpec, count: int, stream: torch.Generator) -> Tensor:
 
 
 def arranged(module: nn.Module, spec: InputSpec) -> nn.Module:
-    """The module with its weights in the order of memory that batches of these samples have."""
+    """The module with its weights in the memory layout of batches of these samples."""
     return module.to(memory_format=torch.channels_last) if spec.kind == "image" else module

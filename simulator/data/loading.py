@@ -1,4 +1,4 @@
-"""A federation's data from where they lie: read, divided, on the device."""
+"""Load a federation's data from its source: read, divide, and move to the device."""
 
 from dataclasses import replace
 
@@ -9,8 +9,10 @@ from simulator.data.federated import FederatedData, Source
 
 
 def load(source: Source, device: torch.device) -> FederatedData:
-    """The same data every time, as their fingerprint shows. Raises ConfigError or DataError where they are not there,
-    or cannot be divided as asked."""
+    """Load the data, which are the same every time, as their fingerprint shows.
+
+    Raises ConfigError or DataError if they are missing or cannot be divided as configured.
+    """
     images = datasets.load(source.config.dataset, source.folder)
     data = FederatedData.build(source.config, source.clients, source.seed, images, device)
     return replace(data, source=source)

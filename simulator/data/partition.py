@@ -1,7 +1,7 @@
-"""Who holds which sample: pathological, Dirichlet and IID partitions, and any of them domain by domain.
+"""The partitions of samples over clients: pathological, Dirichlet, IID, and any of them by domain.
 
-Each function is pure: the same labels and the same generator state give the same partition. Each names one
-owner per sample, so no sample is used twice; none loops without a bound, and none leaves a client empty.
+Each function is pure: the same labels and generator state give the same partition. Each assigns one owner per sample.
+None loops without a bound, and none leaves a client empty.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ def pathological(
 ) -> list[Indices]:
     """Each client holds exactly `classes_per_client` classes (Shamsian et al. 2021, pFedHN).
 
-    A class's samples are divided over its owners in proportion to draws from U(0.4, 0.6), or equally. Classes
-    have as equal numbers of owners as possible. Raises ConfigError when there are fewer classes than asked
-    for, DataError when a class has fewer samples than owners.
+    A class's samples are divided over its owners in proportion to draws from U(0.4, 0.6), or equally. Classes have as
+    equal numbers of owners as possible. Raises ConfigError if there are fewer classes than `classes_per_client`;
+    DataError if a class has fewer samples than owners.
     """
     _check_classes(classes_per_client, num_classes)
     holds = _dealt(num_classes, clients, classes_per_client, stream)
@@ -57,12 +57,12 @@ def pathological_as_pfllib(
     min_samples: int,
     stream: np.random.Generator,
 ) -> list[Indices]:
-    """Classes in blocks, sizes far apart, as PFLlib makes them (d832e76, dataset/utils/dataset_utils.py, lines 53–85).
+    """Classes in blocks of very different sizes, as in PFLlib (d832e76, dataset/utils/dataset_utils.py, lines 53–85).
 
-    Class by class the first ⌈N/C · c⌉ clients that have fewer than c classes share its samples in their order: all but
-    the last draw from [max(m/10, least/C), m), m being an equal share and least the smaller of `min_samples` and half
-    of a fair share of all samples; the last takes the rest. Classes for which nobody is left are left out. Raises
-    ConfigError when there are fewer classes than asked for, DataError when a client would stay empty.
+    Class by class, the first ⌈N/C · c⌉ clients with fewer than c classes share its samples in order. All but the last
+    draw from [max(m/10, least/C), m). m is an equal share. `least` is the smaller of `min_samples` and half of a fair
+    share of all samples. The last client takes the rest. Classes without a client are left out. Raises ConfigError if
+    there are fewer classes than `classes_per_client`; DataError if a client would stay empty.
     """
     _check_classes(classes_per_client, num_classes)
     at_a_time = -(-clients * classes_per_client // num_classes)
@@ -97,9 +97,9 @@ def dirichlet(
 ) -> list[Indices]:
     """Each class's samples are divided over the clients by proportions from Dir(α) (Lin et al. 2020, FedDF).
 
-    As in their code, a client that has its fair share n/N already takes nothing of the classes that follow, unless
-    `cap` is off. Where theirs draws again until everyone has `min_samples`, here the largest clients give to those
-    below. Raises DataError when there are too few samples for that.
+    As in their code, a client that already has its fair share n/N gets no samples of later classes, unless `cap` is
+    off. Their code draws again until each client has `min_samples`. Here, the largest clients give samples to the
+    others. Raises DataError if there are too few samples.
     """
     if clients * min_samples > len(labels):
         raise DataError(
@@ -115,7 +115,7 @@ def dirichlet(
             continue
         below_fair_share = sizes < len(labels) / clients if cap else np.ones(clients, dtype=bool)
         shares = stream.dirichlet(np.full(clients, alpha)) * below_fair_share
-        if not shares.sum() > 0:  # a tiny α underflows to zeros; then one client has it all
+        if not shares.sum() > 0:  # a tiny α underflows to zeros; then one client gets all samples
             shares = np.eye(clients)[stream.choice(np.flatnonzero(below_fair_share))]
         counts = apportion(len(members), shares)
         owner[members] = np.repeat(np.arange(clients), counts)
@@ -127,9 +127,9 @@ def dirichlet(
 def iid(
     labels: Labels, clients: int, quantity: Literal["varied", "equal"], stream: np.random.Generator
 ) -> list[Indices]:
-    """Each client holds a uniform draw of all samples; shares in proportion to U(0.4, 0.6), or equal.
+    """Each client holds a uniform draw of all samples, with shares in proportion to U(0.4, 0.6), or equal.
 
-    Raises DataError when there are fewer samples than clients.
+    Raises DataError if there are fewer samples than clients.
     """
     if len(labels) < clients:
         raise DataError(
@@ -147,11 +147,11 @@ def by_domain(
     divide: Callable[[Indices, int], list[Indices]],
     stream: np.random.Generator,
 ) -> list[Indices]:
-    """Each client holds samples of exactly `domains_per_client` domains; `domain` [n] says which each sample is of.
+    """Each client holds samples of exactly `domains_per_client` domains. `domain` [n] has each sample's domain.
 
     Domains have as equal numbers of owners as possible. A domain's samples are divided over its owners by
-    `divide(indices, owners)`, which names positions in `indices`. Raises ConfigError when there are fewer domains than
-    asked for, or too few clients for everyone of them to be held.
+    `divide(indices, owners)`, which returns positions in `indices`. Raises ConfigError if there are fewer domains than
+    `domains_per_client`, or too few clients to hold all domains.
     """
     if domains_per_client > len(names):
         raise ConfigError(
@@ -182,7 +182,7 @@ def _check_classes(classes_per_client: int, num_classes: int) -> None:
 
 
 def _dealt(kinds: int, clients: int, kinds_per_client: int, stream: np.random.Generator) -> NDArray[np.bool_]:
-    """Who holds which class or domain, [clients, kinds]: each client takes the least held, at random on a tie."""
+    """The owners of classes or domains, [clients, kinds]. Each client takes the least held; ties are random."""
     holds = np.zeros((clients, kinds), dtype=bool)
     owners = np.zeros(kinds, dtype=np.int64)
     for client in range(clients):
@@ -195,7 +195,7 @@ def _dealt(kinds: int, clients: int, kinds_per_client: int, stream: np.random.Ge
 def _lift_to_minimum(
     owner: Indices, sizes: NDArray[np.int64], min_samples: int, stream: np.random.Generator
 ) -> None:
-    """Move random samples from the largest client to each that has too few, never below the minimum itself."""
+    """Move random samples from the largest client to each below the minimum. No client falls below it."""
     for poor in np.flatnonzero(sizes < min_samples):
         while sizes[poor] < min_samples:
             rich = sizes.argmax()

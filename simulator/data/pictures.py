@@ -1,4 +1,4 @@
-"""Opening images that anyone may have made: which formats, how many pixels, and whether there is memory for them."""
+"""Open images from any source. Checks the format, the number of pixels, and the free memory."""
 
 import io
 import stat
@@ -10,13 +10,13 @@ from PIL import Image
 from simulator.base.errors import DataError
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
-"""What is decoded, whatever the file's name says: some of Pillow's other formats start programs."""
+"""Decoded formats, whatever the file's name says. Some of Pillow's other formats start programs."""
 PIXELS = 1 << 24
-"""A picture has 4096×4096 at most; a small file can ask for any number."""
+"""The maximum number of pixels, 4096×4096. A small file can claim any number."""
 
 
 def opened(source: Path | io.BytesIO) -> Image.Image:
-    """An image, its pixels not decoded yet. Raises OSError for what is no such image, DataError for a large one."""
+    """An image that is not decoded yet. Raises OSError for another format, and DataError for a large image."""
     if isinstance(source, Path) and not stat.S_ISREG(source.stat().st_mode):
         raise DataError(f"{source} is not a plain file; replace or remove it.")
     image = Image.open(source, formats=FORMATS)
@@ -29,7 +29,7 @@ def opened(source: Path | io.BytesIO) -> Image.Image:
 
 
 def check_memory(path: Path, needed: int) -> None:
-    """Raise DataError unless so many bytes of images fit into the memory that is free now."""
+    """Raise DataError unless this many bytes of images fit into the free memory."""
     free = psutil.virtual_memory().available
     if needed > free:
         raise DataError(

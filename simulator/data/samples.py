@@ -1,4 +1,4 @@
-"""A data set in memory: all samples in one array, those of the data set's own test set last."""
+"""A data set in memory: all samples in one array, with the data set's own test set at the end."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ Values = NDArray[np.generic]
 
 
 def _stored(values: Values, spec: InputSpec) -> Values:
-    """Samples [n, …] in the dtype that they are kept in. Raises DataError where they do not fit the spec."""
+    """Samples [n, …] in the stored dtype. Raises DataError if they do not fit the spec."""
     if values.shape[1:] != spec.shape or len(values) == 0:
         sides = ", ".join(map(str, spec.shape))
         raise DataError(f"samples have the shape {list(values.shape)}, and their spec says [n, {sides}].")
@@ -62,7 +62,7 @@ class SampleSet(ABC):
 
     @abstractmethod
     def facts(self) -> list[Any]:
-        """What else can change a result, as JSON."""
+        """Other values that can change a result, as JSON."""
 
     @abstractmethod
     def taken(self, indices: Indices) -> Self:
@@ -77,7 +77,7 @@ class SampleSet(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of what can change a result: samples, labels, shape, classes, normalization."""
+        """SHA-256 (hex) of everything that can change a result: samples, labels, shape, classes, normalization."""
         digest = hashlib.sha256(json.dumps(self.facts()).encode())
         digest.update(np.ascontiguousarray(self.values).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
@@ -116,9 +116,9 @@ class ArraySet(SampleSet):
         test: tuple[Values, NDArray[Any]] | None = None,
         classes: tuple[str, ...] | None = None,
     ) -> "ArraySet":
-        """Samples of this form with labels from 0, for training and, if there are any, for test.
+        """Samples of this form with labels from 0, for training and, optionally, for test.
 
-        Without `classes`, their names are their numbers. Raises DataError for arrays that do not fit the spec.
+        Without `classes`, the names of classes are their numbers. Raises DataError for arrays that do not fit the spec.
         """
         parts = [part for part in (train, test) if part is not None]
         array = np.concatenate([_stored(values, spec) for values, _ in parts])

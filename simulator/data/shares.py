@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 def apportion(total: int, weights: ArrayLike, minimum: ArrayLike = 0) -> NDArray[np.int64]:
     """Divide `total` into whole counts in proportion to `weights`, each at least its `minimum`.
 
-    Largest remainders decide, the earlier entry on a tie, so every count is within one of its exact share
-    unless a minimum forces it. What a minimum needs is taken from whoever is furthest above theirs.
-    Raises ValueError when the minima exceed the total.
+    The largest remainders are rounded up, the earlier entry on a tie. So every count is within one of its exact share,
+    unless a minimum raises it. Samples for a minimum come from the entries that are furthest above theirs. Raises
+    ValueError if the minima exceed the total.
     """
     weight = np.asarray(weights, dtype=np.float64)
     least = np.broadcast_to(np.asarray(minimum, dtype=np.int64), weight.shape)

@@ -1,7 +1,7 @@
 """The form of a data set's samples: images, tokens, signals, or rows of a table.
 
-Whatever depends on the form of samples asks a spec: data sets state one, models are built for one, and the code in
-between stays the same. A new kind is a class here, its batches in `inputs.py`, and models that name the kind.
+Code that depends on the form of samples uses a spec. Data sets have one, models are built for one, and all other code
+stays the same. A new kind needs a class here, its batches in `inputs.py`, and models that accept the kind.
 """
 
 from abc import ABC, abstractmethod
@@ -14,11 +14,11 @@ Kind = Literal["image", "tokens", "signal", "table"]
 
 @dataclass(frozen=True)
 class InputSpec(ABC):
-    """The form of one sample as a model takes it."""
+    """The form of one sample as a model receives it."""
 
     kind: ClassVar[Kind]
     noun: ClassVar[str]
-    """The samples in a sentence."""
+    """A description of the samples."""
 
     @property
     @abstractmethod
@@ -27,7 +27,7 @@ class InputSpec(ABC):
 
     @abstractmethod
     def arguments(self) -> Mapping[str, Any]:
-        """Values that a user's model may take, by the name of its argument."""
+        """Arguments that a user's model may have, by name, with their values."""
 
     def to_json(self) -> dict[str, Any]:
         """The kind and all sizes, as plain JSON values."""

@@ -1,4 +1,4 @@
-"""A client's samples divided into train, eval and test parts, stratified by class."""
+"""Divide a client's samples into train, eval, and test parts, stratified by class."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,7 +11,7 @@ from simulator.data.shares import apportion
 
 
 class TooFew(DataError):
-    """A client holds too few samples for all parts."""
+    """A client has too few samples for all parts."""
 
 
 def stratified(
@@ -42,22 +42,22 @@ def stratified(
 
 
 def _shuffled_by_class(rank: Indices, classes: int, stream: np.random.Generator) -> Indices:
-    """Positions with the classes one after another, the classes and the samples of each in random order.
+    """Positions with the classes in sequence. The classes and the samples of each are in random order.
 
-    `rank` [n] is the place of each sample's class among the client's.
+    `rank` [n] is the position of each sample's class among the client's.
     """
     return np.lexsort((stream.random(len(rank)), stream.permutation(classes)[rank]))
 
 
-@cache  # few are different, of however many clients
+@cache  # only a few are distinct, even for many clients
 def _others(samples: int, classes: int, shares: tuple[float, ...]) -> Indices:
-    """Part numbers of a client's samples, class after class, without the first of each class: that is trained on."""
+    """Part numbers of a client's samples by class, without the first of each class, which is for training."""
     minimum = [max(classes, 1)] + [1] * (len(shares) - 1)
     train, *rest = apportion(samples, shares, minimum).tolist()
     return _interleaved([train - classes, *rest])
 
 
 def _interleaved(totals: list[int]) -> Indices:
-    """Part numbers, each as often as `totals` says and evenly spread, so any stretch is a fair sample."""
+    """Part numbers, each as often as in `totals` and evenly spread, so that any stretch is a fair sample."""
     places = np.concatenate([(np.arange(total) + 0.5) / max(total, 1) for total in totals])
     return np.repeat(np.arange(len(totals)), totals)[np.argsort(places, kind="stable")]

@@ -12,7 +12,7 @@ from simulator.data.samples import Labels
 from simulator.data.specs import ImageSpec
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
-# The MD5s are those that torchvision publishes.
+# torchvision publishes these MD5s.
 FILES = (
     Published("train_32x32.mat", f"{URL}train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
     Published("test_32x32.mat", f"{URL}test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
@@ -21,7 +21,7 @@ FILES = (
 
 @register
 class SVHN(Dataset):
-    """99,289 colour images of digits, 32×32; the file `extra` is left out."""
+    """99,289 color images of digits, 32×32. The file `extra` is left out."""
 
     name = "svhn"
     title = "SVHN (cropped digits)"
@@ -53,7 +53,7 @@ class SVHN(Dataset):
 
 
 def _arrays(file: Path) -> tuple[Images, Labels]:
-    """Images [n, 32, 32, 3] of X [32, 32, 3, n], and labels [n] of y [n, 1], where the digit 0 is called 10."""
+    """Images [n, 32, 32, 3] of X [32, 32, 3, n], and labels [n] of y [n, 1], where 10 stands for the digit 0."""
     from scipy.io import loadmat
 
     try:

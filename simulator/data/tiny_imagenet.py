@@ -9,7 +9,7 @@ from simulator.data.download import Published
 from simulator.data.specs import ImageSpec
 
 ROOT = "tiny-imagenet-200"
-# Stanford prints no checksum; this MD5 is the one that every public loader of the file agrees on.
+# Stanford publishes no checksum. All public loaders agree on this MD5.
 ARCHIVE = Published(
     f"{ROOT}.zip", "http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de"
 )
@@ -17,9 +17,9 @@ ARCHIVE = Published(
 
 @register
 class TinyImageNet(DecodedDataset):
-    """Its validation images stand in for the test images, whose labels were never published.
+    """Its validation images replace the test images, whose labels were never published.
 
-    Classes are in the order of their WordNet ids. Grey files become colour like the rest.
+    Classes are in the order of their WordNet ids. Grayscale files become color images.
     """
 
     name = "tiny_imagenet"

@@ -22,11 +22,11 @@ GREY_MODES = ("1", "L", "LA")
 DEEP_MODES = ("I", "F")
 UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
 UNREADABLE_NPZ = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What numpy and zipfile raise; RuntimeError for an encrypted file."""
+"""The errors of numpy and zipfile. An encrypted file raises RuntimeError."""
 
 
 class _Kept(NamedTuple):
-    """How an array of samples must be given, and the dtype it is kept in."""
+    """The required form of an array of samples, and the dtype in which it is stored."""
 
     form: str
     dimensions: tuple[int, ...]
@@ -39,15 +39,15 @@ _SAMPLES = {
     "signals": _Kept("numbers [n, channels, time]", (3,), np.float32),
     "features": _Kept("numbers [n, features]", (2,), np.float32),
 }
-"""The arrays of samples that an `.npz` can hold, one of them."""
+"""The keys of sample arrays in an `.npz`, which has one of them."""
 
 
 def load(path: Path) -> SampleSet:
     """The samples at `path`: a folder with one folder of images per class, or an `.npz`.
 
-    In the place of class folders there may be a folder for each domain, all with the same class folders. A folder may
-    hold `train/` and `test/`, each with either. An `.npz` holds one array of samples and `labels` [n], and may hold a
-    test set of its own: docs/datasets.md has the keys. Raises DataError naming what is missing, damaged or odd.
+    There may be one folder per domain around the class folders, each with the same classes. A folder may contain
+    `train/` and `test/`, each with either layout. An `.npz` contains one array of samples and `labels` [n], and may
+    contain a test set: docs/datasets.md has the keys. Raises DataError for missing, damaged, or unexpected contents.
     """
     try:
         return _load_folder(path) if path.is_dir() else _load_npz(path)
@@ -89,12 +89,12 @@ def _load_folder(folder: Path) -> ImageSet:
 
 
 def _places(folder: Path, domains: tuple[str, ...]) -> list[Path]:
-    """The folders whose folders are classes."""
+    """The folders that contain class folders."""
     return [folder / domain for domain in domains] or [folder]
 
 
 def _domain_names(folder: Path) -> tuple[str, ...]:
-    """The folders in which there are folders in the place of images; none where these are classes."""
+    """The domain folders: those with folders instead of images. Empty if they are class folders."""
     names = _folders(folder)
     nested = [name for name in names if _folders(folder / name) and not _images(folder / name)]
     if not nested:
@@ -157,7 +157,7 @@ def _is_mostly_grey(files: list[Path]) -> bool:
 
 
 def _decoded(files: list[Path], grey: bool) -> Images:
-    """Images [n, h, w, c] of one size, all grey or all RGB."""
+    """Images [n, h, w, c] of one size, all grayscale or all RGB."""
     headers = [_header(file) for file in files]
     size, _ = Counter(size for _, size in headers).most_common(1)[0]
     for file, (_, own_size) in zip(files, headers, strict=True):
@@ -179,7 +179,7 @@ def _decoded(files: list[Path], grey: bool) -> Images:
 
 
 def _header(file: Path) -> tuple[bool, tuple[int, int]]:
-    """Whether the image is grey, and its width and height, without decoding it."""
+    """Whether the image is grayscale, and its width and height, without decoding it."""
     try:
         with opened(file) as image:
             mode, size = image.mode, image.size
@@ -230,7 +230,7 @@ def _kind_of(file: Path, arrays: Iterable[str]) -> str:
 
 
 def _spec(file: Path, name: str, samples: Sequence[Values], arrays: Mapping[str, Values]) -> InputSpec:
-    """The form of samples that are no images."""
+    """The form of samples other than images."""
     shape = samples[0].shape
     if name == "signals":
         return SignalSpec(shape[1], shape[2])
@@ -257,7 +257,7 @@ def _number(file: Path, arrays: Mapping[str, Values], name: str, default: int) -
 
 
 def declared(file: Path) -> InputSpec | None:
-    """The form of an `.npz`'s samples, without reading them; None where it does not say, or cannot be read."""
+    """The form of an `.npz`'s samples, without reading them. None if it cannot be determined."""
     try:
         with zipfile.ZipFile(file) as archive:
             names = {name.removesuffix(".npy") for name in archive.namelist()}
@@ -282,7 +282,7 @@ def declared(file: Path) -> InputSpec | None:
 
 
 def _read_npz(file: Path) -> dict[str, Values]:
-    """The arrays of the names wanted here; how large they are is known before any is read."""
+    """The arrays with these names. Their sizes are checked before any is read."""
     wanted = {f"{prefix}{name}" for name in (*_SAMPLES, "labels") for prefix in ("", "test_")}
     wanted |= {"vocabulary", "padding"}
     try:
@@ -300,13 +300,13 @@ def _read_npz(file: Path) -> dict[str, Values]:
 
 
 def _declared_bytes(file: Path, name: str) -> int:
-    """How many bytes an array of an `.npz` says it has."""
+    """The size in bytes that the header of an array in an `.npz` gives."""
     shape, dtype = _header_of(file, name)
     return math.prod(shape) * dtype.itemsize
 
 
 def _header_of(file: Path, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
-    """Shape and dtype of an array of an `.npz`."""
+    """The shape and dtype of an array in an `.npz`."""
     with zipfile.ZipFile(file) as archive, archive.open(f"{name}.npy") as member:
         version = np.lib.format.read_magic(member)
         read = (
@@ -317,7 +317,7 @@ def _header_of(file: Path, name: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]
 
 
 def _checked_pair(file: Path, arrays: Mapping[str, Values], name: str, prefix: str) -> tuple[Any, Labels]:
-    """Samples as they are stored and their labels [n], once they are what an `.npz` must hold."""
+    """Samples as they are stored, and their labels [n]. Checks that they meet the rules for an `.npz`."""
     samples, labels = arrays[f"{prefix}{name}"], arrays[f"{prefix}labels"]
     whose = f"{file}: '{prefix}{name}'"
     kept = _SAMPLES[name]
@@ -339,7 +339,7 @@ def _checked_pair(file: Path, arrays: Mapping[str, Values], name: str, prefix: s
 
 
 def _is(samples: Values, dtype: type) -> bool:
-    """Whether values of this dtype can be kept as that one: any whole numbers as tokens, any numbers as float32."""
+    """Whether values of this dtype can be stored as that one: any whole numbers as tokens, any numbers as float32."""
     if dtype is np.uint8:
         return samples.dtype == np.uint8
     kinds = (np.integer,) if dtype is np.int32 else (np.integer, np.floating)
