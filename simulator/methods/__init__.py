@@ -1,4 +1,4 @@
-"""The methods, one file each. Every module of this folder is imported, so a new file is all a new method needs."""
+"""The methods, one file each. Every module of this folder is imported, so a new method needs only a new file."""
 
 import importlib
 import pkgutil

@@ -1,7 +1,7 @@
-"""What a method says of itself. The machinery that carries it out is below: wire, training, engine.
+"""The interface of a method. Wire, training, and engine carry it out.
 
-A method object is its configuration and the facts of the federation, nothing that changes: server state, client
-state and payloads are flat named tensors that it is handed and hands back.
+A method object holds its configuration and the facts of the federation, which do not change. It receives and returns
+server state, client state, and payloads as flat named tensors.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,14 +21,14 @@ from simulator.training.server import CentralServer
 
 
 class Uplink(NamedTuple):
-    """What one participant sent, as the server received it."""
+    """A participant's uplink, as the server received it."""
 
     client: ClientInfo
     payload: Tensors
 
 
 class Aggregated(NamedTuple):
-    """The server's state after a round, and figures of the method's own for the ledger."""
+    """The server's state after a round, and the method's own metrics for the ledger."""
 
     server: Tensors
     metrics: dict[str, Any]
@@ -36,7 +36,7 @@ class Aggregated(NamedTuple):
 
 @dataclass(frozen=True)
 class Card:
-    """A method's entry in listings: what it is, where it comes from, what it needs, what travels."""
+    """A method's entry in listings: its description, its source, its needs, and its messages."""
 
     title: str
     paper: str
@@ -49,16 +49,15 @@ class Card:
 class Method:
     """A federated method. Subclass it in a file of `simulator/methods/` and register it by name.
 
-    In the order of a round: `downlink`, `receive`, `phases`, `uplink`, `aggregate`, `server_phases`. The parts a method
-    does not need keep what stands here: nothing travels, nothing is kept, the model is trained with cross-entropy.
+    In the order of a round: `downlink`, `receive`, `phases`, `uplink`, `aggregate`, `server_phases`. By default,
+    nothing is sent or kept, and the model is trained with cross-entropy.
     """
 
     name: ClassVar[str]
     """Set by `register`."""
     card: ClassVar[Card]
     answers: ClassVar[Literal["local", "aggregated"]] = "local"
-    """With which model clients are evaluated unless the run says otherwise: what local training left, or that after
-    they have received what they would be sent next."""
+    """The default model that is evaluated: after local training, or after the next downlink."""
     Config: ClassVar[type[MethodConfig]] = MethodConfig
 
     def __init__(self, config: MethodConfig, federation: Federation) -> None:
@@ -66,22 +65,20 @@ class Method:
         self.federation = federation
 
     def unmet_need(self) -> str | None:
-        """The first requirement the federation's models do not meet, as 'needs …: client … has …', or None."""
+        """The first need that the federation's models do not meet, as 'needs …: client … has …', or None."""
         return None
 
     def check(self) -> None:
-        """Raise ConfigError, naming the client and the reason, when the models cannot run this method."""
+        """Raise ConfigError with the client and the reason if the models cannot run this method."""
         for name in self.trained_beside():
-            self.federation.architecture(
-                name
-            )  # refused, with the reason, where there is none or the samples do not fit
+            self.federation.architecture(name)  # raises if there is no such model, or the samples do not fit
         if (unmet := self.unmet_need()) is not None:
             raise ConfigError(
                 f"method '{self.name}' cannot run here: it {unmet}. Choose another method or group."
             )
 
     def init_server(self) -> Tensors:
-        """The server's state before round 1: unless said otherwise, the weights of the networks that it trains."""
+        """The server's state before round 1. By default, the weights of the networks that it trains."""
         return {
             f"{part}/{name}": tensor
             for part, network in self.server_networks().items()
@@ -89,25 +86,25 @@ class Method:
         }
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        """What the client keeps beside its model, before round 1. Names must not begin with 'model/'.
+        """The client's own state before round 1, besides its model. Names must not begin with 'model/'.
 
-        It follows from the client, the method's settings and keyed streams: a client that has never taken part is kept
-        nowhere, and this is asked again whenever it is needed.
+        It depends only on the client, the method's settings, and keyed streams. A client that has not taken part yet is
+        not stored, and this is called again whenever its state is needed.
         """
         return {}
 
     def trained_beside(self) -> Collection[str]:
-        """Architectures that clients train beside their own models, such as a small one that all share."""
+        """Architectures that clients train besides their own models, such as a small shared one."""
         return ()
 
     def adopts(self) -> Collection[str]:
-        """The parts of another method's server state that mean the same here, such as 'head'."""
+        """The parts of another method's server state that have the same meaning here, such as 'head'."""
         return ()
 
     def adopt(self, server: Mapping[str, Tensor]) -> Tensors:
-        """What it takes over of another method's server state at a switch; the rest starts as before round 1.
+        """The tensors to take over from another method's server state at a switch. All others start as before round 1.
 
-        Of every part that `adopts` names: its tensors that this method keeps too, if their shapes are equal.
+        These are the tensors of the parts in `adopts` that this method also has, if their shapes are equal.
         """
         own = {name: tensor.shape for name, tensor in self.init_server().items()}
         adopted: Tensors = {}
@@ -118,11 +115,11 @@ class Method:
         return adopted
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        """What the server sends a participant."""
+        """The payload from the server to a participant."""
         return {}
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        """Take the payload into the client's networks and state, before training."""
+        """Put the payload into the client's networks and state, before training."""
         return
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
@@ -130,30 +127,30 @@ class Method:
         return [Phase("model", cross_entropy)]
 
     def uplink(self, local: LocalClient) -> Tensors:
-        """What the participant sends back, after training."""
+        """The participant's payload to the server, after training."""
         return {}
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """The server's new state from its old one and the uplinks, which come in client order."""
+        """The server's new state from its old one and the uplinks, which are in client order."""
         return Aggregated(dict(server), {})
 
     def server_networks(self) -> Mapping[str, nn.Module]:
-        """Modules that the server trains itself, by the part of its state that keeps their weights."""
+        """Modules that the server trains itself, by the part of its state with their weights."""
         return {}
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
-        """The server's own training after `aggregate`, in order, on batches made of the uplinks."""
+        """The server's own training after `aggregate`, in order, on batches made from the uplinks."""
         return []
 
     def before_answering(self, local: LocalClient) -> None:
-        """Get the client ready to be evaluated, after it has received what it is evaluated with, if anything.
+        """Prepare the client for evaluation, after its downlink if it has one.
 
-        It has its training samples, and what is made of them here is not kept: see `LocalClient.take_statistics`.
+        Its training samples are available. Changes are discarded afterwards: see `LocalClient.take_statistics`.
         """
         return
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """Scores [B, C] of a client's model for samples x at evaluation; the highest is its answer."""
+        """Scores [B, C] of a client's model for samples x in evaluation. The highest is the prediction."""
         scores: Tensor = nets.model(x)
         return scores
 
@@ -164,7 +161,10 @@ def cross_entropy(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: 
 
 
 def divergence(teacher: Tensor, student: Tensor) -> Tensor:
-    """KL(teacher ‖ student) of two softmaxes of logits [B, C], mean over the batch; only the student learns from it."""
+    """KL(teacher ‖ student) of two softmaxes of logits [B, C], mean over the batch.
+
+    Only the student gets a gradient.
+    """
     p = F.log_softmax(teacher.detach(), dim=1)
     return F.kl_div(F.log_softmax(student, dim=1), p, reduction="batchmean", log_target=True)
 

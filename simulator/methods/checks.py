@@ -1,4 +1,4 @@
-"""What a method's hook may hand back: each check raises Unusable, saying what is wrong with it."""
+"""Checks of values that a method's hooks return. Each raises Unusable with the reason."""
 
 import math
 import re
@@ -13,13 +13,13 @@ from simulator.base.tensors import TRAVELS, Tensors
 from simulator.training.phase import Nets, Phase
 
 _DEEPEST = 20
-"""Lists in lists that a figure may have."""
+"""The maximum nesting of lists in a metric."""
 _LARGEST = 1 << 64
 _NAME = re.compile(r"[^/\s]+(/[^/\s]+)*")
 
 
 class Unusable(ValueError):
-    """What a hook handed back cannot be used; the message goes on from 'aggregate() of method X …'."""
+    """A hook's result cannot be used. The message continues 'aggregate() of method X …'."""
 
 
 def tensors(value: object) -> Tensors:
@@ -37,7 +37,7 @@ def tensors(value: object) -> Tensors:
 
 
 def payload(value: object) -> Tensors:
-    """Named tensors of dtypes that travel."""
+    """Named tensors with dtypes that can be sent."""
     sent = tensors(value)
     for name, tensor in sent.items():
         if tensor.dtype not in TRAVELS:
@@ -48,7 +48,7 @@ def payload(value: object) -> Tensors:
 
 
 def state(value: object, before: Mapping[str, Tensor]) -> Tensors:
-    """Named tensors with the names, shapes and dtypes that they had before, where they were."""
+    """The named tensors with their names, shapes, and dtypes unchanged, on the same device."""
     now = fitting(value, before)
     for name, tensor in now.items():
         if tensor.device != before[name].device:
@@ -57,7 +57,7 @@ def state(value: object, before: Mapping[str, Tensor]) -> Tensors:
 
 
 def fitting(value: object, before: Mapping[str, Tensor]) -> Tensors:
-    """Named tensors with the names, shapes and dtypes of those."""
+    """Named tensors with the same names, shapes, and dtypes as those."""
     now = tensors(value)
     if lost := [name for name in before if name not in now]:
         raise Unusable(f"dropped '{lost[0]}', which was kept before; states keep their tensors")
@@ -72,7 +72,7 @@ def fitting(value: object, before: Mapping[str, Tensor]) -> Tensors:
 
 
 def adopted(value: object, fresh: Mapping[str, Tensor]) -> Tensors:
-    """Some of the tensors that a state begins with, of the shapes and dtypes that those have."""
+    """Some of a state's tensors, with its shapes and dtypes."""
     taken = tensors(value)
     if new := [name for name in taken if name not in fresh]:
         raise Unusable(f"takes over '{new[0]}', which init_server() does not begin with")
@@ -80,7 +80,7 @@ def adopted(value: object, fresh: Mapping[str, Tensor]) -> Tensors:
 
 
 def finite(named: Mapping[str, Tensor]) -> None:
-    """No NaN and no infinity. Looks at one value on the host where all is well."""
+    """No NaN and no infinity. Reads one value on the host if all is well."""
     looked_at = [(name, tensor.isfinite().all()) for name, tensor in named.items() if not tensor.is_meta]
     if not looked_at or bool(torch.stack([sound for _, sound in looked_at]).all()):
         return
@@ -89,14 +89,14 @@ def finite(named: Mapping[str, Tensor]) -> None:
 
 
 def metrics(value: object) -> dict[str, Any]:
-    """Figures for the ledger as plain JSON values; tensors of one number become that number."""
+    """Metrics for the ledger as plain JSON values. Tensors with one number become that number."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise Unusable(f"handed back {_kind(value)} where figures by name belong: {{'spread': 0.5}}")
     return {name: _plain(name, each) for name, each in value.items()}
 
 
 def phases(value: object, nets: Nets, kept: Iterable[str], on_server: bool = False) -> list[Phase]:
-    """Phases of different names that train modules which are there, with settings that there are."""
+    """Phases with different names, existing modules, and existing settings."""
     if not isinstance(value, Sequence) or not all(isinstance(phase, Phase) for phase in value):
         raise Unusable(f"handed back {_kind(value)} where a list of phases belongs")
     parts = {name.partition("/")[0] for name in kept}

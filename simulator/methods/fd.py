@@ -2,11 +2,13 @@
 Augmentation under Non-IID Private Data", 2018, Algorithm 1; without the augmentation, as FedGH and FedL2G compare
 with it.
 
-What a client sends of a class is the mean output [C] of its samples: probabilities, which the paper calls logit vectors
-normalized by softmax, or with `distance = "mse"` logits as they are. Server state, a row for each class of each client,
-clients in order and their classes ascending, R = Σ_k |S_k| rows: `sent/logits` [R, C], what the client last sent for
-the class, and `sent/counts` [R], 1 if that was in the last round in which anybody sent the class, else 0. Client state:
-`guide/logits` [C, C] and `guide/known` [C], as last received; only the client's own classes are ever known.
+For each class, a client sends the mean output [C] of its samples: probabilities, which the paper calls logit vectors
+normalized by softmax, or logits with `distance = "mse"`.
+
+Server state: one row for each class of each client, clients in order and their classes ascending, R = Σ_k |S_k| rows.
+`sent/logits` [R, C] is the client's last uplink for the class. `sent/counts` [R] is 1 if that was in the last round in
+which any client sent the class, else 0. Client state: `guide/logits` [C, C] and `guide/known` [C], as last received.
+Only the client's own classes are ever known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,9 +98,9 @@ class FD(Method):
         return [Phase("model", self.loss, state=local.state)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-        """ϕ(F(x), y) + γ·ϕ(F(x), F̂_y) (Algorithm 1, line 5); a class without a guide adds nothing to the mean.
+        """ϕ(F(x), y) + γ·ϕ(F(x), F̂_y) (Algorithm 1, line 5). A class without a guide adds nothing to the mean.
 
-        Added up over the steps: outputs and samples by class, before each step (line 6).
+        The sums over the steps are outputs and samples by class, before each step (line 6).
         """
         logits: Tensor = nets.model(batch.x)
         guide, known = state["guide/logits"][batch.y], state["guide/known"][batch.y, None]
@@ -122,11 +124,11 @@ class FD(Method):
         return {"logits": sums / samples[:, None], "labels": labels.to(torch.int32)}
 
     def _output(self, logits: Tensor) -> Tensor:
-        """What is averaged of a sample."""
+        """The values of a sample that are averaged."""
         return logits if self.config.distance == "mse" else logits.softmax(1)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """Keep what was sent, client by client; a class nobody sent this round keeps the senders it had."""
+        """Store the uplinks client by client. A class that no client sent this round keeps its earlier senders."""
         owner, label = self.federation.held_classes
         logits, counts = server["sent/logits"].clone(), server["sent/counts"].clone()
         senders = torch.isin(owner, torch.tensor([client.id for client, _ in uplinks], device=owner.device))

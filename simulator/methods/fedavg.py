@@ -2,7 +2,7 @@
 
 Clients of several architectures average within the group that shares one (InCo Aggregation, case study).
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: none beside the model.
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ class Layer(NamedTuple):
 
 @register("fedavg")
 class FedAvg(Method):
-    """w ← Σ_{k∈S^t} n_k/n · w_k, in each group of one architecture apart.
+    """w ← Σ_{k∈S^t} n_k/n · w_k, in each group of one architecture separately.
 
-    The methods that share weights are built on this one. They change what is trained, sent or merged; HeteroAvg
-    and InCo Aggregation change which server model holds a client's layers (`server_model`) and with what weight a
-    participant counts (`shares`).
+    The methods that share weights subclass this one. They change what is trained, sent, or merged. HeteroAvg and InCo
+    Aggregation change which server model has a client's layers (`server_model`), and with what weight a participant
+    counts (`shares`).
     """
 
     card = Card(
@@ -46,11 +46,11 @@ class FedAvg(Method):
     )
 
     def server_model(self, client: ClientInfo) -> str:
-        """The architecture of the server model that holds the client's layers."""
+        """The architecture of the server model that has the client's layers."""
         return client.architecture
 
     def shares(self, holders: Sequence[Uplink]) -> list[float]:
-        """p_k = n_k/n, the weight of each participant among those that have a layer."""
+        """p_k = n_k/n, the weight of each participant among those with a layer."""
         total = sum(uplink.client.samples for uplink in holders)
         return [uplink.client.samples / total for uplink in holders]
 
@@ -82,11 +82,11 @@ class FedAvg(Method):
         return Aggregated(merged, {})
 
     def mean(self, holders: Sequence[Uplink], name: str) -> Tensor:
-        """Σ p_k · payload_k[name] over the participants that have the layer, in client order."""
+        """Σ p_k · payload_k[name] over the participants with the layer, in client order."""
         return weighted_sum(holders, name, self.shares(holders))
 
     def layers(self, uplinks: Sequence[Uplink]) -> Iterator[Layer]:
-        """Every layer of the server's models that a participant has; the others keep their values."""
+        """Every layer of the server's models that a participant has. All others keep their values."""
         names = {uplink.client.architecture: self.layers_of(uplink.client).keys() for uplink in uplinks}
         for architecture in self.server_models():
             group = [uplink for uplink in uplinks if self.server_model(uplink.client) == architecture]
@@ -95,7 +95,7 @@ class FedAvg(Method):
                     yield Layer(f"{architecture}/{name}", name, holders)
 
     def server_models(self) -> list[str]:
-        """The architectures of which the server keeps a model, in order of first use."""
+        """The architectures of the server's models, in order of first use."""
         return list(dict.fromkeys(self.server_model(client) for client in self.federation.of_each))
 
     def layers_of(self, client: ClientInfo) -> Tensors:

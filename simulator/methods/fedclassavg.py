@@ -39,7 +39,7 @@ class FedClassAvgConfig(MethodConfig):
 
 @register("fedclassavg")
 class FedClassAvg(Method):
-    """The head is global, the features are local, and local training keeps the head near the one it received."""
+    """The head is global, and the features are local. Local training keeps the head near the received one."""
 
     card = Card(
         title="FedClassAvg",
@@ -82,7 +82,7 @@ class FedClassAvg(Method):
         return F.cross_entropy(nets.model(batch.x), batch.y) + self._proximal(nets, state)
 
     def contrastive_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """ℓ_CE + ℓ_CL + ρ‖θ − θ̄‖² on two views of the batch, of which the first is classified."""
+        """ℓ_CE + ℓ_CL + ρ‖θ − θ̄‖² on two views of the batch. The first is classified."""
         views = torch.cat([VIEW(batch.x, draws["first"]), VIEW(batch.x, draws["second"])])
         features = nets.model.features(views)
         classified = F.cross_entropy(nets.model.head(features[: len(batch.y)]), batch.y)
@@ -104,14 +104,14 @@ class FedClassAvg(Method):
 
 
 def two_views(stream: torch.Generator, batch: Batch) -> Draws:
-    """What two random views of the batch are made of."""
+    """The random draws for two views of the batch."""
     return {"first": VIEW.drawn(stream, batch.x), "second": VIEW.drawn(stream, batch.x)}
 
 
 def supervised_contrast(features: Tensor, labels: Tensor, tau: float) -> Tensor:
     """Σ_i −1/|P(i)| Σ_{p∈P(i)} log( e^{z_i·z_p/τ} / Σ_{a≠i} e^{z_i·z_a/τ} ) / n, z = f/‖f‖ (Khosla, eq. 2).
 
-    P(i) are the other samples of i's label, of which there must be one for every i; features [n, K], labels [n].
+    P(i) are the other samples with i's label; every i needs at least one. Features are [n, K], labels [n].
     """
     z = F.normalize(features, dim=1)
     itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)

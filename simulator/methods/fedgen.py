@@ -83,7 +83,7 @@ class Generator(nn.Module):
 
 @register("fedgen")
 class FedGen(Method):
-    """The server learns which features the clients' heads take for a class; heads learn from such features."""
+    """The server learns which features the clients' heads assign to a class. Heads learn from such features."""
 
     card = Card(
         title="FedGen",
@@ -119,7 +119,7 @@ class FedGen(Method):
         return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        """The head; once the generator has been trained, it and p̂; to whoever is not counted yet, `asked`."""
+        """The head. Once the generator has been trained, also the generator and p̂. Uncounted clients get `asked`."""
         payload = named("head", part(server, "head"))
         if server["labels"].any():
             payload |= named("generator", floating(part(server, "generator"))) | {"labels": server["labels"]}
@@ -132,7 +132,7 @@ class FedGen(Method):
         local.received = payload
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
-        """In the round in which the generator has yet to be trained, cross-entropy alone."""
+        """Cross-entropy alone until the generator has been trained."""
         if "labels" not in local.received:
             return [Phase("model", own)]
         with torch.device("meta"):
@@ -144,7 +144,7 @@ class FedGen(Method):
         return [Phase("guided", self.loss, draws=draws, state={"weights": weights})]
 
     def draws(self, shares: Tensor, stream: torch.Generator, batch: Batch) -> Draws:
-        """As many classes as images, drawn from p̂, and noise for them and for the images' own."""
+        """One class per image, drawn from p̂, and noise for these classes and for the images' own."""
         count = len(batch.y)
         drawn = {"labels": classes_from(shares, count, stream), "noise": self.noise(count, stream)}
         return drawn | ({"noise_own": self.noise(count, stream)} if self.config.beta else {})
@@ -155,7 +155,7 @@ class FedGen(Method):
         return draw(count, self.config.noise_width, generator=stream, device=self.federation.device)
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-        """CE(x, y) + α·CE(h(G(ŷ, ε)), ŷ) + β·KL(h(G(y, ε')) ‖ model(x)), the first of the two held constant."""
+        """CE(x, y) + α·CE(h(G(ŷ, ε)), ŷ) + β·KL(h(G(y, ε')) ‖ model(x)), where KL's first argument is constant."""
         generator, head = nets["generator"], nets.model.head
         logits = nets.model(batch.x)
         ce = F.cross_entropy(logits, batch.y)
@@ -187,7 +187,7 @@ class FedGen(Method):
         return Aggregated(dict(server) | heads | {"counts": counts, "labels": labels / labels.sum()}, {})
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
-        """Adam, its moments going on from round to round, through the heads as they were sent."""
+        """Adam through the heads as they were sent. Its moments continue from round to round."""
         counts = server.state["counts"][[client.id for client, _ in uplinks]]
         samples = counts.new_tensor([client.samples for client, _ in uplinks])
         state = {key: torch.stack([sent[f"head/{key}"] for _, sent in uplinks]) for key in ("weight", "bias")}
@@ -236,16 +236,16 @@ def own(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> 
 
 
 def diversity_loss(noise: Tensor, made: Tensor) -> Tensor:
-    """exp(−mean over all pairs of mean (ε_i − ε_j)² · mean |z_i − z_j|): 1 where all noise makes one thing."""
+    """exp(−mean over all pairs of mean (ε_i − ε_j)² · mean |z_i − z_j|): 1 if all noise gives the same features."""
     started = (noise[:, None] - noise).square().mean(2)
     ended = (made[:, None] - made).abs().mean(2)
     return torch.exp(-(started * ended).mean())
 
 
 def classes_from(shares: Tensor, count: int, stream: torch.Generator) -> Tensor:
-    """So many classes [count], int64, drawn with these probabilities [C]: a race of exponential times.
+    """Draw `count` classes [count], int64, with these probabilities [C], as a race of exponential times.
 
-    No cumulative sum, whose order on CUDA is not fixed; a class without a share never wins.
+    It needs no cumulative sum, whose order on CUDA is not fixed. A class with probability 0 never wins.
     """
     drawn = torch.rand(count, len(shares), generator=stream, dtype=shares.dtype, device=shares.device)
     times = -drawn.clamp(min=torch.finfo(shares.dtype).tiny).log()

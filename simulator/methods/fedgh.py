@@ -1,8 +1,7 @@
 """FedGH: Yi et al., "FedGH: Heterogeneous Federated Learning with Generalized Global Header", MM 2023, Algorithm 1.
 
-Server state: `head/weight` [C, K], the global header θ. By default it has no bias, as the traffic in the paper's
-Table 3 shows, and each client keeps a bias of its own; with `bias` also `head/bias` [C]. Client state: none beside the
-model.
+Server state: `head/weight` [C, K], the global header θ. By default, it has no bias, as the traffic in the paper's
+Table 3 shows, and each client keeps its own bias. `bias` adds `head/bias` [C]. Client state: only the model.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +38,7 @@ class FedGHConfig(MethodConfig):
 
 @register("fedgh")
 class FedGH(Method):
-    """The server trains one header on the clients' class-averaged representations; every client uses it."""
+    """The server trains one header on the clients' class-averaged representations. Every client uses it."""
 
     card = Card(
         title="FedGH",
@@ -90,7 +89,7 @@ class FedGH(Method):
         ]
 
     def _batches(self, server: CentralServer, payloads: Sequence[Mapping[str, Tensor]]) -> list[Batch]:
-        """What the server steps on, epoch after epoch."""
+        """The batches of the server's steps, epoch by epoch."""
         epochs = self.config.server_epochs
         each = [Batch(payload["features"], payload["labels"].long()) for payload in payloads]
         if self.config.server_step == "client":
@@ -103,5 +102,5 @@ class FedGH(Method):
         return [Batch(x[rows], y[rows]) for order in orders for rows in order.split(size)]
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """ℓ(θ(R̄), y) on representations R̄ [B, K] in place of samples."""
+        """ℓ(θ(R̄), y) on representations R̄ [B, K] instead of samples."""
         return F.cross_entropy(nets["head"](batch.x), batch.y)

@@ -1,11 +1,12 @@
 """FedKD: Wu et al., "Communication-efficient federated learning via knowledge distillation", Nature Communications
 13:2032, 2022, Algorithm 1, equations 1–9.
 
-Beside its own model every client trains the meme, a small network that all of them share and that travels as the
-leading factors of its weight matrices. A matrix [m, n] has p = min(m, n) singular values; a kernel counts as
-out × (in·h·w). Server state: `meme/…`, the global meme, and of its matrices the factors `u/…` [m, p], `s/…` [p],
-`v/…` [p, n]. Client state: `projection/weight` [K_k, K_meme], W_h, from the meme's features to the model's. On the
-wire: of each matrix the first r factors, where they are smaller than the matrix; all else as `meme/…`.
+Besides its own model, every client trains the meme, a small network that all clients share. The leading factors of its
+weight matrices are sent. A matrix [m, n] has p = min(m, n) singular values; a kernel counts as out × (in·h·w).
+
+Server state: `meme/…`, the global meme, and the factors of its matrices: `u/…` [m, p], `s/…` [p], `v/…` [p, n]. Client
+state: `projection/weight` [K_k, K_meme], W_h, from the meme's features to the model's. On the wire: the first r factors
+of each matrix, if they are smaller than the matrix; all else as `meme/…`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +45,7 @@ class FedKDConfig(MethodConfig):
 
 @register("fedkd")
 class FedKD(Method):
-    """A local model and a small shared one teach each other; the small one travels as truncated factors."""
+    """A local model and a small shared one teach each other. The small one is sent as truncated factors."""
 
     card = Card(
         title="FedKD",
@@ -74,7 +75,7 @@ class FedKD(Method):
 
     def adopt(self, server: Mapping[str, Tensor]) -> Tensors:
         adopted = super().adopt(server)
-        return adopted | decomposed(part(adopted, "meme"))  # which go with the meme
+        return adopted | decomposed(part(adopted, "meme"))  # learned together with the meme
 
     def init_client(self, client: ClientInfo) -> Tensors:
         with drawing_from(self.federation.stream("client/projection", client=client.id)):
@@ -91,10 +92,10 @@ class FedKD(Method):
         return [Phase("mutual", self.loss, trains=("model", "meme", "projection"))]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """The sum of both losses; each reaches its own network, and the meme's W_h as well.
+        """The sum of both losses. Each reaches its own network, and the meme's also reaches W_h.
 
         local: CE + (KL(meme ‖ local) + MSE(H, W_h·H_meme)) / (CE + CE_meme); meme: the same with the parts exchanged
-        (eqs 1–7). The divisor is the adaptive strength of the distillation, a weight and so held constant.
+        (eqs 1–7). The divisor is the adaptive strength of the distillation. It is a weight, and so held constant.
         """
         meme = nets["meme"]
         assert isinstance(meme, Network)
@@ -130,7 +131,7 @@ class FedKD(Method):
         return nn.Linear(meme.num_features, model.num_features, bias=False, device=device)
 
     def _restored(self, payload: Mapping[str, Tensor]) -> Tensors:
-        """The meme's weights from what travelled of them."""
+        """The meme's weights from the received tensors."""
         shapes = self.federation.architecture(self.meme).state_dict()
         return {
             name: restored(payload, name).reshape(shape.shape) for name, shape in floating(shapes).items()
@@ -140,7 +141,7 @@ class FedKD(Method):
 def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
     """The singular value decomposition U·diag(s)·V of every matrix and kernel, as `u/…`, `s/…`, `v/…`.
 
-    On the CPU, where it is the same every time. Of a matrix that is not finite all factors are NaN.
+    Computed on the CPU, where it is the same every time. For a matrix that is not finite, all factors are NaN.
     """
     factors: Tensors = {}
     for name, weight in weights.items():
@@ -158,8 +159,11 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
 
 
 def truncated(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor], energy: float) -> Tensors:
-    """What travels: of each decomposed weight the fewest leading factors whose squares hold that share of the energy
-    Σ s_i², if they are fewer numbers than the weight has; every other weight as it is."""
+    """The tensors to send.
+
+    Of each decomposed weight, these are the fewest leading factors whose squares hold that share of the energy Σ s_i²,
+    if they have fewer numbers than the weight. Every other weight is sent unchanged.
+    """
     payload: Tensors = {}
     for name, weight in weights.items():
         if (s := factors.get(f"s/{name}")) is not None:
@@ -172,15 +176,15 @@ def truncated(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor], ener
 
 
 def restored(payload: Mapping[str, Tensor], name: str) -> Tensor:
-    """A weight, or U·diag(s)·V as a matrix where its factors travelled."""
+    """A weight, or U·diag(s)·V as a matrix if its factors were sent."""
     if (whole := payload.get(f"meme/{name}")) is not None:
         return whole
     return (payload[f"u/{name}"] * payload[f"s/{name}"]) @ payload[f"v/{name}"]
 
 
 def rank(s: Tensor, energy: float) -> int:
-    """The smallest r ≥ 1 with Σ_{i≤r} s_i² ≥ energy · Σ s_i²; s is descending. Without values, the largest."""
+    """The smallest r ≥ 1 with Σ_{i≤r} s_i² ≥ energy · Σ s_i²; s is descending. The largest r if there are no values."""
     if s.is_meta:
         return len(s)
-    held = s.cpu().double().square().cumsum(0)  # whose order of summation a GPU does not fix
+    held = s.cpu().double().square().cumsum(0)  # a GPU does not fix its order of summation
     return min(int((held < energy * held[-1]).sum()) + 1, len(s))

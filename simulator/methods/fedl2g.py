@@ -1,8 +1,8 @@
-"""FedL2G: Zhang et al., "FedL2G: Learning to Guide Local Training in Heterogeneous Federated Learning", 2024,
-Algorithm 1. Two methods of one rule: FedL2G-l guides the logits (M = C), FedL2G-f the features (M = K).
+"""FedL2G: Zhang et al., "FedL2G: Learning to Guide Local Training in Heterogeneous Federated Learning", 2024, Algorithm
+1. Two methods with one rule: FedL2G-l guides the logits (M = C), FedL2G-f the features (M = K).
 
-Server state: `vectors` [C, M], the guiding vectors 𝒢 = {v_y}. Client state: none beside the model. On the wire: 𝒢
-down; the non-zero rows of the client's gradient π [rows, M] with their classes up.
+Server state: `vectors` [C, M], the guiding vectors 𝒢 = {v_y}. Client state: only the model. On the wire: 𝒢 down; up,
+the non-zero rows of the client's gradient π [rows, M] with their classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ SHARE_OF_WARM_UP = 20
 
 
 def default_warm_up(rounds: int) -> int:
-    """T_warm of a run of so many rounds, where nothing is said."""
+    """The default T_warm of a run with this many rounds."""
     return min(LONGEST_WARM_UP, rounds // SHARE_OF_WARM_UP)
 
 
@@ -71,7 +71,7 @@ class FedL2GFConfig(FedL2GConfig):
 
 
 class Guided(nn.Module):
-    """A network that shows what is guided beside its answer: x → g(x) [B, M], logits [B, C]."""
+    """A network with two outputs, the guided values and the logits: x → g(x) [B, M], logits [B, C]."""
 
     def __init__(self, network: Network, show: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -85,13 +85,13 @@ class Guided(nn.Module):
 
 
 class FedL2G(Method):
-    """The server learns vectors such that models guided towards them get better at what they were not trained on."""
+    """The server learns vectors. Models that are guided towards them improve on data outside their training set."""
 
     Config: ClassVar[type[FedL2GConfig]]
     config: FedL2GConfig
 
     def shown(self, features: Tensor, logits: Tensor) -> Tensor:
-        """g(x) [B, M]: what the vectors guide."""
+        """g(x) [B, M]: the values that the vectors guide."""
         raise TypeError(f"{type(self).__name__} does not say what it guides")
 
     def width(self) -> int:
@@ -100,7 +100,7 @@ class FedL2G(Method):
 
     @property
     def t_warm(self) -> int:
-        """T_warm: rounds in which only the vectors learn."""
+        """T_warm: the rounds in which only the vectors learn."""
         fixed = self.config.t_warm
         return default_warm_up(self.federation.rounds) if fixed is None else fixed
 
@@ -125,13 +125,16 @@ class FedL2G(Method):
         return [] if warm else [Phase("model", self.loss, samples=study)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-        """ℓ_ce + ℓ_g, the latter the mean squared distance of g(x) from v_y (eq. 4); each is recorded by itself."""
+        """ℓ_ce + ℓ_g, the latter the mean squared distance of g(x) from v_y (eq. 4).
+
+        Each is also recorded separately.
+        """
         guided, logits = Guided(nets.model, self.shown)(batch.x)
         ce, guiding = F.cross_entropy(logits, batch.y), F.mse_loss(guided, nets["guide"](batch.y))
         return LossParts(ce + guiding, terms={"cross_entropy": ce, "guiding": guiding})
 
     def uplink(self, local: LocalClient) -> Tensors:
-        """Steps 3 to 5: π on a random study batch ℬ^s and the quiz 𝒟^q; its non-zero rows go up."""
+        """Steps 3 to 5: π on a random study batch ℬ^s and the quiz 𝒟^q. Its non-zero rows are sent."""
         study, quiz = self.divided(local)
         drawn = torch.randperm(len(study), generator=local.stream("study batch")).to(study.device)
         batch = local.batch(study[drawn[: self.federation.training.batch_size]])
@@ -156,7 +159,7 @@ class FedL2G(Method):
     def divided(self, local: LocalClient) -> tuple[Tensor, Tensor]:
         """Indices of the study set 𝒟^s and the quiz set 𝒟^q: the same in every round.
 
-        The quiz is one batch, or half of the samples where they are fewer than two batches.
+        The quiz is one batch, or half of the samples if there are fewer than two batches.
         """
         stream = self.federation.stream("quiz", client=local.info.id)
         samples = local.train[torch.randperm(len(local.train), generator=stream).to(local.train.device)]
@@ -166,12 +169,12 @@ class FedL2G(Method):
     def guiding_gradient(self, local: LocalClient, study: Batch, quiz: Batch) -> Tensor:
         """π = ∂ℓ_ce(θ'; quiz)/∂𝒢 [C, M] for the pseudo-step θ' = θ − η_c ∇_θ[ℓ_ce + ℓ_g](θ; study) (eqs 5 and 6).
 
-        Of the pseudo-step only −η_c ∇_θ ℓ_g depends on 𝒢, and its derivative by v_y is (2η_c/MB) Σ_{i: y_i=y} J_iᵀ
-        with J_i = ∂g(x_i)/∂θ. So with u = ∇ℓ_ce(θ'; quiz), π_y = (2η_c/MB) Σ_{i: y_i=y} J_i u: one product in
-        forward mode at θ for the whole batch, and no second-order graph.
+        Of the pseudo-step only −η_c ∇_θ ℓ_g depends on 𝒢, and its derivative by v_y is (2η_c/MB) Σ_{i: y_i=y} J_iᵀ with
+        J_i = ∂g(x_i)/∂θ. So with u = ∇ℓ_ce(θ'; quiz), π_y = (2η_c/MB) Σ_{i: y_i=y} J_i u: one product in forward mode
+        at θ for the whole batch, and no second-order graph.
 
-        Both batches pass in training mode, as in training: BatchNorm takes the batch's own statistics, which J then
-        contains, and what it would remember of them is thrown away. Dropout drops the same in g and in J.
+        Both batches pass in training mode, as in training. BatchNorm uses the batch's own statistics, which J then
+        contains; its updates of running statistics are discarded. Dropout drops the same units in g and in J.
         """
         network = Guided(local.nets.model.train(), self.shown)
         theta = {name: weight.detach() for name, weight in network.named_parameters()}

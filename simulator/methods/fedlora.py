@@ -1,8 +1,8 @@
 """FedLoRA: Yi et al., "FedLoRA: Model-Heterogeneous Personalized Federated Learning with LoRA Tuning", 2023,
 Algorithm 1, equations 3–10.
 
-Server state: `adapter/down.weight`, `adapter/up.weight` and their biases, the global adapter A(θ). Client state: none
-beside the model; a participant's adapter is replaced by the received one, and the local model alone answers.
+Server state: `adapter/down.weight`, `adapter/up.weight`, and their biases, the global adapter A(θ). Client state: only
+the model. The received adapter replaces a participant's. The local model alone predicts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class Adapter(nn.Module):
 
 @register("fedlora")
 class FedLoRA(Method):
-    """A small adapter that all clients share carries knowledge between their models, in two phases of training."""
+    """A small adapter that all clients share exchanges knowledge between their models, in two phases of training."""
 
     card = Card(
         title="FedLoRA",
@@ -76,7 +76,7 @@ class FedLoRA(Method):
     config: FedLoRAConfig
 
     def reads(self, model: Network) -> str:
-        """The name of the representation R: FC1, or the features (FC2 of the CNNs), which models have in common."""
+        """The name of the representation R that all models have: FC1, or the features (FC2 of the CNNs)."""
         return "fc1" if self.config.structure == "direct" else model.layers[-1]
 
     def unmet_need(self) -> str | None:
@@ -85,7 +85,7 @@ class FedLoRA(Method):
     def adapter(self) -> Adapter:
         """An adapter of the configured structure for the clients' representation R."""
         width = needs.width(self.federation, self.federation.clients[0], self.reads)
-        assert width is not None  # `unmet_need` has refused models without it
+        assert width is not None  # `unmet_need` has rejected models without it
         nonlinear = self.config.structure == "direct"
         return Adapter(width, self.config.width, self.federation.num_classes, nonlinear)
 
@@ -97,7 +97,7 @@ class FedLoRA(Method):
         return dict(server)  # θ^{t−1}
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
-        with torch.device("meta"):  # the received weights take the place of any drawn here
+        with torch.device("meta"):  # the received weights replace any that are drawn here
             local.add_network("adapter", self.adapter(), part(payload, "adapter"))
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:

@@ -1,9 +1,10 @@
 """FedMRL: Yi et al., "Federated Model Heterogeneous Matryoshka Representation Learning", NeurIPS 2024.
 
-Beside its own model F (K features) a client trains a small one G (d_1 features) that all share; a projection of its own
-joins their features, and G's head reads the first d_1 numbers of what F's head reads whole. Server state: `small/…`,
-the global small model. Client state: `projection/…`, Linear(d_1 + K → K), which is never sent; `small/…`, the small
-model as it last had it, for both answer together.
+Besides its own model F (K features), a client trains a small model G (d_1 features) that all share. The client's own
+projection joins their features. F's head reads all of the result, and G's head reads its first d_1 numbers.
+
+Server state: `small/…`, the global small model. Client state: `projection/…`, Linear(d_1 + K → K), which is never sent;
+`small/…`, the client's last small model, because both predict together.
 """
 
 import copy
@@ -130,7 +131,7 @@ class FedMRL(Method):
         return nets["projection"](joined), small
 
     def _at_hand(self, local: LocalClient) -> None:
-        """Put the small model and the projection beside the client's model, as its state has them."""
+        """Add the small model and the projection from the client's state to its networks."""
         with torch.device("meta"):
             small = self._narrowed(copy.deepcopy(self.federation.architecture(self.small)))
             projection = self._projection(local.info)

@@ -1,7 +1,7 @@
 """FedNova: Wang et al., "Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization",
 NeurIPS 2020, §4 and §5.
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: none beside the model.
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from simulator.training.client import LocalClient
 
 
 class FedNovaConfig(MethodConfig):
-    """Choices of FedNova, §5. They differ only for SGD with momentum: elsewhere a_k = τ_k."""
+    """Choices of FedNova, §5. They differ only for SGD with momentum; otherwise, a_k = τ_k."""
 
     tau_eff: Literal["steps", "norms"] = Field(
         "norms", description="τ_eff, the length of the server's step: Σ p_k τ_k, or Σ p_k a_k (§5's default)"
@@ -29,7 +29,7 @@ class FedNovaConfig(MethodConfig):
 
 @register("fednova")
 class FedNova(FedAvg):
-    """w ← w^{t−1} − τ_eff Σ p_k d_k: clients count by their data, not by the number of steps they took."""
+    """w ← w^{t−1} − τ_eff Σ p_k d_k: clients count by their data, not by their number of steps."""
 
     card = Card(
         title="FedNova",
@@ -66,13 +66,14 @@ class FedNova(FedAvg):
     def norm(self, steps: int) -> float:
         """a_k = ‖a_k‖₁, the weight of a local update of τ gradients.
 
-        τ for SGD, and for Adam; with momentum ρ each gradient goes on acting: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 − ρ).
+        τ for SGD, and for Adam. With momentum ρ, each gradient acts again in later steps: (τ − ρ(1 − ρ^τ)/(1 − ρ))/(1 −
+        ρ).
         """
         rho = self.federation.training.momentum
         return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
 
     def tau_eff(self, holders: Sequence[Uplink]) -> float:
-        """τ_eff over the participants that have a layer."""
+        """τ_eff over the participants with a layer."""
         lengths = [int(uplink.payload["steps"]) for uplink in holders]
         if self.config.tau_eff == "norms":
             return sum(p * self.norm(steps) for p, steps in zip(self.shares(holders), lengths, strict=True))

@@ -2,8 +2,8 @@
 Algorithm 1, equations 3–8 as numbered in arXiv 2105.00243.
 
 A prototype is the mean feature [K] of a class. Server state: `prototypes/mean` [C, K], the global prototypes C̄, and
-`prototypes/known` [C], 1 for a class somebody has sent and 0 before. Client state: the same two, as last received,
-of which only the client's own classes are ever known.
+`prototypes/known` [C], 1 for a class that a client has sent, and 0 before. Client state: the same two, as last
+received. Only the client's own classes are ever known.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -54,7 +54,7 @@ class FedProto(Method):
         down="prototypes of the client's classes, labels",
         up="class-mean features, labels, class counts",
     )
-    answers = "aggregated"  # by this round's prototypes; the model is the client's own all the same
+    answers = "aggregated"  # uses this round's prototypes with the client's own model
     Config = FedProtoConfig
     config: FedProtoConfig
 
@@ -90,9 +90,9 @@ class FedProto(Method):
         return [replace(phase, collect_after=local.steps(phase) - per_epoch)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
-        """ℓ(h(f(x)), y) + λ·MSE(f(x), C̄_y) (eq. 7); a class without a prototype adds nothing to the mean.
+        """ℓ(h(f(x)), y) + λ·MSE(f(x), C̄_y) (eq. 7). A class without a prototype adds nothing to the mean.
 
-        Added up over the steps: features and samples by class, before each step.
+        The sums over the steps are features and samples by class, before each step.
         """
         features = nets.model.features(batch.x)
         distance = (features - state["prototypes/mean"][batch.y]) * state["prototypes/known"][batch.y, None]
@@ -118,7 +118,10 @@ class FedProto(Method):
         return sums / samples[:, None], labels.to(torch.int32)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants that hold class j (eq. 6); others stay."""
+        """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants with class j (eq. 6).
+
+        Other prototypes stay the same.
+        """
         sums = torch.zeros_like(server["prototypes/mean"])
         weights = torch.zeros_like(server["prototypes/known"])
         for _, payload in uplinks:
@@ -134,13 +137,13 @@ class FedProto(Method):
         )
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """−‖f(x) − C̄_j‖ for every class j with a prototype (eq. 4); the head's logits as long as there is none."""
+        """−‖f(x) − C̄_j‖ for every class j with a prototype (eq. 4), or the head's logits while there is none."""
         features = nets.model.features(x)
         logits: Tensor = nets.model.head(features)
         if self.config.inference == "head":
             return logits
         known = state["prototypes/known"] > 0
-        exact = "donot_use_mm_for_euclid_dist"  # the faster way loses digits where prototypes lie close
+        exact = "donot_use_mm_for_euclid_dist"  # the faster formula loses digits if prototypes are close to each other
         nearness = -torch.cdist(features, state["prototypes/mean"], compute_mode=exact)
         return torch.where(known.any(), nearness.masked_fill(~known, -torch.inf), logits)
 

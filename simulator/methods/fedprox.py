@@ -1,6 +1,6 @@
 """FedProx: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, Algorithm 2, equation 2.
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: none beside the model.
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class FedProxConfig(MethodConfig):
 
 @register("fedprox")
 class FedProx(FedAvg):
-    """FedAvg in which every client stays near the model it received."""
+    """FedAvg in which every client stays near the model that it received."""
 
     card = Card(
         title="FedProx",
@@ -44,7 +44,7 @@ class FedProx(FedAvg):
         return [Phase("model", self.loss, state=received)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """CE + (μ/2)‖w − w^{t−1}‖² (eq. 2); running statistics are no part of w."""
+        """CE + (μ/2)‖w − w^{t−1}‖² (eq. 2). w excludes running statistics."""
         distance = sum(
             (
                 F.mse_loss(w, state[f"received/{name}"], reduction="sum")

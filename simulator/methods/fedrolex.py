@@ -1,9 +1,9 @@
 """FedRolex: Alam, Liu, Yan, Zhang, "FedRolex: Model-Heterogeneous Federated Learning with Rolling Sub-Model
 Extraction", NeurIPS 2022, Algorithm 1.
 
-HeteroFL whose parts move: in the t-th round from 0, of K units of a layer a client of width r has ⌈K·r⌉ from t mod K
-on, and from unit 0 after the last. So narrow clients train every weight, too. Server state, client state and payloads
-are HeteroFL's.
+HeteroFL with moving parts. In round t, counted from 0, a client of width r has ⌈K·r⌉ of a layer's K units, from unit
+t mod K on and from unit 0 after the last. So narrow clients train every weight, too. Server state, client state, and
+payloads are HeteroFL's.
 """
 
 from simulator.methods.base import Card
@@ -13,7 +13,7 @@ from simulator.methods.registry import register
 
 @register("fedrolex")
 class FedRolex(HeteroFL):
-    """HeteroFL with parts that roll on by one unit a round."""
+    """HeteroFL with parts that move by one unit per round."""
 
     card = Card(
         title="FedRolex",

@@ -1,10 +1,10 @@
 """FedSSA: Yi et al., "FedSSA: Semantic Similarity-based Aggregation for Efficient Model-Heterogeneous Personalized
 Federated Learning", IJCAI 2024, Algorithm 1.
 
-A head's row s is class s's weights [K] and bias. Server state: `head/weight` [C, K], `head/bias` [C], the global
-header θ; with `holders = "all"` also `sent/weight` [N, C, K], `sent/bias` [N, C], the rows that clients last sent.
-Client state: none beside the model. On the wire: the rows of the client's seen classes S_k, ascending, so that no
-labels need to travel.
+A head's row s has class s's weights [K] and bias. Server state: `head/weight` [C, K], `head/bias` [C], the global
+header θ; with `holders = "all"` also `sent/weight` [N, C, K], `sent/bias` [N, C], the rows that clients sent last.
+Client state: only the model. On the wire: the rows of the client's seen classes S_k, ascending, so labels need not be
+sent.
 """
 
 import math
@@ -42,7 +42,7 @@ class FedSSAConfig(MethodConfig):
 
 @register("fedssa")
 class FedSSA(Method):
-    """Rows of the head are averaged class by class over the clients that see the class, then fused with their own."""
+    """Rows of the head are averaged per class over the clients with the class, and then fused with the client's own."""
 
     card = Card(
         title="FedSSA",
@@ -72,7 +72,7 @@ class FedSSA(Method):
         return ("head",)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        """θ^{t−1,s} of the seen classes; in ablation A the whole header."""
+        """θ^{t−1,s} of the seen classes; in ablation A, the whole header."""
         head = named("head", part(server, "head"))
         if self.config.fusion == "replace_all":
             return head
@@ -112,7 +112,7 @@ class FedSSA(Method):
                 return theta
 
     def _mean_of_participants(self, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Tensors:
-        """θ^{t,s}: the plain mean over the participants that hold class s; rows nobody sent stay (eq. 3)."""
+        """θ^{t,s}: the plain mean over the participants with class s. Rows that no client sent stay (eq. 3)."""
         aggregated = {}
         for name, rows in server.items():
             sums, holders = torch.zeros_like(rows), [0] * len(rows)
@@ -129,7 +129,10 @@ class FedSSA(Method):
         return aggregated
 
     def _mean_of_all(self, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Tensors:
-        """The plain mean of what every holder of class s last sent; before its first round, the initial rows."""
+        """The plain mean of the last uplinks of all clients with class s.
+
+        A client counts with the initial rows at first.
+        """
         holds = torch.zeros(len(self.federation.clients), self.federation.num_classes)
         for client in self.federation.clients:
             holds[client.id, list(client.classes)] = 1

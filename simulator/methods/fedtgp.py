@@ -1,8 +1,8 @@
 """FedTGP: Zhang et al., "FedTGP: Trainable Global Prototypes with Adaptive-Margin-Enhanced Contrastive Learning for
 Data and Model Heterogeneity in Federated Learning", AAAI 2024, Algorithm 1.
 
-A prototype is a vector [K] of a class. Server state: `prototypes/…`, the modules that make one of every class: an
-embedding of C classes, two layers K → K; `trained` [1], 0 before anybody has sent anything. Client state: `guide/mean`
+A prototype is a vector [K] of a class. Server state: `prototypes/…`, the modules that make one for every class: an
+embedding of C classes, and two layers K → K; `trained` [1], 0 before the first uplink. Client state: `guide/mean`
 [C, K], the prototypes P̂ as last received, and `guide/known` [1], whether there were any.
 """
 
@@ -57,7 +57,7 @@ class FedTGPConfig(MethodConfig):
 
 
 class Prototypes(nn.Module):
-    """Class numbers → embedding → layer → ReLU → layer: a prototype of every class [C, K]."""
+    """Class numbers → embedding → layer → ReLU → layer: a prototype for every class [C, K]."""
 
     def __init__(self, classes: int, width: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Prototypes(nn.Module):
 
 @register("fedtgp")
 class FedTGP(Method):
-    """The server trains a prototype for every class that keeps a margin to the others; clients draw near to theirs."""
+    """The server trains a prototype for every class, with a margin to the others. Clients move towards theirs."""
 
     card = Card(
         title="FedTGP",
@@ -81,7 +81,7 @@ class FedTGP(Method):
         down="prototypes of all classes",
         up="class-mean features, labels",
     )
-    answers = "aggregated"  # by this round's prototypes; the model is the client's own all the same
+    answers = "aggregated"  # uses this round's prototypes with the client's own model
     Config = FedTGPConfig
     config: FedTGPConfig
 
@@ -118,7 +118,7 @@ class FedTGP(Method):
         return [Phase("model", self.loss, state=local.state)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """Eq. 11: CE + λ times the distance to the prototypes, which is 0 before there are any."""
+        """Eq. 11: CE + λ times the distance to the prototypes, which is 0 while there are none."""
         features = nets.model.features(batch.x)
         if self.config.distance == "means":
             distance = self._of_means(features, state["guide/mean"], batch.y)
@@ -143,7 +143,7 @@ class FedTGP(Method):
         return Aggregated(dict(server) | {"trained": torch.ones_like(server["trained"])}, {"margin": margin})
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
-        """S epochs of SGD, afresh each round, over all means in shuffled batches."""
+        """S epochs of SGD, started anew each round, over all means in shuffled batches."""
         means, labels = received(uplinks)
         size = self.config.server_batch or self.federation.training.batch_size
         stream = server.stream("order")
@@ -171,7 +171,7 @@ class FedTGP(Method):
         return F.cross_entropy(-(distance + own * state["margin"]), batch.y)
 
     def margin(self, means: Tensor, labels: Tensor) -> Tensor:
-        """δ = min(the largest distance, τ) over the averaged means Q_c of the classes sent; 0 of one alone."""
+        """δ = min(the largest distance, τ) over the averaged means Q_c of the classes sent; 0 for a single class."""
         averaged = torch.stack([means[labels == label].mean(0) for label in labels.unique()])
         distance = distances(averaged, averaged)
         if self.config.margin == "nearest" and len(averaged) > 1:
@@ -181,12 +181,12 @@ class FedTGP(Method):
         return delta
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """−‖f(x) − P̂_c‖ for every class; the head's logits as long as there are no prototypes."""
+        """−‖f(x) − P̂_c‖ for every class, or the head's logits while there are no prototypes."""
         features = nets.model.features(x)
         logits: Tensor = nets.model.head(features)
         if self.config.inference == "head":
             return logits
-        exact = "donot_use_mm_for_euclid_dist"  # the faster way loses digits where prototypes lie close
+        exact = "donot_use_mm_for_euclid_dist"  # the faster formula loses digits if prototypes are close to each other
         nearness = -torch.cdist(features, state["guide/mean"], compute_mode=exact)
         return torch.where(state["guide/known"] > 0, nearness, logits)
 
@@ -200,10 +200,10 @@ def distances(means: Tensor, others: Tensor) -> Tensor:
 
 
 def length(vectors: Tensor) -> Tensor:
-    """‖v‖ over the last dimension; the gradient is 0 where v is.
+    """‖v‖ over the last dimension. Its gradient is 0 at v = 0.
 
-    Squares are taken of shares of the largest entry: a deep network whose BatchNorm has seen few batches can make
-    features whose squares are too large for a float32.
+    Entries are divided by the largest one before they are squared. A deep network whose BatchNorm has seen few batches
+    can have features with squares that are too large for a float32.
     """
     largest = vectors.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
     shares: Tensor = torch.linalg.vector_norm(vectors / largest, dim=-1)

@@ -1,12 +1,14 @@
 """FIARSE: Wu et al., "FIARSE: Model-Heterogeneous Federated Learning via Importance-Aware Submodel Extraction",
 NeurIPS 2024, Algorithm 1.
 
-A client of size γ holds, of all weights and biases of convolutions and linear layers, the k = ⌊number·γ⌋ of the largest
-absolute value, and the norms. θ is the least of them. Clients of several architectures share within the group of one.
-Server state: `ARCHITECTURE/…`, the weights w of a whole model per group, without running statistics. Client state:
-beside the model, in which 0 stands for what the client does not hold, `theta` [1], the θ of its last round. On the
-wire: `values/…`, the held entries of a tensor in their order; down also, where some are not held, `mask/…`: which are,
-32 to an int32.
+A client of size γ holds the norms, and of all weights and biases of convolutions and linear layers the k = ⌊number·γ⌋
+with the largest absolute value. θ is the smallest of these. Clients of several architectures share within the group
+of one.
+
+Server state: `ARCHITECTURE/…`, the weights w of a whole model per group, without running statistics. Client state: the
+model, with 0 for weights that the client does not hold, and `theta` [1], the θ of its last round. On the wire:
+`values/…`, the held entries of a tensor in order; down, if some are not held, also `mask/…`: which ones are held, 32
+per int32.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +33,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 class FIARSEConfig(MethodConfig):
-    """Settings of FIARSE, §5.1; the sizes are the first of the released commands."""
+    """Settings of FIARSE, §5.1. The sizes are the first of the released commands."""
 
     sizes: tuple[float, ...] = Field(
         (1.0, 1 / 4, 1 / 16, 1 / 64),
@@ -52,7 +54,7 @@ class FIARSEConfig(MethodConfig):
 
 @register("fiarse")
 class FIARSE(Method):
-    """A client's part of the model are its largest weights; the server moves each by what its holders changed."""
+    """A client's part of the model is its largest weights. The server moves each weight by its holders' changes."""
 
     card = Card(
         title="FIARSE",
@@ -81,10 +83,10 @@ class FIARSE(Method):
         return tuple(self.federation.architectures)
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        return {"theta": torch.zeros(1)}  # of a model of its own the client holds everything
+        return {"theta": torch.zeros(1)}  # the client's initial model is complete
 
     def held(self, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        """Which of the server's weights the client holds, bool, by name: all of the norms'."""
+        """Which of the server's weights the client holds, bool, by name. It holds all of the norms'."""
         whole = part(server, client.architecture)
         ranked = of_layers(self.federation.architecture_of(client))
         importance = torch.cat([whole[name].abs().flatten() for name in ranked])
@@ -112,9 +114,9 @@ class FIARSE(Method):
         return [Phase("model", self.loss, state=local.state)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """Cross-entropy of the model of w·m, m = 1 where |w| ≥ θ; a weight below θ has no gradient.
+        """Cross-entropy of the model with weights w·m, m = 1 where |w| ≥ θ. A weight below θ has no gradient.
 
-        ∂m/∂|w| is taken for 2θ/(|w| + θ)² where m = 1, so that ∂(w·m)/∂w = m·(1 + |w|·2θ/(|w| + θ)²).
+        ∂m/∂|w| is set to 2θ/(|w| + θ)² where m = 1, so ∂(w·m)/∂w = m·(1 + |w|·2θ/(|w| + θ)²).
         """
         theta = state["theta"]
         effective = {}
@@ -132,7 +134,7 @@ class FIARSE(Method):
         values = {}
         for name, weight in weights(local.nets.model).items():
             count = len(local.received[f"values/{name}"])
-            # On the meta device, where no mask can be looked at, any so many stand for those that are held.
+            # On the meta device, masks have no values. Any entries of the same number replace the held ones.
             values[name] = (
                 weight.flatten()[:count] if weight.is_meta else weight[self._held(local, name, weight)]
             )
@@ -160,6 +162,6 @@ class FIARSE(Method):
         local.take_statistics()  # static BatchNorm
 
     def _held(self, local: LocalClient, name: str, weight: Tensor) -> Tensor:
-        """Which entries of a weight the client was sent, bool."""
+        """Which entries of a weight the client received, bool."""
         mask = local.received.get(f"mask/{name}")
         return torch.ones_like(weight, dtype=torch.bool) if mask is None else unpacked(mask, weight.shape)

@@ -1,8 +1,8 @@
 """FML: Shen et al., "Federated Mutual Learning", 2020.
 
-Beside its own model every client trains the meme, a small network that all of them share. Server state: `meme/…`, the
-global meme. Client state: none beside the model; a participant's meme is replaced by the received one, and the local
-model alone answers.
+Besides its own model, every client trains the meme, a small network that all clients share. Server state: `meme/…`,
+the global meme. Client state: only the model. The received meme replaces a participant's. The local model alone
+predicts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ class FMLConfig(MethodConfig):
 
 @register("fml")
 class FML(Method):
-    """A local model and a small shared one teach each other; only the small one travels."""
+    """A local model and a small shared one teach each other. Only the small one is sent."""
 
     card = Card(
         title="FML",
@@ -69,7 +69,7 @@ class FML(Method):
         return [Phase("mutual", self.loss, trains=("model", "meme"))]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """The sum of both losses; each reaches its own network alone.
+        """The sum of both losses. Each reaches only its own network.
 
         local: α·CE + (1−α)·KL(meme ‖ local); meme: β·CE + (1−β)·KL(local ‖ meme).
         """

@@ -1,7 +1,7 @@
 """HeteroAvg, heterogeneous aggregation: Chan et al., "Internal Cross-layer Gradients for Extending Homogeneity to
 Heterogeneity in Federated Learning" (InCo Aggregation), ICLR 2024, §3.1.
 
-Server state: `ARCHITECTURE/…`, one model w of the clients' largest architecture. Client state: none beside the model.
+Server state: `ARCHITECTURE/…`, one model w of the clients' largest architecture. Client state: only the model.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from simulator.training.client import LocalClient
 
 
 class HeteroAvgConfig(MethodConfig):
-    """A choice of the released code, for its transformers."""
+    """An option of the released code, for its transformers."""
 
     per_epoch: bool = Field(
         False, description="send updates divided by the local epochs, as the released code does for ViTs"
@@ -29,9 +29,9 @@ class HeteroAvgConfig(MethodConfig):
 
 @register("heteroavg")
 class HeteroAvg(FedAvg):
-    """w_l ← mean of w_{l,k} over the participants whose models have layer l, large and small alike.
+    """w_l ← mean of w_{l,k} over the participants whose models have layer l, whatever their size.
 
-    Put before another method built on FedAvg, it gives that method nested models in place of groups.
+    As a base class before another method built on FedAvg, it gives that method nested models instead of groups.
     """
 
     card = Card(
@@ -52,7 +52,7 @@ class HeteroAvg(FedAvg):
         return self.federation.largest
 
     def uplink(self, local: LocalClient) -> Tensors:
-        """What the base method sends; with `per_epoch` every update, and every difference from what came, over E."""
+        """The base method's uplink. `per_epoch` divides every update, and every difference from the downlink, by E."""
         sent = super().uplink(local)
         if not self.config.per_epoch:
             return sent

@@ -1,10 +1,10 @@
 """HeteroFL: Diao et al., "HeteroFL: Computation and Communication Efficient Federated Learning for Heterogeneous
 Clients", ICLR 2021, Algorithm 1, §3.
 
-Clients hold one architecture at different widths r. A narrower model is a part of the widest one: of K units of a layer
-the first ⌈K·r⌉. Server state: `ARCHITECTURE/…`, the weights W of the widest model, without running statistics. Client
-state: beside the model, `own` [C], 1 for the client's classes and 0 for the others. On the wire: the client's part of
-W; where it lies follows from the client's architecture and the round.
+Clients have one architecture at different widths r. A narrower model is a part of the widest one: the first ⌈K·r⌉ of a
+layer's K units. Server state: `ARCHITECTURE/…`, the weights W of the widest model, without running statistics. Client
+state: the model, and `own` [C], 1 for the client's classes and 0 for the others. On the wire: the client's part of W.
+Its place follows from the client's architecture and the round.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 
 
 class HeteroFLConfig(MethodConfig):
-    """The parts of HeteroFL that can be left out, §3."""
+    """The optional parts of HeteroFL, §3."""
 
     mask: bool = Field(
         True, description="masked cross-entropy: in training, logits of classes that a client lacks are 0"
@@ -50,7 +50,7 @@ class HeteroFLConfig(MethodConfig):
 
 @register("heterofl")
 class HeteroFL(Method):
-    """W ← element by element, the mean over the participants whose part of W has it."""
+    """W ← the mean of each element over the participants whose part of W has it."""
 
     card = Card(
         title="HeteroFL",
@@ -68,11 +68,11 @@ class HeteroFL(Method):
         return needs.nested_widths(self.federation)
 
     def first(self, round: int, units: int) -> int:
-        """The unit, of so many in a layer, with which every client's part begins in round t."""
+        """The first of a layer's `units` in every client's part in round t."""
         return 0
 
     def places(self, round: int, client: ClientInfo) -> dict[str, Place]:
-        """Where the client's weights lie in W, by name."""
+        """The place of the client's weights in W, by name."""
         widest = self.federation.architectures[self.federation.largest]
         own = self.federation.architecture_of(client)
         return places(widest, own, lambda units: self.first(round, units))
@@ -100,18 +100,18 @@ class HeteroFL(Method):
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         if (
             self.config.scaler
-        ):  # x/r normalised with the batch's statistics is x normalised with r²ε in place of ε
+        ):  # x/r normalized with the batch's statistics is x normalized with r²ε instead of ε
             for norm in norms(local.nets.model):
                 norm.eps *= local.nets.model.rate**2
         return [Phase("model", self.loss, state=local.state)]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """Cross-entropy with the logits of classes that the client lacks at 0 (§3)."""
+        """Cross-entropy, with logits of classes that the client lacks set to 0 (§3)."""
         logits = self._scaled(nets.model, batch.x)
         return F.cross_entropy(masked(logits, state["own"]) if self.config.mask else logits, batch.y)
 
     def _scaled(self, model: Network, x: Tensor) -> Tensor:
-        """Logits; without BatchNorm, with (W/r)x + b/r in place of Wx + b in every layer but the head."""
+        """Logits. Without BatchNorm, every layer but the head computes (W/r)x + b/r instead of Wx + b."""
         scales = self.config.scaler and self.config.scale_layers and model.rate != 1 and not norms(model)
         divided = [name for name in of_layers(model) if not name.startswith("head.")] if scales else []
         weights = {name: model.get_parameter(name) / model.rate for name in divided}
@@ -122,7 +122,10 @@ class HeteroFL(Method):
         return named("model", weights(local.nets.model))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """Of the head's rows, a client's count for its own classes alone. What nobody's part has stays as it was."""
+        """In the head, a client counts only for the rows of its own classes.
+
+        Elements without a participant stay the same.
+        """
         sums = {name: torch.zeros_like(weight) for name, weight in server.items()}
         holders = {name: torch.zeros_like(weight) for name, weight in server.items()}
         for client, payload in uplinks:
@@ -148,12 +151,12 @@ class HeteroFL(Method):
 
 
 def masked(logits: Tensor, own: Tensor) -> Tensor:
-    """Logits [B, C] with 0 in the place of those of classes that the client lacks, of which `own` [C] is 0."""
+    """Logits [B, C], set to 0 for classes that the client lacks (`own` [C] is 0)."""
     return logits.masked_fill(own == 0, 0)
 
 
 def weights(network: nn.Module) -> Tensors:
-    """What is learned of a network: its parameters, without what BatchNorm measures."""
+    """The learned tensors of a network: its parameters, without BatchNorm's statistics."""
     return {name: weight.detach().contiguous() for name, weight in network.named_parameters()}
 
 

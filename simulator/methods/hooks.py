@@ -1,7 +1,7 @@
-"""A method's hooks as the engine and the runners call them.
+"""A method's hooks, as the engine and the runners call them.
 
-Each draws from a keyed stream of its own; what it hands back is checked at once; and what fails in a user's code is
-said with its file, line and hook, and the client, phase and step it happened for.
+Each draws from its own keyed stream. Its result is checked at once. An error in a user's code is reported with its
+file, line, and hook, and with the client, phase, and step.
 """
 
 import ctypes
@@ -30,11 +30,11 @@ from simulator.training.loop import StepFailed
 from simulator.training.phase import Phase
 from simulator.training.server import CentralServer
 
-MT19937_BYTES = 625 * 4  # 624 words, and the number of those that have been used
+MT19937_BYTES = 625 * 4  # 624 words, and the number of used ones
 
 
 class Hooks:
-    """The hooks of one method. Raises MethodError for what the method does wrong."""
+    """The hooks of one method. Raises MethodError for faults of the method."""
 
     def __init__(self, method: Method, federation: Federation) -> None:
         self.method = method
@@ -44,14 +44,14 @@ class Hooks:
 
     def init_server(self) -> Tensors:
         """The server's state before round 1."""
-        self.server_networks()  # of which a state may be made: refused by their own name
+        self.server_networks()  # first, so that errors of the networks name their own hook
         with self._calling("init_server"):
             state = checks.tensors(self.method.init_server())
             checks.finite(state)
             return state
 
     def init_client(self, client: ClientInfo) -> Tensors:
-        """What the client keeps beside its model before round 1."""
+        """The client's own state before round 1, besides its model."""
         with self._calling("init_client", client=client):
             state = checks.tensors(self.method.init_client(client))
             if taken := [name for name in state if name.startswith("model/")]:
@@ -60,17 +60,20 @@ class Hooks:
             return state
 
     def adopt(self, server: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> Tensors:
-        """What the method takes over of another's server state at a switch, of that which it begins with: `fresh`."""
+        """The tensors to take over from another method's server state at a switch.
+
+        `fresh`: this method's initial state.
+        """
         with self._calling("adopt"):
             state = checks.adopted(self.method.adopt(server), fresh)
             checks.finite(state)
             return state
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
-        """What the server sends a participant."""
+        """The payload from the server to a participant."""
         with self._calling("downlink", round, client):
             payload = checks.payload(self.method.downlink(round, server, client))
-            # Of what the server keeps it is known that it is finite; only what was made of it is looked at.
+            # The server's tensors are known to be finite. Only new ones are checked.
             kept = {_memory(tensor) for tensor in server.values()}
             checks.finite({name: each for name, each in payload.items() if _memory(each) not in kept})
             return payload
@@ -88,16 +91,16 @@ class Hooks:
             return checks.phases(self.method.phases(local), local.nets, local.state)
 
     def uplink(self, local: LocalClient, before: Mapping[str, Tensor]) -> tuple[Tensors, Tensors]:
-        """What the participant sends back, and what it keeps: the tensors it had `before`, with new values.
+        """The participant's payload to the server, and its kept tensors: those of `before`, with new values.
 
-        Both may hold numbers that are not finite: then the client has diverged, and that is nobody's fault.
+        Both may contain numbers that are not finite. The client has then diverged, which is no fault of the method.
         """
         with self._calling("uplink", local.round, local.info, local.dispatch):
             payload = checks.payload(self.method.uplink(local))
             return payload, checks.state(local.tensors(), before)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """The server's new state and the method's figures."""
+        """The server's new state and the method's metrics."""
         with self._calling("aggregate", round):
             result = self.method.aggregate(round, server, uplinks)
             if not isinstance(result, tuple) or len(result) != 2:
@@ -107,7 +110,7 @@ class Hooks:
             return Aggregated(state, checks.metrics(result[1]))
 
     def server_networks(self) -> dict[str, nn.Module]:
-        """The modules the server trains, without values."""
+        """The modules that the server trains, without values."""
         with self._calling("server_networks"), torch.device("meta"):
             return checks.networks(self.method.server_networks())
 
@@ -118,14 +121,14 @@ class Hooks:
             return checks.phases(found, server.nets, server.state, on_server=True)
 
     def trained(self, server: CentralServer, before: Mapping[str, Tensor]) -> Tensors:
-        """What the server keeps after its own training."""
+        """The server's state after its own training."""
         with self._calling("server_phases", server.round):
             state = checks.state(server.tensors(), before)
             checks.finite(state)
             return state
 
     def before_answering(self, local: LocalClient) -> None:
-        """Get the client ready to be evaluated."""
+        """Prepare the client for evaluation."""
         with self._calling("before_answering", local.round, local.info, local.dispatch):
             self.method.before_answering(local)
 
@@ -137,7 +140,7 @@ class Hooks:
 
     @contextmanager
     def training(self, phase: Phase, round: int, client: ClientInfo | None = None) -> Iterator[None]:
-        """Around the steps of a phase, whose draws the training loop directs."""
+        """Wraps the steps of a phase. The training loop directs their draws."""
         with self._blaming(_name(phase.loss), round, client, phase.name):
             yield
 
@@ -145,7 +148,7 @@ class Hooks:
     def _calling(
         self, hook: str, round: int = 0, client: ClientInfo | None = None, dispatch: int | None = None
     ) -> Iterator[None]:
-        """Around a hook: its draws come from a stream of its own, keyed by `dispatch`, or by the round."""
+        """Wraps a hook: its draws come from its own stream, keyed by `dispatch`, or by the round."""
         number = rng.EVERYONE if client is None else client.id
         key = round if dispatch is None else dispatch
         stream = rng.torch_stream(self._federation.seed, f"hook/{hook}", key, number)
@@ -156,7 +159,7 @@ class Hooks:
     def _blaming(
         self, hook: str, round: int, client: ClientInfo | None, phase: str | None = None
     ) -> Iterator[None]:
-        """Around a method's code: turns what it does wrong into a MethodError that says where."""
+        """Wraps a method's code: turns its errors into a MethodError with the place."""
         during = f" for {client}" * (client is not None) + f" in round {round}" * (round > 0)
         whose = f"{hook}() of method '{self.name}'"
         try:
@@ -172,7 +175,7 @@ class Hooks:
             cause = error.__cause__ if isinstance(error, StepFailed) and error.__cause__ else error
             place = _users_line(cause) or self._place(hook) or (self._place("phases") if phase else "")
             if not place:
-                raise  # ours, with all that is known of it
+                raise  # an error of htfl-sim, with its details
             if isinstance(error, StepFailed):
                 during += f", phase '{error.phase}', step {error.step}"
             called = f"it called sys.exit({cause.code!r})" if isinstance(cause, SystemExit) else str(cause)
@@ -186,7 +189,7 @@ class Hooks:
             )
 
     def _place(self, hook: str) -> str:
-        """'my_method.py, line 41: ' where the hook is a user's."""
+        """'my_method.py, line 41: ' for a user's hook."""
         function = getattr(type(self.method), hook, None)
         code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
         if code is None or not is_users(code.co_filename):
@@ -195,14 +198,14 @@ class Hooks:
 
 
 class Drawn(NamedTuple):
-    """Global generators that moved, and the hooks that ran meanwhile, on whatever thread."""
+    """Global generators that moved, and the hooks that ran meanwhile, on any thread."""
 
     generators: list[str]
     hooks: list[str]
 
 
 class GlobalDraws:
-    """Finds draws from generators that belong to the whole process, and which hooks can have made them."""
+    """Finds draws from generators of the whole process, and the hooks that may have made them."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -210,7 +213,7 @@ class GlobalDraws:
 
     @contextmanager
     def during(self, hook: str) -> Iterator[Drawn]:
-        """Around a hook; after it, what is yielded names the generators that moved, if any."""
+        """Wraps a hook. Afterwards, the yielded list names the generators that moved, if any."""
         drawn = Drawn([], [])
         with self._guard:
             meanwhile = {hook, *(name for each in self._open for name in each)}
@@ -229,7 +232,10 @@ class GlobalDraws:
 
 
 def _generators() -> dict[str, bytes]:
-    """The state of the global generators, to be compared; Python's own is moved by what draws on the terminal."""
+    """The state of the global generators, for comparison.
+
+    Python's own is left out, because the terminal's display uses it.
+    """
     return {
         "torch's global generator": torch.get_rng_state().numpy().tobytes(),
         "numpy's global generator": _numpys(),
@@ -237,8 +243,9 @@ def _generators() -> dict[str, bytes]:
 
 
 def _numpys() -> bytes:
-    """The usual one's words are looked at where they lie: its `state` copies them one by one, which takes longer than
-    many a hook."""
+    """Reads NumPy's usual generator in memory. Its `state` copies words one by one, which takes longer than many
+    hooks.
+    """
     generator = np.random.get_bit_generator()  # type: ignore[attr-defined]  # numpy's stubs leave it out
     if isinstance(generator, np.random.MT19937):
         return ctypes.string_at(generator.ctypes.state_address, MT19937_BYTES)
@@ -258,6 +265,6 @@ def _parenthesis(during: str) -> str:
 
 
 def _users_line(error: BaseException) -> str:
-    """'my_method.py, line 41: ': the innermost line of a user's file that an error came through."""
+    """'my_method.py, line 41: ': the innermost line of a user's file in an error's traceback."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return f"{frames[-1].filename}, line {frames[-1].lineno}: " if frames else ""

@@ -1,7 +1,7 @@
 """InCo Aggregation: Chan et al., "Internal Cross-layer Gradients for Extending Homogeneity to Heterogeneity in
 Federated Learning", ICLR 2024, Algorithm 1, Theorem 3.1, equation 2.
 
-One rule of the server's, on top of the layer-wise merge of a base method: FedAvg, FedProx, FedNova, Scaffold or MOON.
+A rule of the server on top of the layer-wise merge of a base method: FedAvg, FedProx, FedNova, Scaffold, or MOON.
 Server state: the base method's, one model w of the clients' largest architecture. Client state: the base method's.
 """
 
@@ -21,11 +21,11 @@ from simulator.methods.registry import register
 from simulator.methods.scaffold import Scaffold, ScaffoldConfig
 
 LARGEST_CHANGE = 0.1
-"""What the released code clamps an update's entries to."""
+"""The released code clamps an update's entries to this range."""
 
 
 class InCoConfig(HeteroAvgConfig):
-    """Options of InCo Aggregation: the ablations of Figure 8, and where the released code reads otherwise."""
+    """Options of InCo Aggregation: the ablations of Figure 8, and the differences of the released code."""
 
     variant: Literal["paper", "released_code"] = Field(
         "paper", description="Algorithm 1, or what the authors' code computes"
@@ -46,7 +46,7 @@ class InCoConfig(HeteroAvgConfig):
 
 
 class Mixed(NamedTuple):
-    """A layer's cross-layer update, with the coefficients of Theorem 3.1 (their means, where there are several)."""
+    """A layer's cross-layer update, with the coefficients of Theorem 3.1 (their means if there are several)."""
 
     update: Tensor
     theta: Tensor
@@ -54,7 +54,7 @@ class Mixed(NamedTuple):
 
 
 def mixed(g_k: Tensor, g_0: Tensor, config: InCoConfig) -> Mixed:
-    """The update of a layer k from its own and from that of layer 0, of the same shape (Algorithm 1, lines 9–11)."""
+    """The update of a layer k from its own and from layer 0's, of the same shape (Algorithm 1, lines 9–11)."""
     if config.variant == "released_code":
         return _mixed_as_released(g_k, g_0, config)
     norm_k, norm_0 = torch.linalg.vector_norm(g_k), torch.linalg.vector_norm(g_0)
@@ -70,7 +70,7 @@ def mixed(g_k: Tensor, g_0: Tensor, config: InCoConfig) -> Mixed:
 
 
 def _mixed_as_released(g_k: Tensor, g_0: Tensor, config: InCoConfig) -> Mixed:
-    """By slices of a convolution's kernel [out, in, ·, ·], any other tensor whole; α and β before normalising."""
+    """A convolution's kernel [out, in, ·, ·] in slices, any other tensor as a whole. α and β before normalizing."""
     dims = (2, 3) if g_k.dim() == 4 else tuple(range(g_k.dim()))
     norm_k, norm_0 = (torch.linalg.vector_norm(g, dim=dims, keepdim=True) for g in (g_k, g_0))
     alpha, beta = ((g_0 * g).sum(dims, keepdim=True) for g in (g_0, g_k))
@@ -86,13 +86,16 @@ def _mixed_as_released(g_k: Tensor, g_0: Tensor, config: InCoConfig) -> Mixed:
 
 
 def _over(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """The quotient; zero where the denominator is, of an update that is zero or whose squares underflow."""
+    """The quotient. Zero if the denominator is, for an update that is zero or whose squares underflow."""
     tiny = torch.finfo(denominator.dtype).tiny
     return torch.where(denominator > tiny, numerator / denominator.clamp_min(tiny), 0.0)
 
 
 class InCo(HeteroAvg):
-    """Put before a base method: its nested models, merged as it merges them, then the deep layers' updates mixed."""
+    """A base class before a base method: nested models, merged by that method.
+
+    Then the deep layers' updates are mixed.
+    """
 
     config: InCoConfig
 
@@ -112,9 +115,9 @@ class InCo(HeteroAvg):
         return Aggregated(merged, dict(metrics) | coefficients)
 
     def cross_layers(self) -> Iterator[tuple[str, str]]:
-        """Every layer that takes cross-layer updates, with its layer 0: the first of its shape in its stage.
+        """Every layer with cross-layer updates, and its layer 0: the first of its shape in its stage.
 
-        In the released code layer 0 of a stage of convolutions is the second one, and serves those after it.
+        In the released code, layer 0 of a stage of convolutions is the second one, and is used for those after it.
         """
         network = self.federation.architectures[self.federation.largest]
         shapes = {name: weight.shape for name, weight in network.named_parameters()}

@@ -1,7 +1,7 @@
 """LG-FedAvg: Liang et al., "Think Locally, Act Globally: Federated Learning with Local and Global
 Representations", 2020.
 
-Server state: `head/weight` [C, K], `head/bias` [C]. Client state: none beside the model.
+Server state: `head/weight` [C, K], `head/bias` [C]. Client state: only the model.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from simulator.training.client import LocalClient
 
 @register("lg_fedavg")
 class LGFedAvg(Method):
-    """The head is global, the features are local: head ← Σ n_k/n · head_k."""
+    """The head is global, and the features are local: head ← Σ n_k/n · head_k."""
 
     card = Card(
         title="LG-FedAvg",

@@ -1,8 +1,8 @@
 """MOON: Li et al., "Model-Contrastive Federated Learning", CVPR 2021, Algorithm 1, equation 3.
 
-Server state: `ARCHITECTURE/…`, one model w per group. Client state: beside the model, which is the local model of the
-client's last round until the received one replaces it (the paper's previous local model), `taken/part` [1]: whether
-there was such a round.
+Server state: `ARCHITECTURE/…`, one model w per group. Client state: the model, and `taken/part` [1], whether the client
+has trained before. Until the received model replaces it, the model is the local one of the client's last round (the
+paper's previous local model).
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class MOONConfig(MethodConfig):
 
 @register("moon")
 class MOON(FedAvg):
-    """FedAvg in which features are drawn to the received model's and away from the previous local model's."""
+    """FedAvg in which features move towards the received model's and away from the previous local model's."""
 
     card = Card(
         title="MOON",
@@ -72,7 +72,7 @@ class MOON(FedAvg):
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
         """CE + μ·ℓ_con, ℓ_con = −log(e^{sim(z, z_glob)/τ} / (e^{sim(z, z_glob)/τ} + e^{sim(z, z_prev)/τ})) (eq. 3).
 
-        With a and b for the two exponents this is log(1 + e^{b − a}).
+        With the exponents a and b, this is log(1 + e^{b − a}).
         """
         z = nets.model.features(batch.x)
         near, far = (F.cosine_similarity(z, held(nets[name], batch.x)) for name in ("global", "previous"))
@@ -82,6 +82,6 @@ class MOON(FedAvg):
 
 @torch.no_grad()
 def held(network: torch.nn.Module, x: Tensor) -> Tensor:
-    """Features [B, K] of a network that does not learn."""
+    """Features [B, K] of a frozen network."""
     assert isinstance(network, Network)
     return network.features(x)

@@ -1,4 +1,4 @@
-"""What a method may require of the clients' models, each checked before round 1 and named in its refusal."""
+"""The requirements that a method may have on the clients' models. Each is checked before round 1."""
 
 import copy
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from simulator.models.federation import ClientInfo, Federation
 from simulator.training.forward_mode import NO_DERIVATIVE, derivative_along
 
 LayerOf = Callable[[Network], str]
-"""Which of a network's representations is meant."""
+"""A function that names one of a network's representations."""
 
 NESTED_WIDTHS = ("heterofl_resnet", "heterofl_cnn", "htm5")
-"""Groups for those that ask which models nest; any other may too."""
+"""Groups to suggest to users who need nested models. Any other nested group also works."""
 
 
 def kind(federation: Federation, kind: Kind, why: str) -> str | None:
-    """The samples are of that kind; `why` says what needs it."""
+    """The samples are of that kind. `why` says what needs it."""
     spec = federation.spec
     return None if spec.kind == kind else f"needs {SPECS[kind].noun} ({why}): the samples are {spec.noun}"
 
@@ -33,7 +33,7 @@ def kind(federation: Federation, kind: Kind, why: str) -> str | None:
 def forward_derivative(federation: Federation) -> str | None:
     """Torch can differentiate every client's model in forward mode. Built-in models are known to allow it.
 
-    The models are in training mode, as when a method trains them.
+    The models are in training mode, as in a method's training.
     """
     x = blank(federation.spec, 2, "meta")
     for client in federation.of_each:
@@ -47,7 +47,7 @@ def forward_derivative(federation: Federation) -> str | None:
         except (
             RuntimeError,
             TypeError,
-        ) as lacking:  # without values, other things can fail that work in a round
+        ) as lacking:  # without values, other operations may fail that work in a round
             reason = str(lacking).splitlines()[0].rstrip(".")
             if any(words in reason for words in NO_DERIVATIVE):
                 return f"needs models with a forward-mode derivative: {client} has none ({reason})"
@@ -71,7 +71,7 @@ def same_head(federation: Federation) -> str | None:
 
 
 def same_width(federation: Federation, layer: LayerOf) -> str | None:
-    """Every client's model shows that representation, flat and of one width."""
+    """Every client's model has that representation, flat and of one width."""
 
     def fact(client: ClientInfo) -> str:
         name, shown = layer(federation.architecture_of(client)), width(federation, client, layer)
@@ -87,7 +87,7 @@ def same_width(federation: Federation, layer: LayerOf) -> str | None:
 
 
 def nested(federation: Federation) -> str | None:
-    """Every client's layers are, by name and shape, among those of the largest architecture."""
+    """Every client's layers are a subset of the largest architecture's, by name and shape."""
     largest = federation.architectures[federation.largest].state_dict()
     for client in federation.of_each:
         for name, tensor in federation.architecture_of(client).state_dict().items():
@@ -114,7 +114,7 @@ def nested_widths(federation: Federation) -> str | None:
 
 
 def samples(federation: Federation, fewest: int, why: str) -> str | None:
-    """Every client has that many training samples; `why` says what they are needed for."""
+    """Every client has that many training samples. `why` says what needs them."""
     for client in federation.clients:
         if client.samples < fewest:
             return f"needs {fewest} training samples ({why}): {client} has {client.samples}"
@@ -122,7 +122,7 @@ def samples(federation: Federation, fewest: int, why: str) -> str | None:
 
 
 def width(federation: Federation, client: ClientInfo, layer: LayerOf) -> int | None:
-    """Width of that representation [B, width] of the client; None when its model has none, or none that is flat."""
+    """The width of that representation [B, width] of the client. None if its model has none, or if it is not flat."""
     network = federation.architecture_of(client)
     name = layer(network)
     if name not in network.layers:
@@ -141,7 +141,7 @@ def _all_agree(
     fact: Callable[[ClientInfo], str],
     compared: Callable[[ClientInfo], object] | None = None,
 ) -> str | None:
-    """None, or the first client that differs from client 0, with both facts; `compared` is what must be equal."""
+    """None, or the first client that differs from client 0, with both facts. `compared` must be equal."""
     compared = compared or fact
     first, *others = federation.of_each
     for client in others:

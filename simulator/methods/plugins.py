@@ -1,6 +1,6 @@
-"""A user's own methods and models from a file that the user names, and what a session keeps about them.
+"""A user's own methods and models from a file, and what a session stores about them.
 
-The file registers them with `simulator.methods.register` and `simulator.models.register`, as the built-in ones are.
+The file registers them with `simulator.methods.register` and `simulator.models.register`, like built-in ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,7 @@ from simulator.methods.registry import Plugin, model_origin, origin, plugins, ru
 
 
 def load(path: Path) -> Plugin:
-    """Run a plugin file, so that its methods and models stand beside the built-in ones. A second time does nothing.
-
-    Raises ConfigError for a file that cannot be read, fails (with the line), registers nothing, or takes a name.
-    """
+    """Run a plugin file, which registers its methods and models. Does nothing the second time."""
     path = path.expanduser()
     file, source = own_files.read("plugin", path)
     plugin = Plugin(file.name, file.sha256)
@@ -25,13 +22,13 @@ def load(path: Path) -> Plugin:
 
 
 def recorded(method: str) -> documents.Plugin | None:
-    """What a session keeps about the plugin its method comes from, as plain JSON values."""
+    """The session's entry about the plugin of its method, as plain JSON values."""
     plugin = origin(method)
     return {"name": plugin.name, "sha256": plugin.sha256} if plugin else None
 
 
 def recorded_models(models: Iterable[str]) -> dict[str, documents.Plugin]:
-    """The same of every model that comes from a plugin, by the model's name."""
+    """The session's entries about models that come from a plugin, by the model's name."""
     return {
         name: {"name": plugin.name, "sha256": plugin.sha256}
         for name in models
@@ -40,13 +37,13 @@ def recorded_models(models: Iterable[str]) -> dict[str, documents.Plugin]:
 
 
 def check(folder: Path, method: str, made_with: documents.Plugin | None) -> None:
-    """Raise SessionError unless the plugin a session had the method from, if any, is loaded and the same bytes."""
+    """Raise SessionError unless the plugin of a session's method, if any, is loaded with the same bytes."""
     if made_with:
         _check(folder, "its method", origin(method), made_with)
 
 
 def check_models(folder: Path, made_with: Mapping[str, documents.Plugin]) -> None:
-    """The same of the models that a session had from plugins."""
+    """Raise SessionError unless the plugins of a session's models are loaded with the same bytes."""
     for model, plugin in made_with.items():
         _check(folder, f"its model '{model}'", model_origin(model), plugin)
 

@@ -1,9 +1,9 @@
-"""The methods by name: the built-in ones, those of the user's plugin files, and those that installed packages offer.
+"""The methods by name: built-in ones, those of the user's plugin files, and those of installed packages.
 
-A plugin can also register models and data sets. This module knows which file each of them comes from.
+A plugin can also register models and data sets. This module knows the file of each of them.
 
 A package names each of its methods as an entry point of the group `htfl_sim.methods`: the method's name, and the module
-that registers it. The module is imported when the method is first asked for.
+that registers it. The module is imported on the first use of the method.
 """
 
 import hashlib
@@ -33,17 +33,17 @@ class Plugin:
 
 
 _FORMER = {"merge": "aggregate", "start_server": "init_server", "start_client": "init_client"}
-"""Hooks by the names that they had up to 1.0, under which nobody would call them."""
+"""Names of hooks up to version 1.0. A hook with such a name would never be called."""
 _METHODS: dict[str, type[Method]] = {}
 _ORIGINS: dict[str, Plugin] = {}
-"""Where each method comes from that is not built in."""
+"""The plugin of each method that is not built in."""
 _MODEL_ORIGINS: dict[str, Plugin] = {}
 _DATA_ORIGINS: dict[str, Plugin] = {}
 M = TypeVar("M", bound=type[Method])
 
 
 def register(name: str) -> Callable[[M], M]:
-    """Add a method under `name`. Raises ValueError when the name is taken, or a hook has a former name."""
+    """Add a method under `name`. Raises ValueError if the name is taken, or a hook has a former name."""
 
     def add(method: M) -> M:
         if name in _METHODS:
@@ -61,12 +61,12 @@ def register(name: str) -> Callable[[M], M]:
 
 
 def names() -> list[str]:
-    """All methods' names, alphabetically; what packages offer is named without importing it."""
+    """All methods' names, alphabetically. Methods of packages are listed without importing them."""
     return sorted({*_METHODS, *(point.name for point in entry_points(group=GROUP))})
 
 
 def get(name: str) -> type[Method]:
-    """The method of that name. Raises ConfigError, naming the nearest one, when there is none."""
+    """The method of that name. Raises ConfigError with the nearest name for an unknown one."""
     if name not in _METHODS:
         _load_installed(name)
     if name not in _METHODS:
@@ -75,24 +75,24 @@ def get(name: str) -> type[Method]:
 
 
 def origin(name: str) -> Plugin | None:
-    """The plugin that a method comes from; None for a built-in one, and for one that is not there."""
+    """The plugin of a method; None for a built-in or an unknown one."""
     if name in names():
-        get(name)  # an installed package's is imported now
+        get(name)  # imports the module of an installed package
     return _ORIGINS.get(name)
 
 
 def model_origin(name: str) -> Plugin | None:
-    """The plugin that a model comes from; None for any other, and for one that is not there."""
+    """The plugin of a model; None for any other, and for an unknown one."""
     return _MODEL_ORIGINS.get(name)
 
 
 def data_origin(name: str) -> Plugin | None:
-    """The plugin that a data set comes from; None for any other, and for one that is not there."""
+    """The plugin of a data set; None for any other, and for an unknown one."""
     return _DATA_ORIGINS.get(name)
 
 
 def plugins() -> set[Plugin]:
-    """The plugins whose code has been run."""
+    """The plugins that have been run."""
     return {*_ORIGINS.values(), *_MODEL_ORIGINS.values(), *_DATA_ORIGINS.values()}
 
 
@@ -125,7 +125,7 @@ def run_plugin(plugin: Plugin, path: Path, run: Callable[[], object]) -> None:
 
 
 def _load_installed(name: str) -> None:
-    """Import the module in which an installed package has the method of this name, if any does."""
+    """Import the module of the installed package that has this method, if there is one."""
     point = next(iter(entry_points(group=GROUP, name=name)), None)
     if point is None:
         return
@@ -139,7 +139,7 @@ def _load_installed(name: str) -> None:
 
 
 def installed_files() -> set[str]:
-    """The names of the files that installed packages bring methods in."""
+    """The names of the files of installed packages' methods."""
     found = set()
     for point in entry_points(group=GROUP):
         with suppress(ConfigError):

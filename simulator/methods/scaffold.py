@@ -2,7 +2,7 @@
 Algorithm 1, equations 3–5.
 
 Server state: `ARCHITECTURE/…`, one model w per group, and `control/ARCHITECTURE/…`, its control variate c. Client
-state: `control/…`, c_k. Control variates have the names and shapes of the weights and begin at zero.
+state: `control/…`, c_k. Control variates have the names and shapes of the weights, and start at zero.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class ScaffoldConfig(MethodConfig):
 
 @register("scaffold")
 class Scaffold(FedAvg):
-    """Control variates take the drift of its own data out of every client's gradient."""
+    """Control variates remove the drift from every client's gradient that its own data cause."""
 
     card = Card(
         title="Scaffold",
@@ -96,7 +96,7 @@ class Scaffold(FedAvg):
         return Aggregated(merged, {})
 
     def _clients(self) -> Counter[str]:
-        """N for every layer of the server's models: the clients, participants or not, that have it."""
+        """N for every layer of the server's models: the number of clients with it, participants or not."""
         architectures = self.federation.architectures.items()
         names = {
             architecture: list(floating(network.state_dict())) for architecture, network in architectures

@@ -1,6 +1,6 @@
-"""Standalone: every client trains alone. The lower bound the papers compare with.
+"""Standalone: every client trains alone. The papers compare with it as the lower bound.
 
-State: none beside the model. Traffic: none.
+State: only the model. Traffic: none.
 """
 
 from simulator.methods.base import Card, Method
