@@ -16,6 +16,7 @@ from simulator.base.names import cell
 from simulator.base.record import Record
 from simulator.base.sections import MANY, SAMPLED
 from simulator.results.analysis import axes, feed, remaining, static_names
+from simulator.results.analysis.axes import seed_text
 from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.cka import CkaMeasurement, last_measured, least_similar
 from simulator.results.analysis.clients import (
@@ -142,6 +143,7 @@ __all__ = [
     "remaining",
     "rows_differ",
     "seconds_by_part",
+    "seed_text",
     "settings_in_force",
     "shown_events",
     "spent",

@@ -77,7 +77,7 @@ def _federation(config: Any) -> "Federation":
     architectures = models.assign(config.federation.group, config.federation.clients)
     everything = tuple(range(classes))
     return Federation(
-        seed=config.seed,
+        seed=config.training_seed,
         rounds=config.rounds,
         num_classes=classes,
         spec=models.spec_for(spec, config.models),

@@ -172,9 +172,15 @@ def test_a_fork_with_another_seed_keeps_the_partition_and_what_went_before(paren
     child = finish(forked(parent, 3, assignments=["seed=99"]))
     before, after = (checkpoints.SessionReader(folder) for folder in (parent, child))
     assert before.document["data_fingerprint"] == after.document["data_fingerprint"]
+    assert after.document["config"]["seed"] == {"all": 99, "data": before.document["config"]["seed"]}
     records = [[federations.untimed(record) for record in reader.records()] for reader in (before, after)]
     assert records[0][:3] == records[1][:3]
     assert all(ours != theirs for ours, theirs in zip(records[0][3:], records[1][3:], strict=True))
+
+
+def test_a_fork_cannot_have_other_data(parent: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'seed.data' cannot change in a fork"):
+        forked(parent, 3, assignments=["seed.data=99"])
 
 
 def test_a_fork_with_more_rounds_is_the_longer_run(parent: Path, tmp_path: Path) -> None:

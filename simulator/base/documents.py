@@ -77,7 +77,7 @@ class Settings(TypedDict):
     """A whole configuration, as far as listings need it. Whoever resumes a session reads it with `Config.read`."""
 
     preset: NotRequired[str | None]
-    seed: int
+    seed: int | dict[str, int]
     rounds: Rounds
     until: NotRequired[Share | None]
     method: Annotated[Object, Also(_Method)]

@@ -11,6 +11,10 @@ from simulator.base.errors import ConfigError
 
 Raw = dict[str, Any]
 
+SEED = "seed"
+"""A number, or a table of several seeds. The number stands under `all` there."""
+ALL = "all"
+
 
 def read_toml(path: Path) -> Raw:
     """A configuration file as nested mappings. Raises ConfigError when it is missing or no TOML."""
@@ -41,9 +45,13 @@ def put(raw: Raw, key: str, value: Any) -> None:
     *sections, last = key.split(".")
     section = raw
     for part in sections:
+        if part == SEED and isinstance(section.get(part), int):
+            section[part] = {ALL: section[part]}
         section = section.setdefault(part, {})
         if not isinstance(section, dict):
             raise ConfigError(f"'{key}' names a key inside '{part}', which is a value and has none.")
+    if last == SEED and isinstance(section.get(last), dict) and not isinstance(value, Mapping):
+        section, last = section[last], ALL
     section[last] = value
 
 
@@ -59,8 +67,11 @@ def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Raw:
     """`base` with `patch` laid over it, section by section."""
     result = _copy(base)
     for key, value in patch.items():
-        if isinstance(value, Mapping) and isinstance(result.get(key), dict):
-            result[key] = merged(result[key], value)
+        before = result.get(key)
+        if key == SEED and isinstance(before, dict) != isinstance(value, Mapping) and before is not None:
+            before, value = ({ALL: each} if isinstance(each, int) else each for each in (before, value))
+        if isinstance(value, Mapping) and isinstance(before, dict):
+            result[key] = merged(before, value)
         else:
             result[key] = _copy(value) if isinstance(value, Mapping) else value
     return result
@@ -71,6 +82,8 @@ def flattened(raw: Mapping[str, Any], prefix: str = "") -> Raw:
     flat: Raw = {}
     for key, value in raw.items():
         flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    if f"{SEED}.{ALL}" in flat:
+        flat = {SEED: flat.pop(f"{SEED}.{ALL}")} | flat
     return flat
 
 

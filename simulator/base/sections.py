@@ -81,9 +81,6 @@ class DataConfig(Section):
         description="Side in pixels of the square to which images are scaled. Default: no scaling.",
     )
     rgb: bool = Field(False, description="Give gray images three equal channels.")
-    seed: int | None = Field(
-        None, ge=0, lt=2**63, description="Random seed of the partition. Default: the run's seed."
-    )
 
     @model_validator(mode="after")
     def _pfllibs_rule_deals_classes(self) -> "DataConfig":
@@ -118,6 +115,30 @@ class DataConfig(Section):
         if split != "global":
             split_shares(split)
         return split
+
+
+class SeedsConfig(Section):
+    """The seeds of a run's three parts. Each is `seed` by default."""
+
+    data: int | None = Field(
+        None,
+        ge=0,
+        lt=2**63,
+        description="Random seed of the partition and of the split into train, eval, and test. Default: seed.",
+    )
+    init: int | None = Field(
+        None,
+        ge=0,
+        lt=2**63,
+        description="Random seed of the initial weights of clients and server. Default: seed.",
+    )
+    training: int | None = Field(
+        None,
+        ge=0,
+        lt=2**63,
+        description="Random seed of all other draws, such as participants, batches, augmentation, and the wire. "
+        "Default: seed.",
+    )
 
 
 class FederationConfig(Section):

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 
 from checkpoints import limits
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.nested import Raw, merged, put, with_method
+from simulator.base.nested import ALL, SEED, Raw, flattened, merged, put, with_method
 from simulator.base.sections import (
     MANY,
     CheckpointConfig,
@@ -24,6 +24,7 @@ from simulator.base.sections import (
     ModelsConfig,
     RuntimeConfig,
     Section,
+    SeedsConfig,
     TrainingConfig,
     WireConfig,
 )
@@ -46,6 +47,8 @@ class Config(Section):
     preset: str | None = Field(None, description="Preset that the configuration was made from.")
     profile: str | None = Field(None, description="Profile of that preset. Default: the paper's.")
     seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the run.")
+    seeds: SeedsConfig = SeedsConfig()
+    """Plain values have these beside `seed`, as seed.data or {"all": 3, "data": 1}."""
     rounds: int = Field(20, ge=1, le=limits.ROUNDS, description="Number of communication rounds T.")
     until: float = Field(
         0.0,
@@ -72,6 +75,21 @@ class Config(Section):
                 f"evaluation.clients draws {self.evaluation.clients} of {self.federation.clients} clients"
             )
         return self
+
+    @property
+    def data_seed(self) -> int:
+        """The seed of partition and split."""
+        return self.seed if self.seeds.data is None else self.seeds.data
+
+    @property
+    def init_seed(self) -> int:
+        """The seed of initial weights."""
+        return self.seed if self.seeds.init is None else self.seeds.init
+
+    @property
+    def training_seed(self) -> int:
+        """The seed of all other draws."""
+        return self.seed if self.seeds.training is None else self.seeds.training
 
     @property
     def many(self) -> bool:
@@ -111,18 +129,21 @@ class Config(Section):
 
     def to_json(self) -> Raw:
         """The complete configuration as plain JSON values; `Config.read` takes it back."""
-        return self.model_dump(mode="json")
+        raw: Raw = self.model_dump(mode="json")
+        own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}
+        return raw | {SEED: {ALL: self.seed, **own}} if own else raw
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Config":
         """Validate nested plain values. Raises ConfigError with the first fault, where it is and what to do."""
         try:
-            return cls.model_validate(renamed(raw))
+            return cls.model_validate(_with_seeds(renamed(raw)))
         except ValidationError as invalid:
             raise ConfigError(_first_fault(invalid, raw)) from invalid
 
 
 FORMER: dict[str, tuple[str, dict[str, str]]] = {
+    "data.seed": ("seed.data", {}),
     "evaluation.figures": ("evaluation.metrics_for", {"news": "changed"}),
 }
 """Former names of keys, with their names now, and former values with what they are called now."""
@@ -135,8 +156,20 @@ def renamed(raw: Mapping[str, Any]) -> Raw:
         section, name = former.split(".")
         if isinstance(found := result.get(section), dict) and name in found:
             value = found.pop(name)
+            if value is None and key not in flattened(result):
+                continue
             put(result, key, values.get(value, value) if isinstance(value, str) else value)
     return result
+
+
+def _with_seeds(raw: Raw) -> Raw:
+    """The same with the seeds of the run's parts in a section of their own."""
+    if "seeds" in raw:
+        raise ConfigError("unknown key 'seeds'. Did you mean 'seed'?")
+    if not isinstance(given := raw.get(SEED), Mapping):
+        return raw
+    parts = {key: each for key, each in given.items() if key != ALL}
+    return raw | {SEED: given.get(ALL, 0), "seeds": parts}
 
 
 def keys() -> list[str]:
@@ -145,14 +178,20 @@ def keys() -> list[str]:
     for name, field in Config.model_fields.items():
         if name not in ("preset", "profile", "method"):
             inner = _fields(field.annotation)
-            found += [f"{name}.{key}" for key in inner] if inner else [name]
+            found += [f"{section_key(name)}.{key}" for key in inner] if inner else [name]
     return found
+
+
+def section_key(field: str) -> str:
+    """What a section is called in a dotted key."""
+    return SEED if field == "seeds" else field
 
 
 def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
     errors = invalid.errors(include_url=False)
     fault = errors[0]
     location = [str(part) for part in fault["loc"]]
+    location[:1] = map(section_key, location[:1])
     key = ".".join(location)
     if fault["type"] == "extra_forbidden":
         message = f"unknown key '{key}'.{_nearest_key(location, raw)}"
@@ -168,7 +207,7 @@ def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
 def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
     """Look for the key among its section's fields, then among every section's."""
     *sections, key = location
-    known = {field: _fields(info.annotation) for field, info in Config.model_fields.items()}
+    known = {section_key(field): _fields(info.annotation) for field, info in Config.model_fields.items()}
     known["method"] = _method_fields(raw)
     siblings = list(known) if not sections else known.get(sections[0], [])
     if hint := nearest(key, siblings):

@@ -11,7 +11,7 @@ from pydantic_core import PydanticUndefined
 from simulator import methods
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.sections import MethodConfig, Section
-from simulator.config import Config
+from simulator.config import Config, section_key
 
 _NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -36,7 +36,9 @@ def settings() -> list[Setting]:
             continue
         section = field.annotation
         if isinstance(section, type) and issubclass(section, Section):
-            found += [_setting(f"{name}.{key}", each) for key, each in section.model_fields.items()]
+            found += [
+                _setting(f"{section_key(name)}.{key}", each) for key, each in section.model_fields.items()
+            ]
         else:
             found.append(_setting(name, field))
     return found

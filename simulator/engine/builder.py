@@ -38,8 +38,7 @@ def build(config: Config, data_dir: Path, begun: int = 0, *, runs: bool = True) 
     """
     device = select_device(config.runtime.device)
     architectures = models.assign(config.federation.group, config.federation.clients)
-    seed = config.seed if config.data.seed is None else config.data.seed
-    data = load(Source(config.data, config.federation.clients, seed, data_dir), device)
+    data = load(Source(config.data, config.federation.clients, config.data_seed, data_dir), device)
     clients = tuple(
         ClientInfo(number, architecture, client.num_train, client.classes)
         for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
@@ -70,7 +69,8 @@ def _assembled(
     models.check_kind((client.architecture for client in clients), data.spec)
     augmentation.check(config.training.augment, data.spec)
     federation = Federation(
-        seed=config.seed,
+        seed=config.training_seed,
+        init_seed=config.init_seed,
         rounds=config.rounds,
         num_classes=data.num_classes,
         spec=models.spec_for(data.spec, config.models),

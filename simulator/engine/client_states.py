@@ -62,7 +62,7 @@ class Beginning:
         """What the draws follow from, besides the federation itself, as plain JSON values."""
         return {
             "models": self.seed,
-            "beside": self.federation.seed,
+            "beside": self.federation.seed_of_draws(initial=True),
             "method": self.hooks.method.config.model_dump(mode="json"),
         }
 

@@ -84,7 +84,7 @@ class Engine:
     def initial_state(self) -> State:
         """The state before round 1, of which clients' parts are drawn when they are asked for."""
         self._set_threads()
-        beginning = self.beginning(self._federation.seed)
+        beginning = self.beginning(self._federation.seed_of_draws(initial=True))
         for client in self._federation.of_each:
             beginning(client.id)  # what cannot be drawn is refused now rather than in round 1
         clients = ClientStates(beginning, StateCache(self._config.runtime.cache))
@@ -146,7 +146,7 @@ class Engine:
         participants = tuple(k for k in self.participants(t) if k not in waiting)
         observe(RoundStarted(t, self._config.rounds, participants, tuple(finished)))
 
-        wire = Wire(len(state.clients), self._config.wire, self._config.seed, t)
+        wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t)
         updates, held = self._train(t, state, participants, wire, observe, gate, finished)
         collected = time.perf_counter()
         sound = [update for update in updates if not update.diverged]
@@ -214,7 +214,9 @@ class Engine:
         total, wanted = len(self._federation.clients), self._config.federation.participants
         if wanted == total:
             return tuple(range(total))
-        draw = rng.numpy_stream(self._config.seed, "participants", round).choice(total, wanted, replace=False)
+        draw = rng.numpy_stream(self._config.training_seed, "participants", round).choice(
+            total, wanted, replace=False
+        )
         return tuple(sorted(int(client) for client in draw))
 
     def cka(self, state: State) -> Cka:
@@ -232,8 +234,8 @@ class Engine:
             layers = cka_matrices.among(layers, state.trained)
         # A session of an earlier version may have more layers and clients than fit.
         most = min(settings.clients, cka_matrices.room(layers))
-        layers = cka_matrices.compared(layers, self._federation, self._config.seed, most)
-        probe = cka_matrices.probe(self._data, self._config.seed, settings.probe)
+        layers = cka_matrices.compared(layers, self._federation, self._config.training_seed, most)
+        probe = cka_matrices.probe(self._data, self._config.training_seed, settings.probe)
 
         def tensors(client: int) -> Tensors:
             if not aggregated:
@@ -324,7 +326,7 @@ class Engine:
         eligible = sorted(after.trained.union(participants)) if skips else range(len(after.clients))
         if isinstance(settings.clients, int):
             number = min(settings.clients, len(eligible))
-            draw = rng.numpy_stream(self._config.seed, "evaluate", t).choice(
+            draw = rng.numpy_stream(self._config.training_seed, "evaluate", t).choice(
                 len(eligible), number, replace=False
             )
             chosen = sorted(eligible[each] for each in draw)

@@ -161,7 +161,7 @@ class FedL2G(Method):
 
         The quiz is one batch, or half of the samples if there are fewer than two batches.
         """
-        stream = self.federation.stream("quiz", client=local.info.id)
+        stream = self.federation.stream("quiz", client=local.info.id, initial=False)
         samples = local.train[torch.randperm(len(local.train), generator=stream).to(local.train.device)]
         size = min(self.federation.training.batch_size, len(samples) // 2)
         return samples[size:], samples[:size]

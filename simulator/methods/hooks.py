@@ -151,7 +151,8 @@ class Hooks:
         """Wraps a hook: its draws come from its own stream, keyed by `dispatch`, or by the round."""
         number = rng.EVERYONE if client is None else client.id
         key = round if dispatch is None else dispatch
-        stream = rng.torch_stream(self._federation.seed, f"hook/{hook}", key, number)
+        seed = self._federation.seed_of_draws(initial=hook.startswith("init_"))
+        stream = rng.torch_stream(seed, f"hook/{hook}", key, number)
         with self._blaming(hook, round, client), drawing_from(stream):
             yield
 

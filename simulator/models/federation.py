@@ -47,6 +47,8 @@ class Federation:
     """The source of clients' initial weights, if they are not drawn: True for the hub's, else a path."""
     begun: int = 0
     """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
+    init_seed: int | None = None
+    """The seed of initial weights. None: `seed`, as of all other draws."""
 
     @cached_property
     def of_each(self) -> tuple[ClientInfo, ...]:
@@ -100,9 +102,19 @@ class Federation:
         """A head for all clients, if their heads are equal: client 0's kind, with weights from the server's stream."""
         return self.build(self.clients[0].architecture, self.stream("server/head")).head
 
-    def stream(self, purpose: str, round: int = 0, client: int = rng.EVERYONE) -> torch.Generator:
-        """A keyed stream of draws on the CPU, so results do not depend on the device."""
-        return rng.torch_stream(self.seed, purpose, round, client)
+    def stream(
+        self, purpose: str, round: int = 0, client: int = rng.EVERYONE, *, initial: bool | None = None
+    ) -> torch.Generator:
+        """A keyed stream of draws on the CPU, so results do not depend on the device.
+
+        `initial` draws follow from seed.init, others from seed.training. Default: those of round 0 are initial.
+        """
+        initial = round == 0 if initial is None else initial
+        return rng.torch_stream(self.seed_of_draws(initial=initial), purpose, round, client)
+
+    def seed_of_draws(self, *, initial: bool) -> int:
+        """The seed of initial weights, or that of all other draws."""
+        return self.init_seed if initial and self.init_seed is not None else self.seed
 
     def _parameters(self, architecture: str) -> int:
         return sum(parameter.numel() for parameter in self.architectures[architecture].parameters())

@@ -60,7 +60,7 @@ def fork(
     source = Source.read(parent, at_round, {"workers": workers, "device": device}, data_dir)
     before = source.config_after(at_round)
     config = changed_settings(before, method, assignments, MAY_CHANGE)
-    if config.seed != before.seed:
+    if config.data_seed != before.data_seed:
         config = _with_partition_of(before, config)
     if config.rounds <= at_round:
         raise ConfigError(f"Round {at_round} would be the fork's last. Add rounds: `rounds={at_round + 10}`.")
@@ -159,6 +159,8 @@ def _share(store: Store, parent: CheckedReader, manifest: Manifest) -> None:
 
 def _with_partition_of(before: Config, config: Config) -> Config:
     """The settings with the partition's seed written out: it stays when the run's seed changes."""
-    raw = config.to_json()
-    raw["data"]["seed"] = before.seed if before.data.seed is None else before.data.seed
-    return Config.read(raw)
+    if config.seeds.data is not None:
+        raise ConfigError(
+            "'seed.data' cannot change in a fork, which keeps its parent's data. Leave it out, or use seed.training."
+        )
+    return config.with_(seed__data=before.data_seed)

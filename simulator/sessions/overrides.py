@@ -38,7 +38,7 @@ def overrides(workers: int | None, device: str | None, assignments: Sequence[str
 def _elsewhere(key: str, assignment: str, session: str) -> str:
     """Which command changes a setting."""
     match key.split(".")[0]:
-        case "seed":
+        case "seed" if key != "seed.data":
             return (
                 f"Fork the session: `htfl-sim fork {session} --at-round R --session NEW --set {assignment}`."
             )

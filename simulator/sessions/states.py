@@ -158,7 +158,7 @@ def recorded_beginning(
     if {**own.facts(), "sha256": initial["sha256"]} == initial:
         return own
     # Under another seed, or other settings of the method, than those in force now.
-    federation, kind = replace(built.federation, seed=initial["beside"]), type(built.method)
+    federation, kind = replace(built.federation, seed=initial["beside"], init_seed=None), type(built.method)
     if initial["method"]["name"] != kind.name:
         raise Damaged(f"{session.folder}: its clients began with another method than {kind.name}.")
     try:

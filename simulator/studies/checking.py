@@ -66,13 +66,12 @@ def _kind(point: Point) -> bytes:
 
 
 def _without_seed(branch: Raw) -> Raw:
-    return {**branch, "set": [each for each in branch["set"] if not each.startswith("seed=")]}
+    return {**branch, "set": [each for each in branch["set"] if not each.startswith(("seed=", "seed."))]}
 
 
 def _foundation(config: Config) -> bytes:
     """The settings that determine data, clients, and models."""
     raw = config.to_json()
-    seed = config.seed if config.data.seed is None else config.data.seed
     return checkpoints.canonical(
-        {**{key: raw[key] for key in ("data", "federation", "models")}, "seed": seed}
+        {**{key: raw[key] for key in ("data", "federation", "models")}, "seed": config.data_seed}
     )

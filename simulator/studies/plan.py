@@ -7,7 +7,7 @@ from pathlib import Path
 import checkpoints
 from checkpoints import Group, SessionUnreadable
 from simulator.base.nested import Raw
-from simulator.results.analysis.axes import SEED, group_label
+from simulator.results.analysis.axes import SEEDS, group_label
 from simulator.results.analysis.caveats import rows_differ
 from simulator.studies.folder import as_asked, documents, read_points, read_study, refuse_changed
 from simulator.studies.study import Point, StudySpec
@@ -30,7 +30,7 @@ class Plan:
 
     def caveats(self) -> list[str]:
         """One sentence about training and data settings that differ between points although they are not axes."""
-        axes = [axis for axis in self.study.over if axis != SEED]
+        axes = [axis for axis in self.study.over if axis not in SEEDS]
         rows: dict[str, list[Raw]] = {}
         for point in self.points:
             label = group_label(axes, tuple(point.axes.get(axis) for axis in axes))

@@ -11,6 +11,7 @@ import checkpoints
 from checkpoints import DiskError, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
+from simulator.results.analysis.axes import SEEDS
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import read_points
@@ -111,11 +112,7 @@ def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seed
         study = run.folder.parent
         key: object = run.folder
         if study in studies and run.config:
-            flat = {
-                name: each
-                for name, each in flattened(run.config).items()
-                if name not in ("seed", "data.seed")
-            }
+            flat = {name: each for name, each in flattened(run.config).items() if name not in SEEDS}
             key = study, checkpoints.canonical({name: each for name, each in flat.items() if _matters(name)})
         together.setdefault(key, []).append(run)
     return [

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from htfl_sim.analysis import seed_text
 from htfl_sim.details import (
     ClientResult,
     Command,
@@ -70,7 +71,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         *_at_start(details),
         ("as before", _settings(details.as_before)),
         ("plugin", _plugin(details)),
-        ("seed", str(config["seed"])),
+        ("seed", seed_text(config)),
         ("environment", _settings(run.document["environment"])),
         ("checkpoints", kept),
         ("accuracy", _curve([record["accuracy"]["mean"] for record in run.records])),

@@ -1,10 +1,13 @@
 """A number over seeds: mean, sample standard deviation, and how it differs from another's, seed by seed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 CONFIDENCE = 0.95
+
+Seed = TypeVar("Seed", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Difference:
     pairs: int
 
 
-def paired(values: Mapping[int, float], baseline: Mapping[int, float]) -> Difference | None:
+def paired(values: Mapping[Seed, float], baseline: Mapping[Seed, float]) -> Difference | None:
     """`values` less `baseline`, both by seed, over the seeds that both have; None where there is none."""
     seeds = [seed for seed in values if seed in baseline]
     if not seeds:

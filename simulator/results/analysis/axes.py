@@ -8,7 +8,8 @@ from simulator.base.names import escaped
 from simulator.base.nested import flattened
 from simulator.results.analysis.run import SessionData
 
-SEED = "seed"
+SEEDS = ("seed", "seed.data", "seed.init", "seed.training", "data.seed")
+"""The keys of seeds. Older sessions have data.seed for seed.data."""
 _SHORT = {"method": "method.name", "dataset": "data.dataset"}
 IDLE = ("preset", "profile", "runtime.", "checkpoint.", "cka.")
 """What changes no result, or is said by other settings."""
@@ -26,6 +27,24 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The same of a configuration, which belongs to no session yet."""
     flat = {key: _plain(value) for key, value in flattened(config).items()}
     return flat | {short: flat.get(key) for short, key in _SHORT.items()}
+
+
+def seeds_of(config: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The seeds of data, initial weights, and training."""
+    flat = flattened(config)
+    every = flat.get("seed", 0)
+    data, init, training = (
+        every if (seed := flat.get(key)) is None else seed
+        for key in ("seed.data", "seed.init", "seed.training")
+    )
+    former = flat.get("data.seed")
+    return (data if former is None else former), init, training
+
+
+def seed_text(config: Mapping[str, Any]) -> str:
+    """The seed in words: '3', or 'data 0, init 1, training 3' if its parts differ."""
+    data, init, training = seeds_of(config)
+    return str(data) if data == init == training else f"data {data}, init {init}, training {training}"
 
 
 def key_of(run: SessionData, by: Sequence[str]) -> Key:
@@ -88,7 +107,7 @@ def spelled(value: Any) -> str:
 
 def _settings(run: SessionData) -> dict[str, Any]:
     known = {key: value for key, value in axes(run).items() if not key.startswith(IDLE)}
-    return {key: value for key, value in known.items() if key not in (SEED, "session", *_SHORT.values())}
+    return {key: value for key, value in known.items() if key not in (*SEEDS, "session", *_SHORT.values())}
 
 
 def _varies(name: str, flat: Sequence[Mapping[str, Any]]) -> bool:

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from simulator.base.nested import merged
-from simulator.results.analysis.axes import IDLE, group_label, groups, settings_of, spelled, varying
+from simulator.results.analysis.axes import IDLE, SEEDS, group_label, groups, settings_of, spelled, varying
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
 
 _NO_RESULT = (
-    "seed", "session", "method", "method.name", "data.dataset", "evaluation.batch_size", "evaluation.parts",
+    *SEEDS, "session", "method", "method.name", "data.dataset", "evaluation.batch_size", "evaluation.parts",
     "evaluation.metrics", "evaluation.metrics_for", "training.on_divergence",
 )  # fmt: skip
 """What is no setting of data or training, or stands under another name."""

@@ -1,6 +1,7 @@
 """Several sessions side by side: how good each became, what a target took it, which settings differ."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,19 @@ import numpy as np
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened
 from simulator.results.analysis.averages import MeanStd, paired
-from simulator.results.analysis.axes import Key, axes, checked, group_label, groups, key_of, spelled, varying
+from simulator.results.analysis.axes import (
+    SEEDS,
+    Key,
+    axes,
+    checked,
+    group_label,
+    groups,
+    key_of,
+    seed_text,
+    seeds_of,
+    spelled,
+    varying,
+)
 from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.costs import Reached, reached, spent
 from simulator.results.analysis.curves import Array
@@ -77,8 +90,9 @@ class SessionResult:
     """The user's own metrics on the test part, by name, in the round that `worst` is of."""
 
     @property
-    def seed(self) -> int:
-        return int(self.run.config.get("seed", 0))
+    def seeds(self) -> tuple[int, int, int]:
+        """The seeds of data, initial weights, and training."""
+        return seeds_of(self.run.config)
 
 
 def table(
@@ -217,23 +231,24 @@ def _point(
     elif len(points) > 1:
         notes += averaged(label, runs, "Group by these to separate them, or select the best on eval.")
     if len(points) == 1 or select:
-        seeds = [each.seed for each in kept]
-        if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
-            notes.append(
-                f"{label}: several sessions of seed {', '.join(map(str, twice))}; nothing is paired."
-            )
+        number = Counter(each.seeds for each in kept)
+        twice = {seed_text(each.run.config): each.seeds for each in kept if number[each.seeds] > 1}
+        if words := sorted(twice, key=lambda word: twice[word]):
+            notes.append(f"{label}: several sessions of seed {', '.join(words)}; nothing is paired.")
     return chosen, kept, notes
 
 
-def _by_seed(outcomes: Sequence[SessionResult], select: Select | None) -> Mapping[int, float]:
+def _by_seed(
+    outcomes: Sequence[SessionResult], select: Select | None
+) -> Mapping[tuple[int, int, int], float]:
     """The accuracy that is compared, by seed; nothing where a seed has several."""
-    found: dict[int, float] = {}
+    found: dict[tuple[int, int, int], float] = {}
     for each in outcomes:
         value = each.selected if select else each.last
-        if each.seed in found:
+        if each.seeds in found:
             return {}
         if value is not None:
-            found[each.seed] = value
+            found[each.seeds] = value
     return found
 
 
@@ -275,8 +290,9 @@ def _of_data(runs: Sequence[SessionData]) -> list[str]:
 def _data_of(run: SessionData) -> Key:
     """What decides a session's images and their partition."""
     known = axes(run)
-    names = ("seed", "federation.clients", *sorted(name for name in known if name.startswith("data.")))
-    return tuple((name, known.get(name)) for name in names)
+    names = sorted(name for name in known if name.startswith("data.") and name not in SEEDS)
+    settings = tuple((name, known.get(name)) for name in ("federation.clients", *names))
+    return (seeds_of(run.config)[0], *settings)
 
 
 def _unfinished(runs: Sequence[SessionData]) -> list[str]:

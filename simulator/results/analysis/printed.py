@@ -8,9 +8,10 @@ from typing import Any
 import presets
 from simulator.base.nested import flattened, merged
 from simulator.config import Config
+from simulator.results.analysis.axes import SEEDS
 from simulator.results.analysis.run import SessionData
 
-_IDLE = ("evaluation.batch_size", "evaluation.parts", "training.on_divergence", "data.seed")
+_IDLE = ("evaluation.batch_size", "evaluation.parts", "training.on_divergence")
 _SECTIONS = ("data", "federation", "models", "training", "evaluation", "wire")
 
 
@@ -56,7 +57,7 @@ def _details(run: SessionData, preset: dict[str, Any]) -> list[str]:
     return [
         f"{key} {_said(known[key])} (paper: {_said(value)})"
         for key, value in usual.items()
-        if key in known and key not in _IDLE and _listed(known[key]) != _listed(value)
+        if key in known and key not in (*_IDLE, *SEEDS) and _listed(known[key]) != _listed(value)
     ]
 
 

@@ -126,7 +126,7 @@ def _in_its_file(model: str, files: Files) -> str:
 def _fork(parent: str, round: int, name: str, before: Raw, after: Raw, files: Files) -> str:
     where = ["--at-round", str(round), "--session", name, "--run"]
     # The data stay the parent's: a fork with another seed writes the partition's into its settings by itself.
-    changes = _changes(before, {**after, "data": before["data"]})
+    changes = _changes(before, {**after, "data": before["data"]}, ("seed.data",))
     return shlex.join(["htfl-sim", "fork", parent, *where, *files.options(), *changes])
 
 

@@ -57,8 +57,8 @@ def of_checkpoint(
     if found.model == "local" and not untrained:
         chosen = cka_matrices.among(chosen, trained(found.session.records()[: found.round]))
     most = min(found.config.cka.clients, cka_matrices.room(chosen))
-    chosen = cka_matrices.compared(chosen, federation, found.config.seed, most)
-    probe = cka_matrices.probe(data, found.config.seed, images)
+    chosen = cka_matrices.compared(chosen, federation, found.config.training_seed, most)
+    probe = cka_matrices.probe(data, found.config.training_seed, images)
     runtime = found.config.runtime
     runner = runners.get(runtime.runner)(found.context, runtime)
     try:

@@ -82,5 +82,6 @@ def of_config(config: Config, data_dir: Path) -> Partition:
 
 
 def _loaded(config: Config, data_dir: Path) -> FederatedData:
-    seed = config.seed if config.data.seed is None else config.data.seed
-    return load(Source(config.data, config.federation.clients, seed, data_dir), torch.device("cpu"))
+    return load(
+        Source(config.data, config.federation.clients, config.data_seed, data_dir), torch.device("cpu")
+    )

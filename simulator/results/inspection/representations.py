@@ -69,7 +69,7 @@ def of_checkpoint(
     everybody = range(len(federation.clients))
     many = len(everybody) > MANY and took_part
     features, labels, clients = [], [], []
-    chosen = drawn(took_part, federation, found.config.seed, SAMPLED) if many else everybody
+    chosen = drawn(took_part, federation, found.config.training_seed, SAMPLED) if many else everybody
     for client in chosen:
         info = federation.clients[client]
         local = LocalClient(found.context, info, 0, found.tensors(info.id))

@@ -7,7 +7,7 @@ from typing import Any
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.errors import HtflError
 from simulator.base.nested import flattened
-from simulator.results.analysis.axes import spelled
+from simulator.results.analysis.axes import seed_text, spelled
 from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.events import description, is_alarming
 from simulator.results.analysis.lineage import tree
@@ -128,7 +128,7 @@ def _states(runs: Sequence[SessionData]) -> Grid:
             run.name,
             " → ".join(name for _, name in run.methods),
             spelled(run.config.get("data", {}).get("dataset")),
-            str(run.config.get("seed", "–")),
+            seed_text(run.config),
             run.state,
             f"{run.round} of {run.rounds}",
         )

@@ -1,0 +1,130 @@
+"""seed.data, seed.init and seed.training: each decides one part of a run's draws, and is `seed` by default."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from simulator.base.errors import ConfigError
+from simulator.base.nested import flattened, merged, with_overrides
+from simulator.config import Config, keys
+from simulator.engine.client_states import State
+from simulator.studies.study import StudySpec
+from tests import federations
+
+
+def seeded(seed: Any, method: str = "standalone") -> Config:
+    """A run of one round with these seeds."""
+    return federations.config(method, seed=seed, rounds=1)
+
+
+def parts(seed: Any, method: str = "standalone") -> tuple[str, list[torch.Tensor], list[int], State]:
+    """The partition's fingerprint, client 0's initial tensors, the participants of round 1, and the state after it."""
+    built = federations.built(seeded(seed, method))
+    first = built.engine.initial_state()
+    weights = [*first.clients[0].values(), *first.server.values()]
+    after = federations.run(built.engine, 1)
+    assert after.record is not None
+    return built.data.fingerprint, weights, list(after.record["participants"]), after
+
+
+def tensors(state: State) -> list[torch.Tensor]:
+    return [*state.server.values(), *(each for client in state.clients for each in client.values())]
+
+
+def equal(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    return len(some) == len(others) and all(map(torch.equal, some, others))
+
+
+# fedgh's server and fedmrl's clients draw initial weights of their own; fedl2g_l divides each client's samples.
+@pytest.mark.parametrize("method", ["standalone", "fedgh", "fedmrl", "fedl2g_l"])
+def test_three_equal_seeds_give_the_bits_of_one(method: str) -> None:
+    one, three = parts(5, method), parts({"data": 5, "init": 5, "training": 5}, method)
+    assert three[0] == one[0]
+    assert equal(tensors(three[3]), tensors(one[3]))
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [("data", (True, False, False)), ("init", (False, True, False)), ("training", (False, False, True))],
+)
+@pytest.mark.parametrize("method", ["fedgh", "fedmrl"])
+def test_each_seed_changes_its_own_draws_alone(part: str, changes: tuple[bool, ...], method: str) -> None:
+    partition, weights, participants, after = parts(7, method)
+    others = [parts({"all": 7, part: seed}, method) for seed in (8, 9, 10, 11)]
+    found = (
+        any(each[0] != partition for each in others),
+        not all(equal(each[1], weights) for each in others),
+        any(each[2] != participants for each in others),  # three of four clients: four seeds suffice
+    )
+    assert found == changes
+    assert not any(equal(tensors(each[3]), tensors(after)) for each in others)
+
+
+def test_a_run_that_names_one_seed_is_recorded_as_before() -> None:
+    raw = seeded(3).to_json()
+    assert raw["seed"] == 3
+    assert "seeds" not in raw
+    assert "seed" not in raw["data"]
+
+
+def test_separate_seeds_are_recorded_as_a_table_and_read_back() -> None:
+    config = seeded({"all": 3, "init": 1})
+    assert config.to_json()["seed"] == {"all": 3, "init": 1}
+    assert Config.read(config.to_json()) == config
+    assert (config.data_seed, config.init_seed, config.training_seed) == (3, 1, 3)
+    assert flattened(config.to_json())["seed"] == 3
+    assert flattened(config.to_json())["seed.init"] == 1
+
+
+@pytest.mark.parametrize(
+    ("assignments", "said"),
+    [
+        (["seed.data=1"], {"all": 7, "data": 1}),
+        (["seed.data=1", "seed=2"], {"all": 2, "data": 1}),
+        (["seed=2", "seed.data=1"], {"all": 2, "data": 1}),
+        (["data.seed=1"], {"all": 7, "data": 1}),  # the former name
+        (["seed=2"], 2),
+        (["seed={ all = 1, training = 4 }"], {"all": 1, "training": 4}),
+    ],
+)
+def test_a_seed_can_be_set_alone_and_in_any_order(assignments: list[str], said: Any) -> None:
+    raw = with_overrides(seeded(7).to_json(), assignments)
+    assert Config.read(raw).to_json()["seed"] == said
+
+
+def test_with_and_merged_keep_the_other_seeds() -> None:
+    config = seeded({"all": 7, "data": 1})
+    assert config.with_(seed=5).to_json()["seed"] == {"all": 5, "data": 1}
+    assert seeded(7).with_(seed__init=2).to_json()["seed"] == {"all": 7, "init": 2}
+    assert merged({"seed": 7}, {"seed": {"init": 2}}) == {"seed": {"all": 7, "init": 2}}
+
+
+@pytest.mark.parametrize(
+    ("seed", "message"),
+    [
+        (-1, r"'seed' = -1: input should be greater than or equal to 0"),
+        ({"init": -1}, r"'seed.init' = -1: input should be greater than or equal to 0"),
+        ({"inti": 1}, r"unknown key 'seed.inti'. Did you mean 'seed.init'\?"),
+    ],
+)
+def test_a_seed_that_is_none_is_refused_by_its_key(seed: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        seeded(seed)
+
+
+def test_the_seeds_are_keys_of_the_configuration() -> None:
+    assert [key for key in keys() if key.startswith("seed")] == [
+        "seed",
+        "seed.data",
+        "seed.init",
+        "seed.training",
+    ]
+
+
+def test_a_study_crosses_the_seeds(tmp_path: Path) -> None:
+    study = StudySpec("quickstart", config={"seed": 4}, over={"seed.data": (0, 1), "seed.init": (0, 1)})
+    points = study.points(tmp_path)
+    assert [point.name for point in points] == ["data0-init0", "data0-init1", "data1-init0", "data1-init1"]
+    assert points[1].config["seed"] == {"all": 4, "data": 0, "init": 1}
