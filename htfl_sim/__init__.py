@@ -1,9 +1,9 @@
-"""htfl-sim from Python: federations of different models, run, resumed, branched and read.
+"""htfl-sim from Python: run, resume, branch, and read federations of different models.
 
     import htfl_sim as hs
 
     cfg = hs.preset("fedlora_htm5", dataset="fashion_mnist", rounds=100).with_(method__mu=0.7)
-    run = hs.run(cfg, "sessions/nb", until=10)       # the session stays open: run.run(until=20) goes on
+    run = hs.run(cfg, "sessions/nb", until=10)       # the session stays open: run.run(until=20) continues
     run.records(), run.clients(), run.partition()    # pandas data frames
     net = run.model(client=3, round=10)              # a torch module with its weights
     fork = run.fork("sessions/ssa", at=10, method="fedssa").run()
@@ -11,11 +11,11 @@
     t3.table(by="method", target=0.9).to_latex(); t3.plot(x="bytes", by="method").savefig("fig.pdf")
     hs.open("sessions/nb").records()                 # read-only, without torch, also while another process runs it
 
-Names are loaded when first used: reading sessions needs no torch. What a user can mend is raised as one of `hs.errors`,
-most often as a subclass of `hs.HtflError`, with a sentence that says how. Every command has its function here:
-the functions above for runs and studies, `hs.sessions` and `hs.steering` for single sessions, `hs.compare`, `hs.plot`,
-and `hs.report` for several, `hs.catalog` for what there is to choose from, `hs.analysis` for the numbers that the
-app draws.
+Names are loaded on first use: reading sessions needs no torch. Errors that a user can correct are in `hs.errors`. Most
+are subclasses of `hs.HtflError`, and their message says what to do. Every command has its function here: the functions
+above for runs and studies, `hs.sessions` and `hs.steering` for single sessions, `hs.compare`, `hs.plot`, and
+`hs.report` for several, `hs.catalog` for presets, methods, models, and data sets, and `hs.analysis` for the numbers
+that the app draws.
 """
 
 import importlib
@@ -59,9 +59,9 @@ _HOMES = {
     "run": "htfl_sim.running",
     "sweep": "htfl_sim.studying",
 }
-"""Where each public name lives."""
+"""The module of each public name."""
 _MODULES = ("analysis", "catalog", "errors", "folders", "machine", "sessions", "steering", "studies")
-"""Public modules: what there is more of, by topic."""
+"""Public modules with more functions, by topic."""
 
 __all__ = [
     "Config",

@@ -1,4 +1,4 @@
-"""What there is to choose from: presets, methods, models, data sets, and every key of a configuration."""
+"""Presets, methods, models, data sets, and every key of a configuration."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -40,7 +40,7 @@ __all__ = [
 
 Place = str | Path
 Told = Callable[[int, int], None]
-"""Called during a download with the bytes so far and all bytes; 0 where that is not known."""
+"""Called during a download with the bytes so far and the total bytes, which are 0 if unknown."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class MethodCard:
 class ModelCard:
     """A model, sized for CIFAR-10: 3×32×32 images and 10 classes. Buffers such as BatchNorm's do not count.
 
-    A model of tokens is sized for length 200 and vocabulary 10,000; of signals for 9×128; of a table for 30 features.
+    A model of tokens is sized for length 200 and vocabulary 10,000, one of signals for 9×128, and one of a table for 30
+    features.
     """
 
     name: str
@@ -74,7 +75,7 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """A data set; `here`: whether its files are in the data folder."""
+    """A data set. `here`: whether its files are in the data folder."""
 
     name: str
     title: str
@@ -89,7 +90,7 @@ class DatasetCard:
 
 @dataclass(frozen=True)
 class Promise:
-    """What every method promises, in a sentence; whether this one keeps it, and if not, how it breaks it."""
+    """A promise of every method, in a sentence; whether this method keeps it, and if not, how it breaks it."""
 
     promise: str
     kept: bool
@@ -101,7 +102,7 @@ def _silent(done: int, of: int) -> None:
 
 
 def presets(paper: str | None = None, method: str | None = None, dataset: str | None = None) -> list[Preset]:
-    """The named experiments; with a filter, only those of a paper's tables, of a method, on a data set."""
+    """The named experiments. Filters: of a paper's tables, of a method, on a data set."""
 
     def fits(each: Preset) -> bool:
         printed = [one.paper.casefold() for one in each.paper]
@@ -120,12 +121,12 @@ def preset_groups() -> list[_presets.Group]:
 
 
 def preset(name: str, profile: str | None = None) -> Preset:
-    """A named experiment, as the paper's text has it or as a `profile` does. Raises PresetError."""
+    """A named experiment, with the paper's settings or those of a `profile`. Raises PresetError."""
     return _presets.load(name, profile or _presets.PAPER)
 
 
 def preset_config(found: Preset, profile: str | None = None) -> dict[str, Any]:
-    """The complete configuration of a preset, as `hs.config` takes it."""
+    """The complete configuration of a preset, in the form that `hs.config` accepts."""
     from simulator.config import Config
 
     config = Config.read(found.config).to_json() | {"preset": found.name}
@@ -133,21 +134,21 @@ def preset_config(found: Preset, profile: str | None = None) -> dict[str, Any]:
 
 
 def methods() -> list[MethodCard]:
-    """The methods: built in, of installed packages, and of plugins that were loaded. Loads torch."""
+    """The methods: built-in ones, those of installed packages, and those of loaded plugins. Loads torch."""
     from simulator import methods as room
 
     return [_of_method(room.get(each)) for each in room.names()]
 
 
 def method(name: str) -> MethodCard:
-    """One method. Raises ConfigError, naming the nearest, where there is none."""
+    """One method. Raises ConfigError with the nearest name for an unknown one."""
     from simulator import methods as room
 
     return _of_method(room.get(name))
 
 
 def check_method(name: str) -> Iterator[Promise]:
-    """Try on tiny models what every method promises, one promise after the other. Raises ConfigError."""
+    """Check every promise of a method on tiny models, one by one. Raises ConfigError."""
     from simulator.contract import PROMISES, Subject
 
     subject = Subject(name)
@@ -157,35 +158,35 @@ def check_method(name: str) -> Iterator[Promise]:
 
 
 def trial_group(name: str) -> str:
-    """The group of models that `check_method` tries a method on."""
+    """The group of models on which `check_method` tests a method."""
     from simulator.contract import Subject
 
     return Subject(name).group
 
 
 def models(name: str | None = None) -> list[ModelCard]:
-    """The models; or one of that name, or those of that group. Loads torch. Raises ConfigError."""
+    """The models: all, the one of that name, or those of that group. Loads torch. Raises ConfigError."""
     from simulator import models as room
 
     return [_of_model(each) for each in (room.members(name) if name else room.names())]
 
 
 def model_groups(name: str | None = None) -> Mapping[str, Sequence[str]]:
-    """The groups that deal models out to clients, by name; or the one of that name."""
+    """The groups that assign models to clients, by name: all, or the one of that name."""
     from simulator import models as room
 
     return {group: members for group, members in room.GROUPS.items() if name in (None, group)}
 
 
 def datasets(data_dir: Place | None = None) -> list[DatasetCard]:
-    """The data sets, and whether they are here."""
+    """The data sets, and whether their files are here."""
     from simulator.data import datasets as room
 
     return [dataset(each, data_dir) for each in room.names()]
 
 
 def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
-    """One data set. Raises ConfigError, naming the nearest, where there is none."""
+    """One data set. Raises ConfigError with the nearest name for an unknown one."""
     found, folder = _data_set(name), data_folder(data_dir)
     return DatasetCard(
         name=found.name,
@@ -201,26 +202,26 @@ def dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
 
 
 def fetch_dataset(name: str, data_dir: Place | None = None, progress: Told = _silent) -> DatasetCard:
-    """Download a data set that is missing or damaged, with its checksums checked. Raises DataError."""
+    """Download a missing or damaged data set, and check its checksums. Raises DataError."""
     _data_set(name).fetch(data_folder(data_dir), progress)
     return dataset(name, data_dir)
 
 
 def check_dataset(name: str, data_dir: Place | None = None) -> DatasetCard:
-    """Read a data set's files. Raises DataError, naming the first that is not intact."""
+    """Check a data set's files. Raises DataError for the first missing or damaged one."""
     _data_set(name).check(data_folder(data_dir))
     return dataset(name, data_dir)
 
 
 def is_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
-    """Whether this is a data set that can be fetched and is not here. A user's own data are never missing."""
+    """Whether this data set can be downloaded and is missing. A user's own data are never missing."""
     from simulator.data import datasets as room
 
     return name_or_path in room.names() and not room.get(name_or_path).is_present(data_folder(data_dir))
 
 
 def fetch_missing(name_or_path: str, data_dir: Place | None = None) -> bool:
-    """Download a data set unless it is here; whether it was downloaded. Raises DataError."""
+    """Download a data set unless it is here. Returns whether it was downloaded. Raises DataError."""
     missing = is_missing(name_or_path, data_dir)
     if missing:
         fetch_dataset(name_or_path, data_dir)
@@ -240,58 +241,58 @@ def dataset_names() -> list[str]:
 
 
 def method_names(plugins: Sequence[Place] = ()) -> list[str]:
-    """The names of the methods, also of those in these files, found in the source. Nothing is run."""
+    """The names of the methods, also of those in these files, from the source. Runs no code."""
     from simulator.results.analysis import static_names
 
     return list(static_names.methods(map(Path, plugins)))
 
 
 def model_names() -> list[str]:
-    """The names of the groups and models, found in the source."""
+    """The names of the groups and models, from the source."""
     from simulator.results.analysis import static_names
 
     return [*static_names.groups(), *static_names.models()]
 
 
 def config_keys() -> list[str]:
-    """Every dotted key of a configuration but the methods'."""
+    """Every dotted key of a configuration except the methods' keys."""
     from simulator.config import keys
 
     return keys()
 
 
 def method_keys(method: str | None = None) -> list[str]:
-    """The keys of a method, or of all, without 'method.', found in the source."""
+    """The keys of one method or of all, without 'method.', from the source."""
     from simulator.results.analysis import static_keys
 
     return list(static_keys.method_keys(method))
 
 
 def shipped_studies() -> list[str]:
-    """The studies that come with htfl-sim: the papers' case studies."""
+    """The papers' case studies, shipped with htfl-sim."""
     from simulator.studies import shipped
 
     return shipped.names()
 
 
 def places() -> tuple[str, ...]:
-    """Where the points of a study can run: on this machine, on Ray, on Slurm."""
+    """The backends that can run points: this machine, Ray, or Slurm."""
     from simulator.studies.backends import NAMES
 
     return NAMES
 
 
 def data_folder(data_dir: Place | None = None) -> Path:
-    """Where data sets lie: `data_dir`, else $HTFL_DATA, else the platform's cache folder."""
+    """The data folder: `data_dir`, else $HTFL_DATA, else the platform's cache folder."""
     from simulator.data.datasets import data_folder as folder
 
     return folder(None if data_dir is None else str(data_dir))
 
 
 def settings(key: str | None = None, method: str | None = None) -> "list[Setting]":
-    """Every key of a configuration with its type, default and meaning; with `method`, that method's own too.
+    """Every key of a configuration with its type, default, and meaning. `method` adds that method's own keys.
 
-    key: this one alone; of methods that share a key, one entry for each meaning. Raises ConfigError.
+    key: only this key, with one entry for each meaning if methods share it. Raises ConfigError.
     """
     from simulator.config import reference
 
@@ -311,7 +312,7 @@ def preset_json(found: Preset) -> dict[str, Any]:
 
 
 def refuse_broken(name: str, tried: Sequence[Promise]) -> None:
-    """Raise MethodError where a method breaks a promise."""
+    """Raise MethodError if a method breaks a promise."""
     from simulator.base.errors import MethodError
 
     if count := sum(not each.kept for each in tried):

@@ -1,4 +1,4 @@
-"""What the command `htfl-sim` begins with: a look at the packages around it, before any of them is imported."""
+"""The entry point of the command `htfl-sim`. Checks the packages around it before it imports any of them."""
 
 import sys
 
@@ -6,7 +6,7 @@ from htfl_sim import rooms
 
 
 def main() -> int:
-    """Run the command line; exit code 2, with a sentence, where another package stands in the place of one of ours."""
+    """Run the command line. Exits with code 2 if another package replaces one of htfl-sim's."""
     try:
         rooms.check()
     except rooms.ForeignPackage as foreign:

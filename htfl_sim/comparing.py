@@ -52,14 +52,14 @@ KINDS: dict[str, tuple[str, ...]] = {
     "sensitivity": ("by", "axis", "select"),
     "heatmap": ("axes", "select"),
 }
-"""The kinds of figures, and the options that each takes besides `width`."""
+"""The kinds of figures, and each kind's options besides `width`."""
 OF_ONE = ("partition", "tsne", "cka")
-"""The kinds that are drawn of one session."""
+"""The kinds that show one session."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """An HTML page that was written: its file, and how many sessions and figures are on it."""
+    """A written HTML page: its file, and its numbers of sessions and figures."""
 
     file: Path
     sessions: int
@@ -76,11 +76,12 @@ def compare(
     sessions_dir: Place | None = None,
     say: Say | None = None,
 ) -> "Table":
-    """Sessions as one table, grouped by `by`: 'method', 'dataset', any setting; by default, what they differ in.
+    """Sessions as one table, grouped by `by`: 'method', 'dataset', any setting; by default, the settings that differ.
 
-    target: also what it took to reach this mean test accuracy, 0…1. baseline: also the difference from this row.
-    select 'eval': of each row the settings and round that are best on the eval parts. `say` is told of sessions that
-    are left out; by default they are warnings. Raises ConfigError, and SessionUnreadable where none can be read.
+    target: also the cost until this mean test accuracy, 0…1. baseline: also the difference from this row. select
+    'eval': each row has the settings and round that are best on the eval parts. `say` receives notes about sessions
+    that are left out; by default, they are warnings. Raises ConfigError, and SessionUnreadable if no session can be
+    read.
     """
     from simulator.results.analysis.comparison import table
     from simulator.results.analysis.overview import read_overview
@@ -99,10 +100,10 @@ def plot(
     say: Say | None = None,
     **options: Any,
 ) -> "Figure":
-    """A matplotlib figure of sessions; `out` also writes it, as .pdf, .svg or .png.
+    """A matplotlib figure of sessions. `out` also writes it, as .pdf, .svg, or .png.
 
-    KINDS has each kind's options; every kind takes width='column' or 'page'. partition, tsne and cka are of one
-    session. `say` is told what to know of the figure; by default these are warnings. Raises ConfigError and DataError.
+    KINDS has each kind's options. Every kind takes width='column' or 'page'. partition, tsne, and cka show one session.
+    `say` receives notes about the figure; by default, they are warnings. Raises ConfigError and DataError.
     """
     from simulator.results.analysis.overview import read_overview
     from simulator.results.figures import style
@@ -121,7 +122,7 @@ def plot(
 def plot_runs(
     kind: str, runs: "Sequence[SessionData]", options: dict[str, Any], data_dir: Place | None
 ) -> "Figure":
-    """A figure of sessions that were read; what to know of it are warnings to whoever called the caller."""
+    """A figure of sessions that were read. Notes become warnings at the caller's caller."""
     checked(kind, options)
     figure, notes = drawn(kind, runs, options, data_dir)
     for sentence in notes:
@@ -141,10 +142,10 @@ def report(
     data_dir: Place | None = None,
     say: Say | None = None,
 ) -> Report:
-    """Write one HTML page about sessions or a study: table, figures, settings, events, environment, the commands.
+    """Write one HTML page about sessions or a study: table, figures, settings, events, environment, and commands.
 
-    out: by default what the first name calls it, with .html, in this folder. Raises like `compare`, and ConfigError
-    where the file cannot be written.
+    out: by default, a file in this folder with the first session's name and .html. Raises like `compare`, and
+    ConfigError if the file cannot be written.
     """
     from simulator.results.analysis.comparison import table
     from simulator.results.analysis.feed import read
@@ -179,9 +180,9 @@ def chosen(
     sessions_dir: Place | None,
     say: Say | None,
 ) -> "tuple[list[SessionData], list[str]]":
-    """The sessions that are named, read by `look`; and in sentences, also to `say`, which are left out and why.
+    """The named sessions, read by `look`, and notes about those that are left out, which `say` also receives.
 
-    Raises SessionUnreadable where none can be read or none has a round.
+    Raises SessionUnreadable if no session can be read or none has a round.
     """
     from simulator.results.analysis.overview import read_overviews
     from simulator.studies.selection import select
@@ -202,7 +203,7 @@ def chosen(
 
 
 def checked(kind: str, options: dict[str, Any]) -> None:
-    """Raise ConfigError for a kind that there is not, and for an option that says nothing to it."""
+    """Raise ConfigError for an unknown kind, and for an option that the kind does not have."""
     if kind not in KINDS:
         raise ConfigError(f"'{kind}' is not a kind of figure. Choose one of {', '.join(KINDS)}.")
     for name in options:
@@ -214,7 +215,7 @@ def checked(kind: str, options: dict[str, Any]) -> None:
 def drawn(
     kind: str, runs: "Sequence[SessionData]", options: dict[str, Any], data_dir: Place | None
 ) -> "tuple[Figure, list[str]]":
-    """The figure of a kind, and in sentences what to know of it."""
+    """The figure of a kind, and notes about it."""
     if kind not in OF_ONE:
         from simulator.results.figures.kinds import OF_SESSIONS, notes
 

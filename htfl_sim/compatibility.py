@@ -1,4 +1,4 @@
-"""Which methods can run the models of a configuration, and why the others cannot. No data is read."""
+"""The methods that can run the models of a configuration, and why the others cannot. Reads no data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["MethodChoice", "Parameter", "method_choices"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A hyper-parameter of a method: its key, default as text, and meaning."""
+    """A hyper-parameter of a method: its key, its default as text, and its meaning."""
 
     key: str
     default: str
@@ -21,7 +21,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class MethodChoice:
-    """A method as the switch dialog lists it; `obstacle` says why the models cannot run it, if they cannot."""
+    """A method as the switch dialog lists it. `obstacle`: why the models cannot run it, if they cannot."""
 
     name: str
     title: str
@@ -31,10 +31,10 @@ class MethodChoice:
 
 
 def method_choices(config: Mapping[str, Any]) -> list[MethodChoice]:
-    """Every method, with what it lacks here. Takes a second or two, and torch: call it on a thread.
+    """Every method, with its unmet need. Takes a second or two and loads torch: call it on a thread.
 
-    How many samples a client has is not known without its data, nor the shape of a user's own images: what depends on
-    those is left to the session's owner, who checks again and may refuse.
+    Without the data, a client's number of samples and the shape of a user's own images are unknown. The session's owner
+    checks needs of these, and may reject the method.
     """
     from simulator import methods
     from simulator.base.errors import HtflError

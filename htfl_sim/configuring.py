@@ -32,10 +32,10 @@ def preset(
     seed: int | None = None,
     **settings: Any,
 ) -> Config:
-    """The configuration of a named experiment (`htfl-sim presets`), with what is given in place of its own.
+    """The configuration of a named experiment (`htfl-sim presets`), changed by the arguments.
 
-    `dataset` is a data set's name, a folder of class folders or an .npz file; `settings` are dotted keys with two
-    underscores for the dot: `training__lr=0.05`. Files of your own are named, and loaded, as on the command line:
+    `dataset` is a data set's name, a folder of class folders, or an .npz file. `settings` are dotted keys with two
+    underscores for the dot: `training__lr=0.05`. Your own files are named, and loaded, as on the command line:
     `federation__group=["cnn1", "mynets.py:MyNet"]`, `evaluation__metrics=["top2.py"]`. Raises HtflError (ConfigError)
     or presets.PresetError.
     """
@@ -53,29 +53,29 @@ def preset(
 
 
 def config(source: str | Path | Mapping[str, Any], **settings: Any) -> Config:
-    """A configuration from a TOML file, as `run --config` takes it, or from nested values; then `settings`.
+    """A configuration from a TOML file, as in `run --config`, or from nested values. `settings` change it.
 
-    Files of your own that it names are loaded. Raises ConfigError.
+    Loads your own files that it names. Raises ConfigError.
     """
     raw = source if isinstance(source, Mapping) else read_toml(Path(source).expanduser())
     return Config.read(loaded(raw)).with_(**_loaded(settings))
 
 
 def plugin(path: str | Path) -> None:
-    """Let the methods of a Python file of your own stand beside the built-in ones. Raises ConfigError."""
+    """Register the methods of your own Python file. Raises ConfigError."""
     Files(plugins=(str(path),)).load()
 
 
 def load_files(
     plugins: Sequence[str | Path] = (), models: Sequence[str | Path] = (), metrics: Sequence[str | Path] = ()
 ) -> None:
-    """Run files of your own: with methods, with models, with metrics. Raises ConfigError for one that fails."""
+    """Load your own files with methods, models, and metrics. Raises ConfigError for one that fails."""
     Files(*(tuple(map(str, files)) for files in (plugins, models, metrics))).load()
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is chosen for a new run; None where nothing is. `read` makes the configuration."""
+    """The choices for a new run; None if unset. `read` makes the configuration."""
 
     preset: str | None = None
     profile: str | None = None
@@ -95,7 +95,7 @@ class Choices:
     runner: str | None = None
 
     def read(self) -> Config:
-        """The configuration: preset or file, then the quick settings, then --set; the last word wins.
+        """The configuration: preset or file, then the quick settings, then --set. The last one wins.
 
         Raises PresetError or ConfigError.
         """
@@ -137,12 +137,12 @@ class Choices:
 
 
 def new_name(config: Config, folder: Path, now: datetime) -> str:
-    """A name that says what runs and when, and that no session in `folder` has."""
+    """A name with the run's settings and date that no session in `folder` has."""
     return free_name(folder, f"{_what(config)}-{now:%Y%m%d-%H%M%S}")
 
 
 def _what(config: Config) -> str:
-    """The preset and what differs from it; without one, method and data set."""
+    """The preset and its changes. Without a preset, method and data set."""
     method, dataset = config.method.name, Path(config.data.dataset).stem
     words = [method, dataset]
     if config.preset in presets.names():
@@ -157,12 +157,12 @@ def _what(config: Config) -> str:
 
 
 def indices(file: Path | None) -> Raw:
-    """The partition that a file of indices is."""
+    """The partition of a file of indices."""
     return {} if file is None else {"partition": "indices", "indices": str(file)}
 
 
 def _given(raw: Raw) -> Raw:
-    """`raw` without the values that nobody gave."""
+    """`raw` without values of None."""
     kept: dict[str, Any] = {
         key: _given(value) if isinstance(value, dict) else value for key, value in raw.items()
     }
@@ -170,15 +170,15 @@ def _given(raw: Raw) -> Raw:
 
 
 def check_switch(settings: Mapping[str, Any], method: str | None, assignments: Sequence[str]) -> Config:
-    """The configuration after a switch of a session with these settings: to a method, to 'key=value', or to both.
+    """The configuration after a switch of a session: to a method, to settings 'key=value', or to both.
 
-    Raises ConfigError for settings that are not valid, and a switch that changes nothing.
+    Raises ConfigError for invalid settings, and for a switch that changes nothing.
     """
     return asked_for(Config.read(settings), {"method": method, "set": list(assignments)})
 
 
 def _loaded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with names in place of the files that they name, which have been run."""
+    """The settings with names instead of the files that they name. The files have been run."""
     names = Names(Path())
     found = {key: names.value(key.replace("__", "."), each) for key, each in settings.items()}
     names.files.load()

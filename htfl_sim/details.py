@@ -1,4 +1,4 @@
-"""A session in full, as `show` tells of it and `hs.sessions.details` returns it."""
+"""All details of a session, as `show` prints them and `hs.sessions.details` returns them."""
 
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -36,20 +36,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Details:
-    """All that `htfl-sim show` tells of a session. `record` is the chosen round's; None before the first."""
+    """All details in `htfl-sim show`. `record` is the chosen round's; None before the first."""
 
     run: SessionData
     summary: Summary
     record: Record | None
     forks: list[dict[str, Any]]
-    """The forks beside it, each with its name and the round."""
+    """The session's forks in the same folder, each with its name and the round."""
     unfinished: UnfinishedRound | None
 
     @classmethod
     def read(cls, folder: Path, round: int | None = None) -> "Details":
         """The details of the session in a folder, with the record of a round (None: the last).
 
-        Raises SessionUnreadable when the session is damaged or has no record of the round.
+        Raises SessionUnreadable if the session is damaged or has no record of the round.
         """
         run, about = read(folder), Summary.read(folder, sized=True)
         if about.error:
@@ -73,20 +73,20 @@ class Details:
 
     @property
     def kept_clients(self) -> list[int]:
-        """The clients of the unfinished round that have finished it."""
+        """The clients of the unfinished round that have finished."""
         return kept_clients(self.unfinished) if self.unfinished else []
 
     @property
     def as_before(self) -> dict[str, Any]:
-        """Settings younger than the session, which it goes on without."""
+        """Settings that are newer than the session, with the values that it keeps."""
         return younger(self.run.document["config"])
 
     def well_formed(self) -> AbstractContextManager[None]:
-        """Within it, what the session's files lack raises Damaged, and not an error of Python's."""
+        """Within it, missing parts of the session's files raise Damaged instead of Python's errors."""
         return well_formed(self.run.folder)
 
     def to_json(self) -> dict[str, Any]:
-        """The details for programs: the whole accuracy curve, and the chosen round's record as the ledger has it."""
+        """The details for programs: the whole accuracy curve, and the chosen round's ledger record."""
         run, unfinished = self.run, self.unfinished
         return self.summary.to_json() | {
             "config": run.document["config"],
@@ -106,10 +106,10 @@ class Details:
 
 
 def changeable_sections() -> tuple[str, ...]:
-    """The sections of a configuration that a switch may change, the method's apart."""
+    """The sections of a configuration that a switch may change, except the method's."""
     return SETTINGS
 
 
 def kept_clients(unfinished: UnfinishedRound) -> list[int]:
-    """The clients of an unfinished round that have finished it."""
+    """The clients of an unfinished round that have finished."""
     return sorted(int(client) for client in unfinished.note.get("clients", {}))

@@ -1,4 +1,4 @@
-"""What htfl-sim raises for faults that a user can mend: each message says what is wrong, where, and what to do."""
+"""The errors that a user can correct. Each message says what is wrong, where, and what to do."""
 
 from checkpoints import Damaged, DiskError, Locked, SessionUnreadable, TooLarge
 from presets import PresetError

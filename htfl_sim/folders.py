@@ -1,4 +1,4 @@
-"""Where sessions lie, and how they are named. A name or path means the same to the command line and to Python."""
+"""The folders and names of sessions. A name or path has the same meaning in commands and in Python."""
 
 import os
 import re
@@ -18,9 +18,9 @@ def sessions_dir(option: Path | str | None) -> Path:
 
 
 def place_of(place: Path | str) -> Path:
-    """Where a program means a session or a study to lie: a bare name lies in the folder of sessions.
+    """The path of a session or a study in Python: a bare name is in the folder of sessions.
 
-    Anything else is a path, and so is a name that is a folder here.
+    Anything else is a path. A name that is also a folder here is a path too.
     """
     path = Path(place).expanduser()
     if isinstance(place, str) and path.name == place and not path.is_dir():
@@ -29,9 +29,9 @@ def place_of(place: Path | str) -> Path:
 
 
 def session_folder(name: str | Path, folder: Path) -> Path:
-    """The folder of a session that is there, by its name in the sessions folder or by path; a `Path` is a path alone.
+    """The folder of an existing session, by its name in the sessions folder or by path. A `Path` is always a path.
 
-    Raises SessionUnreadable, naming the nearest session, when there is none, and ConfigError for a study.
+    Raises SessionUnreadable with the nearest session if there is none, and ConfigError for a study.
     """
     for path in _places(name, folder):
         if path.is_dir() and path != folder and str(name) not in ("", ".", ".."):
@@ -46,17 +46,17 @@ def session_folder(name: str | Path, folder: Path) -> Path:
 
 
 def new_session(name: str, sessions_dir_: Path | str | None = None) -> Path:
-    """Where a new session of that name lies. Raises ConfigError unless the name is a plain file name."""
+    """The folder of a new session. Raises ConfigError unless the name is a plain file name."""
     return sessions_dir(sessions_dir_) / checked_name(name)
 
 
 def study_folder(name: str | Path, folder: Path) -> Path | None:
-    """The folder of a study, by its name in the sessions folder or by path; None when there is no such study."""
+    """The folder of a study, by its name in the sessions folder or by path. None if there is no such study."""
     return next((path for path in _places(name, folder) if checkpoints.is_group(path)), None)
 
 
 def _places(name: str | Path, folder: Path) -> tuple[Path, ...]:
-    """Where a session or a study may lie that is called so."""
+    """The folders where a session or study of that name may be."""
     path = Path(name).expanduser()
     return (path,) if isinstance(name, Path) else (folder / name, path)
 
@@ -72,7 +72,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_tag(tag: str) -> str:
-    """A word that sessions may be marked with. Raises ConfigError."""
+    """A tag for sessions. Raises ConfigError for an invalid one."""
     try:
         return checkpoints.check_tag(tag)
     except ValueError as error:
@@ -90,12 +90,12 @@ def study_names(sessions_dir_: Path | str | None = None) -> list[str]:
 
 
 def typed(folder: Path) -> str:
-    """A session or a study as commands take it: its path, quoted for a shell."""
+    """A session or a study in the form that commands accept: its path, quoted for a shell."""
     return checkpoints.typed(folder)
 
 
 def plain_name(words: list[str]) -> str:
-    """A session name made of words, without what a file name should not have."""
+    """A session name made of words, without characters that file names should not have."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip(".-_")[:70] or "run"
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, or a notebook's stop button, while rounds run: the clients at work finish, and nothing is lost."""
+"""Ctrl-C, or a notebook's stop button, while rounds run. The running clients finish, and nothing is lost."""
 
 import signal
 import threading
@@ -12,7 +12,7 @@ __all__ = ["Interrupt", "Signals", "die_by", "heeded"]
 
 
 class Interrupt:
-    """Whether an interrupt came: a reason for `Session.run` to stop."""
+    """Whether an interrupt has come: a reason for `Session.run` to stop."""
 
     def __init__(self) -> None:
         self.came = False
@@ -28,9 +28,9 @@ class Interrupt:
 
 @contextmanager
 def heeded() -> Iterator[Interrupt]:
-    """Within it the first interrupt is noted, a second raises KeyboardInterrupt at once, and the round is lost.
+    """Within it, the first interrupt is noted. A second raises KeyboardInterrupt at once, and the round is lost.
 
-    Only the main thread can be told of signals; elsewhere nothing is noted.
+    Only the main thread receives signals. On other threads, nothing is noted.
     """
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""What this machine offers to a run, and what is missing."""
+"""Check what this machine offers to a run, and what is missing."""
 
 import os
 import platform
@@ -22,7 +22,7 @@ Place = str | Path
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at: it is there, or missing but not needed to run, or a fault that stops a run."""
+    """One result: present, missing but not required, or a fault that stops a run."""
 
     what: str
     status: Literal["ok", "missing", "fault"]

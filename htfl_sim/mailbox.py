@@ -1,4 +1,4 @@
-"""Waiting until the owner of a live session answers a command."""
+"""Wait until the owner of a live session answers a command."""
 
 import time
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from checkpoints import Answer, Command, Damaged
 from simulator.base.errors import SessionError
 
 POLL_SECONDS = 0.05
-"""How often to look for the answer."""
+"""Seconds between two looks for the answer."""
 LOOK_SECONDS = 0.25
-"""How often to look at the owner: whether it lives, and how far it is."""
+"""Seconds between two looks at the owner's heartbeat and progress."""
 SILENT_SECONDS = 10.0
-"""An owner whose heartbeat stands still for longer no longer answers."""
+"""Seconds without a heartbeat after which an owner counts as unresponsive."""
 STILL_SECONDS = 2.5
-"""An owner notes its heartbeat at least once a second: one that stands still for longer is not between two beats."""
+"""Seconds without a heartbeat after which an owner may have died. It beats at least once a second."""
 
 Note = dict[str, Any]
 Owned = checkpoints.SessionReader | checkpoints.GroupReader
-"""What has an owner that takes commands: a session, or a study's sweep."""
+"""A folder whose owner accepts commands: a session, or a study's sweep."""
 
 
 def owner(session: Owned) -> Note:
-    """What the owner notes of itself; nothing while that cannot be read."""
+    """The owner's notes about itself; empty while they cannot be read."""
     try:
         return session.owner() or {}
     except Damaged:
@@ -31,12 +31,12 @@ def owner(session: Owned) -> Note:
 
 
 def holder(note: Note) -> str:
-    """'process 12 on host, since …': who owns a session."""
+    """The owner of a session: 'process 12 on host, since …'."""
     return f"process {note.get('pid')} on {note.get('host')}, since {note.get('since')}"
 
 
 def progress(note: Note) -> str:
-    """How far the owner is, as 'round 5, 3 of 10 clients done'."""
+    """The owner's progress: 'round 5, 3 of 10 clients done'."""
     match note.get("progress"):
         case {"points": points, "done": done}:
             return f"{done} of {points} points finished"
@@ -50,9 +50,9 @@ def progress(note: Note) -> str:
 def await_answer(
     session: Owned, command: Command, timeout: float | None, look: Callable[[Note], bool]
 ) -> Answer | None:
-    """The owner's answer; None when the owner has ended without one, or `look` has seen enough.
+    """The owner's answer. None if the owner has ended without one, or `look` returns true.
 
-    Raises SessionError when nobody answers: the owner's heartbeat stands still, or `timeout` seconds have passed.
+    Raises SessionError if the owner's heartbeat has stopped, or `timeout` seconds have passed.
     """
     began = moved = time.monotonic()
     looked, beat = 0.0, None
@@ -75,7 +75,7 @@ def await_answer(
 
 
 def refuse_idle(session: Owned, what: str) -> NoReturn:
-    """Raise the SessionError for a session that no process runs: its state, and what can be done."""
+    """Raise SessionError for a session without a running process, with its state and the ways out."""
     if isinstance(session, checkpoints.GroupReader):
         name = session.folder.name
         raise SessionError(

@@ -1,4 +1,4 @@
-"""Sessions as they are read: without a lock, also while another process runs them."""
+"""Read sessions without a lock, also while another process runs them."""
 
 import warnings
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ Place = str | Path
 
 
 class Results:
-    """A session's results as its files have them now. Every look reads what is new.
+    """A session's results, as its files have them now. Every access reads new ones.
 
-    `path` is its folder, or its name in $HTFL_SESSIONS, or else in ./sessions. Only `partition`, `model`, `scores` and
-    `data` load torch and the session's data set. Raises SessionUnreadable where it is missing or damaged.
+    `path` is its folder, or its name in $HTFL_SESSIONS, or else in ./sessions. Only `partition`, `model`, `scores`, and
+    `data` load torch and the session's data set. Raises SessionUnreadable if it is missing or damaged.
     """
 
     def __init__(self, path: Place, data_dir: Place | None = None) -> None:
@@ -47,7 +47,7 @@ class Results:
 
     @property
     def moment(self) -> Moment:
-        """Everything of the session as it is now, as htfl-sim's own tables and figures take it."""
+        """All data of the session as of now, in the form of htfl-sim's own tables and figures."""
         self._feed.refresh()
         return self._feed.run
 
@@ -57,7 +57,7 @@ class Results:
 
     @property
     def state(self) -> str:
-        """'running', 'pausing', 'paused', 'stopping', 'stopped', 'finished' or 'interrupted'."""
+        """'running', 'pausing', 'paused', 'stopping', 'stopped', 'finished', or 'interrupted'."""
         return self.moment.state
 
     @property
@@ -67,27 +67,27 @@ class Results:
 
     @property
     def rounds(self) -> int:
-        """The round that is to be the last."""
+        """The round at which it ends."""
         return self.moment.rounds
 
     @property
     def method(self) -> str:
-        """The method in force."""
+        """The present method."""
         return self.moment.method
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The configuration in force after the last checkpoint, as nested plain values."""
+        """The configuration after the last checkpoint, as nested plain values."""
         return self.moment.config
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
-        """The rounds whose checkpoint is kept; other rounds' models are computed again when they are asked for."""
+        """The rounds with a kept checkpoint. Other rounds' models are computed again on demand."""
         return self.moment.checkpoints
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What the session is marked with. Raises Damaged of the room `checkpoints`."""
+        """The session's tags. Raises Damaged of the room `checkpoints`."""
         return checkpoints.tags_of(self.path)
 
     @property
@@ -98,24 +98,24 @@ class Results:
 
     @property
     def best(self) -> float | None:
-        """The highest mean test accuracy so far, 0…1: chosen on the test samples themselves."""
+        """The highest mean test accuracy so far, 0…1. It is chosen on the test samples themselves."""
         record = self.moment.record(None)
         return record["accuracy"]["best_mean"] if record else None
 
     def records(self) -> "DataFrame":
-        """A row a round; docs/python.md lists the columns."""
+        """One row per round. docs/python.md lists the columns."""
         return frame(tidy.rounds(self.moment))
 
     def clients(self) -> "DataFrame":
-        """A row for every round and client; docs/python.md lists the columns."""
+        """One row per round and client. docs/python.md lists the columns."""
         return frame(tidy.clients(self.moment))
 
     def cka(self) -> "DataFrame":
-        """A row for every measured round, layer and pair of clients; docs/python.md lists the columns."""
+        """One row per measured round, layer, and pair of clients. docs/python.md lists the columns."""
         return frame(tidy.cka(self.moment))
 
     def partition(self) -> "DataFrame":
-        """A row for every client and class with its samples in each part; reads the data set."""
+        """One row per client and class with its samples in each part. Reads the data set."""
         from simulator.results.inspection import partition
 
         found = partition.of_session(self.path, self._data_folder())
@@ -124,9 +124,9 @@ class Results:
     def model(self, client: int, round: int | None = None) -> "Network":
         """A client's model after a round (None: the last), in evaluation mode.
 
-        Where no checkpoint of the round is kept, rounds are run again from the nearest earlier one, and must give what
-        the ledger says. Some methods answer with more than the model, such as prototypes or a mask: then this warns,
-        and `scores` gives what the ledger measured. Raises HtflError.
+        If the round has no checkpoint, rounds are run again from the nearest earlier one. Their results must equal the
+        ledger. Some methods predict with more than the model, such as prototypes or a mask. Then this warns; `scores`
+        returns what the ledger measured. Raises HtflError.
         """
         [found] = self._models(client, round).clients
         if not found.answers_by_itself():
@@ -142,12 +142,12 @@ class Results:
     ) -> "Tensor":
         """Scores [n, C] of a client's samples as the run evaluates them, after a round (None: the last).
 
-        Includes what the method uses beside the model. Raises HtflError.
+        Includes everything that the method predicts with. Raises HtflError.
         """
         return self._models(client, round).clients[0].scores(part)
 
     def data(self, client: int, part: Literal["train", "eval", "test"] = "test") -> "tuple[Tensor, Tensor]":
-        """A client's samples as its model takes them, and their labels [n]."""
+        """A client's samples in the form of its model's input, and their labels [n]."""
         from simulator.results.inspection import models
 
         return models.samples(self.path, self._data_folder(), client, part)
@@ -161,17 +161,20 @@ class Results:
         follow: bool = False,
         project: str = "htfl-sim",
     ) -> int:
-        """Send the rounds to a CSV file, TensorBoard, W&B or MLflow, as `htfl-sim export`; how many there were.
+        """Export the rounds to a CSV file, TensorBoard, W&B, or MLflow, as `htfl-sim export` does. Returns their
+        number.
 
-        Raises ConfigError where the library is not installed, or the place is taken.
+        Raises ConfigError if the library is not installed, or the target exists.
         """
         return sessions.export(self.path, to, out, what=what, follow=follow, project=project)
 
     def export_weights(
         self, clients: Sequence[int] | None, out: Place, round: int | None = None
     ) -> "list[Exported]":
-        """Write models (None: of all clients) as plain safetensors, each with a Python file that loads it with torch
-        alone, into a folder. Raises HtflError."""
+        """Write models (None: of all clients) as plain safetensors into a folder.
+
+        Each comes with a Python file that loads it with torch alone. Raises HtflError.
+        """
         written = sessions.export_weights(self.path, clients, out, round=round, data_dir=self._data_dir)
         return list(written.models)
 
@@ -180,7 +183,7 @@ class Results:
         return comparing.plot_runs(kind, [self.moment], options, self._data_dir)
 
     def commands(self) -> list[str]:
-        """The command lines that give this session's very results again."""
+        """The command lines that reproduce this session's results."""
         from simulator.results.analysis.reproduction import command_lines
 
         return command_lines(self.path)
@@ -197,7 +200,7 @@ class Results:
 
 
 def open(path: Place, data_dir: Place | None = None) -> Results:
-    """A session to read. Raises SessionUnreadable where there is none, or it is damaged."""
+    """Read a session. Raises SessionUnreadable if it is missing or damaged."""
     return Results(path, data_dir)
 
 
@@ -206,7 +209,7 @@ if TYPE_CHECKING:
 
 
 def frame(table: Tidy) -> "DataFrame":
-    """A data frame of the table's columns: numbers that are not there are NaN, `at` is a time in UTC."""
+    """A data frame of the table's columns. Missing numbers are NaN, and `at` is a time in UTC."""
     import pandas
 
     made = pandas.DataFrame(list(table.rows), columns=list(table.columns))

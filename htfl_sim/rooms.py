@@ -1,6 +1,6 @@
-"""Whether the packages that htfl-sim is made of are its own: others on a package index bear some of their names.
+"""Check that the packages of htfl-sim are its own. Other packages on an index have the same names as some of them.
 
-Imports nothing but the standard library: what stands beside it may be anything.
+Imports only the standard library, because the packages around it may be anything.
 """
 
 import sys
@@ -9,19 +9,19 @@ from pathlib import Path
 
 ROOMS = ("checkpoints", "presets", "simulator", "tui")
 MARK = "htfl-sim"
-"""Every room's docstring names what it belongs to."""
+"""Every room's docstring contains this name."""
 BEGINNING = 400
-"""Characters of a room's file in which the mark stands."""
+"""The mark is within this many characters of a room's file."""
 
 
 class ForeignPackage(Exception):
-    """A package that another distribution put in the place of one of htfl-sim's."""
+    """A package of another distribution that replaces one of htfl-sim's."""
 
     exit_code = 2
 
 
 def check() -> None:
-    """Raise ForeignPackage, with what has happened and how to mend it, unless every room is htfl-sim's."""
+    """Raise ForeignPackage, with the remedy, unless every room is htfl-sim's."""
     for room in ROOMS:
         found = _found(room)
         if found is None or not _is_ours(found):
@@ -29,7 +29,7 @@ def check() -> None:
 
 
 def _found(room: str) -> Path | None:
-    """The file that `import room` runs, or has run; None where there is none."""
+    """The file that `import room` runs, or has run; None if there is none."""
     loaded = sys.modules.get(room)
     if loaded is not None:
         return Path(loaded.__file__) if loaded.__file__ else None
@@ -41,7 +41,7 @@ def _found(room: str) -> Path | None:
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether the file stands beside this package and bears the mark: a later installation may have overwritten it."""
+    """Whether the file is next to this package and has the mark. A later installation may have overwritten it."""
     try:
         beside = file.resolve().parents[1] == Path(__file__).resolve().parents[1]
         return beside and MARK in file.read_text(encoding="utf-8")[:BEGINNING]
@@ -50,7 +50,7 @@ def _is_ours(file: Path) -> bool:
 
 
 def _sentence(room: str, found: Path | None) -> str:
-    from importlib.metadata import packages_distributions  # which takes as long as all the rest
+    from importlib.metadata import packages_distributions  # slow, so only in the error's text
 
     others = [name for name in packages_distributions().get(room, []) if name != "htfl-sim"]
     if found is None:

@@ -1,4 +1,4 @@
-"""Sessions that are run from here: their rounds, their settings, their branches."""
+"""Run sessions in this process: their rounds, settings, and branches."""
 
 import threading
 import warnings
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 Progress = bool | Callable[[Record], object]
-"""False: quiet. True: a line per round, or a bar in a notebook. Else it is called with each round's record."""
+"""False: no output. True: one line per round, or a bar in a notebook. A function receives each round's record."""
 
 
 class _Held:
@@ -71,7 +71,7 @@ class _Held:
         finalize(self, _close_quietly, self._open)
 
     def run(self, reopen: Callable[[], Session], work: Callable[[Session], bool]) -> None:
-        """Do `work` on the session, reopened if it is closed. It stays open where `work` returns true."""
+        """Do `work` on the session, reopened if it is closed. It stays open if `work` returns true."""
         with self._alone():
             if not self._open:
                 self._open.append(reopen())
@@ -101,23 +101,23 @@ class _Held:
 
 
 def _close_quietly(sessions: list[Session]) -> None:
-    """Close what nobody can ask for any more; whoever opens the session next is told what went wrong."""
+    """Close sessions that no `Run` refers to. Errors appear when the session is opened again."""
     while sessions:
         with suppress(checkpoints.SessionUnreadable, checkpoints.DiskError):
             sessions.pop().close()
 
 
 _HELD: WeakValueDictionary[Path, _Held] = WeakValueDictionary()
-"""The sessions of this process by folder: a notebook's cell that is run again goes on with the same one."""
+"""The sessions of this process by folder, so a notebook's cell that runs again continues the same one."""
 _ELSEWHERE = ("runtime", "preset", "profile", "rounds")
-"""Where a run computes, and what its settings are called, makes no other run of it; how long it is, is said apart."""
+"""Sections that do not make a different run: its machine and its names. The number of rounds is checked separately."""
 
 
 class Run(Results):
     """A session that this process runs.
 
-    The process owns the session from the first round until the session finishes or is closed. Python closes it when
-    no `Run` of the folder is left, and when the process ends. Reading needs no ownership.
+    The process owns the session from the first round until the session finishes or is closed. Python closes it when no
+    `Run` of the folder is left, and when the process ends. Reading needs no ownership.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Run(Results):
         session: Session | None = None,
         how: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`how` is given to `reopen` whenever the session is opened again."""
+        """`how`: arguments of `reopen` for every time that the session is opened again."""
         super().__init__(path, data_dir)
         self._how = how
         place = self.path.resolve()
@@ -135,11 +135,11 @@ class Run(Results):
         self._held = _HELD[place] = held or _Held(self.path, session)
 
     def run(self, until: int | None = None, progress: Progress = False) -> Self:
-        """Run rounds until the last, or until this one is finished; then the session stays open and can be run on.
+        """Run until the last round, or until this one is finished. In that case, the session stays open.
 
-        An interrupt lets the clients at work finish, keeps them, closes the session and raises KeyboardInterrupt; the
-        next `run` goes on from there. The command `stop` from elsewhere ends it too. Raises ConfigError for more
-        rounds than the run has, SessionUnreadable (Locked) when another process runs the session.
+        An interrupt lets the running clients finish, keeps them, closes the session, and raises KeyboardInterrupt. The
+        next `run` continues from there. The command `stop` of another process also ends it. Raises ConfigError for more
+        rounds than the run has, SessionUnreadable (Locked) if another process runs the session.
         """
 
         def rounds(session: Session) -> bool:
@@ -166,27 +166,27 @@ class Run(Results):
         return self
 
     def extend(self, rounds: int | None = None, goal: float | None = None) -> Self:
-        """Let the run have so many rounds, counted from round 1, or end at another mean test accuracy.
+        """Change the number of rounds, counted from round 1, or the mean test accuracy at which the run ends.
 
-        Raises ConfigError when so many rounds are done already.
+        Raises ConfigError if that many rounds are done already.
         """
         self.close()
         extend(self.path, rounds, goal)
         return self
 
     def switch(self, method: str | None = None, **settings: Any) -> Self:
-        """Go on with another method or other settings (two underscores for the dot) from the next round on.
+        """Change the method or other settings (two underscores for the dot) from the next round on.
 
-        Raises ConfigError when the models cannot run it, or it changes nothing.
+        Raises ConfigError if the models cannot run the method, or if nothing changes.
         """
         self.close()
         steering.switch(self.path, method, data_dir=self._data_dir, **settings)
         return self
 
     def tag(self, *add: str, remove: Sequence[str] = ()) -> Self:
-        """Mark the session with words to find it by, or no longer; `htfl-sim sessions --tag` lists what is marked.
+        """Add or remove tags. `htfl-sim sessions --tag` lists sessions by tag.
 
-        Raises ConfigError for what is no tag: up to 40 letters, digits, '.', '_' and '-'.
+        Raises ConfigError for an invalid tag. A tag has up to 40 letters, digits, '.', '_', and '-'.
         """
         self.close()
         steering.tag(self.path, add, remove)
@@ -202,14 +202,14 @@ class Run(Results):
         rounds: int | None = None,
         **settings: Any,
     ) -> "Run":
-        """Branch a session off this one after a round (None: the last); see `fork`."""
+        """Branch off a new session after a round (None: the last). See `fork`."""
         at = self.round if at is None else at
         return fork(
             self.path, path, at, method=method, seed=seed, rounds=rounds, data_dir=self._data_dir, **settings
         )
 
     def close(self) -> None:
-        """Let go of the session, so that another process may run it; `run` takes it up again."""
+        """Release the session, so that another process may run it. `run` opens it again."""
         self._held.close()
 
     def __enter__(self) -> Self:
@@ -229,11 +229,12 @@ def run(
     tags: Sequence[str] = (),
     progress: Progress = False,
 ) -> Run:
-    """Run a configuration in a new session, or go on with the one that is there if it was made with the same.
+    """Run a configuration in a new session, or continue an existing one with the same configuration.
 
-    `path` is the session's folder; a bare name lies in $HTFL_SESSIONS, or else in ./sessions. `until` and `progress` as
-    in `Run.run`. Warns of settings that change nothing or that spoil the accuracy. Raises ConfigError, saying what
-    differs, when the session there is another, DataError, and SessionUnreadable (Locked) when another process runs it.
+    `path` is the session's folder; a bare name is in $HTFL_SESSIONS, or else in ./sessions. `until` and `progress` as
+    in `Run.run`. Warns about settings that have no effect or reduce the accuracy. Raises ConfigError with the
+    differences if the existing session has another configuration, DataError, and SessionUnreadable (Locked) if another
+    process runs it.
     """
     folder = place_of(path)
     if checkpoints.is_session(folder):
@@ -253,10 +254,10 @@ def resume(
     data_dir: Place | None = None,
     **how: Any,
 ) -> Run:
-    """A session that is there, to be run on: `hs.resume("nb").run()`.
+    """Continue an existing session: `hs.resume("nb").run()`.
 
-    rounds, goal: first extend it to so many rounds, or to another mean test accuracy. `how` is kept for every time that
-    the session is opened: `workers`, `device`, `settings`, `allow_inexact`, `steal`, as `reopen` takes them.
+    rounds, goal: first extend it to this many rounds, or to another mean test accuracy. `how`: arguments of `reopen`
+    for every time that the session is opened: `workers`, `device`, `settings`, `allow_inexact`, and `steal`.
     """
     found = Run(path, data_dir, how=how)
     return found if rounds is None and goal is None else found.extend(rounds, goal)
@@ -271,7 +272,7 @@ def begin(
     allow_inexact: bool = False,
     tags: Sequence[str] = (),
 ) -> Session:
-    """Make a new session and open it; no round runs yet. Close it, or use it as a context manager.
+    """Make a new session and open it, without running a round. Close it, or use it as a context manager.
 
     allow_inexact: other machines, whose bits differ, may compute clients. tags: words to find the session by. Raises
     ConfigError and DataError before anything is written.
@@ -294,11 +295,11 @@ def reopen(
     allow_inexact: bool = False,
     steal: bool = False,
 ) -> Session:
-    """Open a session at its last checkpoint; no round runs yet. Close it, or use it as a context manager.
+    """Open a session at its last checkpoint, without running a round. Close it, or use it as a context manager.
 
-    settings: 'key=value' of the machine's, runtime.… or training.precision. allow_inexact: go on although another
-    torch, device or thread setting changes the bits. steal: the machine that held it is dead. Raises SessionError,
-    SessionUnreadable and ConfigError.
+    settings: 'key=value' of the machine's settings, runtime.… or training.precision. allow_inexact: continue although
+    another torch, device, or thread setting changes the bits. steal: the machine that ran the session is dead. Raises
+    SessionError, SessionUnreadable, and ConfigError.
     """
     return Session.resume(
         place_of(path),
@@ -312,17 +313,17 @@ def reopen(
 
 
 def extend(path: Place, rounds: int | None = None, goal: float | None = None) -> None:
-    """Let a session have so many rounds, or another mean test accuracy to end at, from its next resume on.
+    """Change the number of rounds of a session, or the mean test accuracy at which it ends, from its next resume on.
 
-    Raises ConfigError where so many rounds are done already.
+    Raises ConfigError if that many rounds are done already.
     """
     dry_run.extend(CheckedReader(place_of(path)), rounds, goal)
 
 
 def rehearse(config: Config, data_dir: Place | None = None) -> bool:
-    """Check that data, models and method fit, as a run does before its first round; nothing is written or fetched.
+    """Check that data, models, and method fit, as a run does before its first round. Writes and downloads nothing.
 
-    False where the data set is not here yet, and nothing could be checked. Raises ConfigError and DataError.
+    Returns False if the data set is missing, so nothing could be checked. Raises ConfigError and DataError.
     """
     if is_missing(config.data.dataset, data_dir):
         return False
@@ -331,7 +332,7 @@ def rehearse(config: Config, data_dir: Place | None = None) -> bool:
 
 
 def device_of(config: Config) -> str:
-    """Where a configuration computes on this machine: 'cpu', 'cuda:0'. Raises ConfigError."""
+    """The device of a configuration on this machine: 'cpu', 'cuda:0'. Raises ConfigError."""
     return str(select_device(config.runtime.device))
 
 
@@ -346,11 +347,10 @@ def fork(
     data_dir: Place | None = None,
     **settings: Any,
 ) -> Run:
-    """Make a session that goes on from a round of another, which is only read; nothing runs yet.
+    """Make a session that continues another from one of its rounds. The other one is only read, and no round runs.
 
-    Where no checkpoint of that round is kept, rounds are run again from the nearest earlier one, and must give what
-    the ledger says. `settings` may change what a switch may, two underscores for the dot, and the seed. Raises
-    HtflError for what cannot be.
+    If the round has no checkpoint, rounds are run again from the nearest earlier one. Their results must equal the
+    ledger. `settings` may change what a switch may (two underscores for the dot), and the seed. Raises HtflError.
     """
     quick = {"seed": seed, "rounds": rounds}
     given = {key: value for key, value in quick.items() if value is not None}
@@ -371,9 +371,9 @@ def branch(
     allow_inexact: bool = False,
     observe: Observer = unobserved,
 ) -> Fork:
-    """The same, and what was done for it: the rounds run again, what changed, what the new method takes over.
+    """Like `fork`, and report what was done: the rounds run again, the changes, and what the new method takes over.
 
-    assignments: 'key=value', as the command line writes them.
+    assignments: 'key=value', as on the command line.
     """
     return make_fork(
         place_of(parent),
@@ -394,7 +394,7 @@ def _data(data_dir: Place | None) -> Path:
 
 
 def _refuse_another(folder: Path, config: Config) -> None:
-    """Raise ConfigError where the session in the folder was made with other settings."""
+    """Raise ConfigError if the session in the folder was made with other settings."""
     made = flattened(completed(checkpoints.SessionReader(folder).document["config"]))
     wanted = flattened(config.begun().to_json())
     differs = [

@@ -1,8 +1,8 @@
 """Sessions in their folder: search, details, verify, prune, remove, tags, partition, similarity, export.
 
-A session is given by its name in the folder of sessions, as STUDY/POINT where a study holds it, or by its path. The
-folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `partition`, `similarity` and `export_weights` load
-torch.
+A session is given by its name in the folder of sessions, as STUDY/POINT if it belongs to a study, or by its path. The
+folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `partition`, `similarity`, and `export_weights`
+load torch.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ Place = str | Path
 
 
 def folder_of(session: Place, sessions_dir: Place | None = None) -> Path:
-    """A session's folder. Raises SessionUnreadable, naming the nearest, where there is none."""
+    """A session's folder. Raises SessionUnreadable with the nearest name if there is none."""
     return folders.session_folder(session, folders.sessions_dir(sessions_dir))
 
 
@@ -89,10 +89,10 @@ def search(
     sized: bool = False,
     hidden: bool = False,
 ) -> list[Branch]:
-    """The sessions, oldest first, each followed by its forks; with a filter, only those that it fits.
+    """The sessions, oldest first, each followed by its forks. Filters select some of them.
 
-    method: by this method, now or before. state: 'running', 'stopped', 'finished', 'damaged', … tags: marked with all
-    of them. sized: also what each takes on disk. hidden: also the folders that killed commands left.
+    method: by this method, now or before. state: 'running', 'stopped', 'finished', 'damaged', … tags: with all of these
+    tags. sized: also each session's size on disk. hidden: also the folders that killed commands left.
     """
     folder = folders.sessions_dir(sessions_dir)
     every = [Summary.read(path, sized=sized) for path in checkpoints.session_folders(folder)]
@@ -102,14 +102,14 @@ def search(
 
 
 def summary(session: Place, sessions_dir: Place | None = None) -> Summary:
-    """A session in a few facts, with its size; one that cannot be read is 'damaged' and says why."""
+    """A summary of a session, with its size. The state of an unreadable one is 'damaged', with the reason."""
     return Summary.read(folder_of(session, sessions_dir), sized=True)
 
 
 def details(session: Place, round: int | None = None, *, sessions_dir: Place | None = None) -> "Details":
-    """A session in full, with the record of a round (None: the last).
+    """All details of a session, with the record of a round (None: the last).
 
-    Raises SessionUnreadable when the session is damaged or has no record of the round.
+    Raises SessionUnreadable if the session is damaged or has no record of the round.
     """
     from htfl_sim.details import Details
 
@@ -117,27 +117,27 @@ def details(session: Place, round: int | None = None, *, sessions_dir: Place | N
 
 
 def record(session: Place, round: int, *, sessions_dir: Place | None = None) -> Record:
-    """The ledger's record of a round. Raises Damaged when the ledger has none."""
+    """The ledger's record of a round. Raises Damaged if the ledger has none."""
     return CheckedReader(folder_of(session, sessions_dir)).record(round)
 
 
 def name_of(session: Place, sessions_dir: Place | None = None) -> str:
-    """What a session is called: its folder's name, after its study's if it is in one."""
+    """A session's name: its folder's name, after its study's if it is in one."""
     return checkpoints.name_of(folder_of(session, sessions_dir))
 
 
 def records(session: Place, *, sessions_dir: Place | None = None) -> list[Record]:
-    """The ledger's records, a round each. Raises SessionUnreadable."""
+    """The ledger's records, one per round. Raises SessionUnreadable."""
     return CheckedReader(folder_of(session, sessions_dir)).records()
 
 
 def unfinished_round(session: Place, *, sessions_dir: Place | None = None) -> UnfinishedRound | None:
-    """What is kept of a round that a stop cut short."""
+    """The kept part of a round that a stop interrupted."""
     return CheckedReader(folder_of(session, sessions_dir)).unfinished_round()
 
 
 def verify(session: Place, *, sessions_dir: Place | None = None) -> list[Finding]:
-    """Read every byte of a session: what is not as it was written. It is sound where no finding is 'damage'."""
+    """Check every byte of a session. Returns the differences. The session is sound if no finding is 'damage'."""
     return checkpoints.verify(folder_of(session, sessions_dir))
 
 
@@ -151,10 +151,10 @@ def prune(
     steal: bool = False,
     sessions_dir: Place | None = None,
 ) -> Pruned:
-    """Remove checkpoints of a stopped session, and what only they need; the ledger stays whole.
+    """Remove checkpoints of a stopped session, and files that only they need. The ledger stays complete.
 
-    What is not given is as the session's configuration says. dry_run: only say what would go. steal: the machine that
-    held the session is dead. Raises Locked while it runs.
+    Missing arguments are taken from the session's configuration. dry_run: only return what would be removed. steal: the
+    machine that ran the session is dead. Raises Locked while it runs.
     """
     folder = folder_of(session, sessions_dir)
     document = CheckedReader(folder).document
@@ -170,9 +170,9 @@ def prune(
 
 
 def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> Path:
-    """Remove a session with all its rounds and checkpoints; its forks stay whole. The folder that is gone.
+    """Remove a session with all its rounds and checkpoints. Its forks stay complete. Returns the removed folder.
 
-    Raises Locked while a process runs it; `steal`: the machine that held it is dead.
+    Raises Locked while a process runs it. steal: the machine that ran it is dead.
     """
     folder = folder_of(session, sessions_dir)
     check_removable(folder, steal=steal)
@@ -181,7 +181,7 @@ def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = 
 
 
 def check_removable(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
-    """Raise Locked where a process runs the session. Removing looks again, under the lock."""
+    """Raise Locked if a process runs the session. Removing checks again, under the lock."""
     folder = folder_of(session, sessions_dir)
     if (
         Summary.read(folder).error is None
@@ -195,7 +195,7 @@ def check_removable(session: Place, *, steal: bool = False, sessions_dir: Place 
 
 
 def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list[Leftover]:
-    """The hidden folders of commands that run or were killed. steal: the machines that held them are dead."""
+    """The hidden folders of commands that run or were killed. steal: the machines that ran them are dead."""
     return checkpoints.leftovers(folders.sessions_dir(sessions_dir), steal=steal)
 
 
@@ -205,7 +205,7 @@ def remove_leftover(leftover: Leftover, *, steal: bool = False) -> None:
 
 
 def size_on_disk(folder: Path) -> int:
-    """What a folder takes on disk, in bytes."""
+    """The size of a folder on disk, in bytes."""
     return checkpoints.size_on_disk(folder)
 
 
@@ -219,12 +219,12 @@ def state(folder: Path) -> str:
 
 
 def inside(folder: Path) -> list[Path]:
-    """The sessions of a study, in order; a session is itself. Raises DiskError."""
+    """The sessions of a study, in order; for a session, itself. Raises DiskError."""
     return checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
 
 
 def tags(session: Place, *, sessions_dir: Place | None = None) -> tuple[str, ...]:
-    """The words that a session is marked with; `tag` changes them."""
+    """The session's tags. `tag` changes them."""
     return tuple(checkpoints.tags_of(folder_of(session, sessions_dir)))
 
 
@@ -235,9 +235,9 @@ def partition(
     sessions_dir: Place | None = None,
     data_dir: Place | None = None,
 ) -> "Partition":
-    """Who holds what in a session, or in a run of a preset: samples of every class and client. Reads the data set.
+    """The samples of every class and client, in a session or in a run of a preset. Reads the data set.
 
-    assignments: 'key=value', for a preset alone. Raises ConfigError, SessionUnreadable and DataError.
+    assignments: 'key=value', for a preset only. Raises ConfigError, SessionUnreadable, and DataError.
     """
     import presets
     from simulator.base.nested import with_overrides
@@ -264,9 +264,9 @@ def similarity(
     sessions_dir: Place | None = None,
     data_dir: Place | None = None,
 ) -> dict[str, Any]:
-    """CKA between the clients' models after a kept round (None: the newest), with the probe and layers in force then.
+    """CKA between the clients' models after a kept round (None: the newest), with the probe and layers of that round.
 
-    Nothing is written. Raises ConfigError, SessionUnreadable and DataError.
+    Writes nothing. Raises ConfigError, SessionUnreadable, and DataError.
     """
     from simulator.base.sections import CkaConfig
     from simulator.results.inspection import cka
@@ -295,7 +295,7 @@ def representations(
     data_dir: Place | None = None,
     sessions_dir: Place | None = None,
 ) -> "Representations":
-    """What every client's model makes of the same number of test images each, after a kept round (None: the newest).
+    """Every client's representations of the same number of test images after a kept round (None: the newest).
 
     Raises SessionUnreadable, ConfigError, and DataError.
     """
@@ -314,10 +314,10 @@ def export(
     project: str = "htfl-sim",
     sessions_dir: Place | None = None,
 ) -> int:
-    """Send the rounds to a CSV file, TensorBoard, W&B or MLflow; how many there were.
+    """Export the rounds to a CSV file, TensorBoard, W&B, or MLflow. Returns their number.
 
-    follow: go on as long as the session runs. Raises ConfigError where the library is not installed, or the place is
-    taken.
+    follow: continue as long as the session runs. Raises ConfigError if the library is not installed, or the target
+    exists.
     """
     from simulator.results.export.following import send
     from simulator.results.export.sinks import sink
@@ -328,7 +328,7 @@ def export(
 
 
 def csv_stream(stream: TextIO, what: str = "rounds") -> "Sink":
-    """An open file that `export` writes CSV to, line by line."""
+    """An open file to which `export` writes CSV, line by line."""
     from simulator.results.export.csv_file import CsvStream
 
     return CsvStream(stream, what)
@@ -337,7 +337,7 @@ def csv_stream(stream: TextIO, what: str = "rounds") -> "Sink":
 def export_partition(
     session: Place, *, sessions_dir: Place | None = None, data_dir: Place | None = None
 ) -> str:
-    """The partition of a session as CSV text: a line for every client and class."""
+    """The partition of a session as CSV text: one line per client and class."""
     from simulator.results.analysis.tidy import Tidy
     from simulator.results.export.csv_file import text
     from simulator.results.inspection import partition as room
@@ -348,7 +348,7 @@ def export_partition(
 
 @dataclass(frozen=True)
 class Weights:
-    """Models that were written: after which round, how many rounds were run again for it, and each client's files."""
+    """Written models: their round, the number of rounds that were run again, and each client's files."""
 
     round: int
     replayed: int
@@ -370,8 +370,8 @@ def export_weights(
 ) -> Weights:
     """Write models (None: of all clients) as plain safetensors after a round (None: the last), into a folder.
 
-    out: by default SESSION-round-R. program: also a Python file for each, which loads it with torch alone. Where no
-    checkpoint of the round is kept, rounds are run again and must give what the ledger says. Raises HtflError.
+    out: by default, SESSION-round-R. program: also a Python file for each, which loads it with torch alone. If the
+    round has no checkpoint, rounds are run again, and their results must equal the ledger. Raises HtflError.
     """
     from simulator.results.export.weights import write
     from simulator.results.inspection.models import of_clients

@@ -1,4 +1,4 @@
-"""What `progress=True` shows: a line on a terminal, a bar in a notebook."""
+"""The output of `progress=True`: a line on a terminal, a bar in a notebook."""
 
 import html
 import importlib
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def in_notebook() -> bool:
-    """Whether this is a notebook's kernel, which shows HTML. There IPython is loaded already."""
+    """Whether this is a notebook's kernel, which shows HTML. IPython is then loaded already."""
     ipython: Any = sys.modules.get("IPython")
     # Colab's shell is a subclass of Jupyter's.
     return ipython is not None and any(
@@ -23,7 +23,7 @@ def in_notebook() -> bool:
 
 
 class Bar:
-    """A bar under a notebook's cell, renewed in place. It needs no widgets."""
+    """A bar under a notebook's cell, updated in place. It needs no widgets."""
 
     def __init__(self) -> None:
         display: Any = importlib.import_module("IPython.display")
@@ -31,7 +31,7 @@ class Bar:
         self._handle = display.display(display.HTML(""), display_id=True)
 
     def show(self, done: float, whole: float, text: str) -> None:
-        """Put the bar at `done` of `whole`, with a text beside it."""
+        """Set the bar to `done` of `whole`, with a text next to it."""
         self._handle.update(self._html(bar_html(done, whole, text)))
 
 
@@ -42,7 +42,7 @@ def bar_html(done: float, whole: float, text: str) -> str:
 
 @contextmanager
 def rounds(progress: "bool | Callable[[Record], object]") -> "Iterator[Callable[[Event], None]]":
-    """What a run is to tell: nothing, a line or a bar for its rounds, or a caller's own function."""
+    """The progress function of a run: nothing, a line or a bar for its rounds, or the caller's function."""
     from simulator.engine.progress import ClientTrained, RoundFinished, RoundStarted
 
     bar = Bar() if progress is True and in_notebook() else None
@@ -78,7 +78,7 @@ def round_line(record: "Record") -> str:
 def points(
     progress: "bool | Callable[[Sequence[Status]], None]",
 ) -> "Iterator[Callable[[Sequence[Status]], None]]":
-    """The same of a study's points."""
+    """The same for a study's points."""
     if callable(progress):
         yield progress
         return

@@ -1,7 +1,7 @@
 """Steer a run of another process: pause, resume, stop, checkpoint, switch, tag.
 
-Each command is left in the session's mailbox, and the process that owns the session answers it between two clients.
-A session is given by its name in the folder of sessions, or by its path.
+Each command is put into the session's mailbox. The process that owns the session answers it between two clients. A
+session is given by its name in the folder of sessions, or by its path.
 """
 
 import time
@@ -39,16 +39,16 @@ __all__ = [
 
 Place = str | Path
 LET_GO_SECONDS = 30.0
-"""How long `stop` waits for a process to end after its last checkpoint."""
+"""Seconds that `stop` waits for a process to end after its last checkpoint."""
 UNREFUSED_SECONDS = 2.0
-"""A paused owner reads its mailbox ten times a second: what it has not refused by then, it has accepted."""
+"""A paused owner reads its mailbox ten times a second. After this many seconds, a command counts as accepted."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What became of a command. outcome: 'applied', or 'waiting' where the owner has not answered yet.
+    """The result of a command. outcome: 'applied', or 'waiting' if the owner has not answered yet.
 
-    `round` is the round after which it took hold. `command` is the command's number in the mailbox.
+    `round` is the round after which it has an effect. `command` is the command's number in the mailbox.
     """
 
     session: str
@@ -60,13 +60,13 @@ class Reply:
 
 
 class Watch(Protocol):
-    """What is told while a command waits for its answer."""
+    """Receives messages while a command waits for its answer."""
 
     def show(self, text: str) -> None:
-        """The state now, in place of what was shown before."""
+        """Show the present state in place of the previous one."""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Add a line that stays."""
 
 
 class _Silent:
@@ -88,10 +88,10 @@ def pause(
     sessions_dir: Place | None = None,
     watch: Watch = SILENT,
 ) -> Reply:
-    """Pause a running session, or every running session of a study: the clients at work finish, no other begins.
+    """Pause a running session, or every running session of a study. The running clients finish, and no other starts.
 
-    wait: until the pause holds, at most `timeout` seconds. Raises SessionError where no process runs it or none
-    answers, and ConfigError where the owner refuses.
+    wait: until the pause holds, at most `timeout` seconds. Raises SessionError if no process runs it or none answers,
+    and ConfigError if the owner refuses.
     """
     reader = _live(session, sessions_dir, "pause")
     return _reply(reader, *_ask(reader, "pause", "pausing", wait, timeout, watch))
@@ -104,7 +104,7 @@ def resume(
     sessions_dir: Place | None = None,
     watch: Watch = SILENT,
 ) -> Reply:
-    """Let a paused session or study of another process go on. Raises like `pause`."""
+    """Resume a paused session or study of another process. Raises like `pause`."""
     reader = _live(session, sessions_dir, "resume")
     return _reply(reader, *_ask(reader, "resume", "resuming", True, timeout, watch))
 
@@ -119,7 +119,7 @@ def stop(
 ) -> Reply:
     """Stop a running or paused session between two clients, with a checkpoint; or a study with all its sessions.
 
-    With `wait` the session can be resumed when this returns. Raises like `pause`.
+    With `wait`, the session can be resumed when this returns. Raises like `pause`.
     """
     reader = _live(session, sessions_dir, "stop")
     command, answer = _ask(reader, "stop", "stopping", wait, timeout, watch)
@@ -139,7 +139,7 @@ def checkpoint(
     sessions_dir: Place | None = None,
     watch: Watch = SILENT,
 ) -> Reply:
-    """Have a running session write a checkpoint now, with the finished clients of its round.
+    """Make a running session write a checkpoint now, with the finished clients of its round.
 
     cka: measure CKA at the end of the round, and write the checkpoint then. Raises like `pause`.
     """
@@ -164,11 +164,11 @@ def switch(
     watch: Watch = SILENT,
     **settings: Any,
 ) -> Reply:
-    """Go on with another method or other settings, from the next round or from the one after `at_round`.
+    """Change the method or other settings from the next round on, or from the one after `at_round`.
 
-    `settings` are dotted keys with two underscores for the dot; `assignments` are 'key=value', as the command line
-    writes them. A session that no process runs is checked here, and the switch waits for the next resume. Raises
-    ConfigError where the models cannot run it or it changes nothing, and like `pause`.
+    `settings` are dotted keys with two underscores for the dot. `assignments` are 'key=value', as on the command line.
+    If no process runs the session, it is checked here, and the switch waits for the next resume. Raises ConfigError if
+    the models cannot run the method or nothing changes, and like `pause`.
     """
     given = [*assignments, *assigned(settings)]
     if method is None and not given:
@@ -199,9 +199,9 @@ def tag(
     sessions_dir: Place | None = None,
     watch: Watch = SILENT,
 ) -> tuple[str, ...]:
-    """Mark a session with words to find it by, or take them away; the words it then has.
+    """Add or remove a session's tags. Returns its tags afterwards.
 
-    A running session is marked by its own process. Raises ConfigError for a word that is no tag.
+    The owner of a running session does this. Raises ConfigError for an invalid tag.
     """
     reader = CheckedReader(_folder(session, sessions_dir))
     added, removed = (list(map(folders.checked_tag, each)) for each in (add, remove))
@@ -216,30 +216,30 @@ def is_live(session: Place, sessions_dir: Place | None = None) -> bool:
 
 
 def owner_of(session: Place, sessions_dir: Place | None = None) -> tuple[str, str | None]:
-    """Who runs a session, in words, and its state: 'running', 'pausing', 'paused' or 'stopping'."""
+    """A description of the owner of a session, and its state: 'running', 'pausing', 'paused', or 'stopping'."""
     note = owner(_reader(session, sessions_dir))
     return holder(note), note.get("state")
 
 
 def owner_pid(folder: Path) -> int | None:
-    """The process that owns a session; None when there is none. Raises SessionUnreadable or DiskError."""
+    """The process that owns a session; None if there is none. Raises SessionUnreadable or DiskError."""
     note = CheckedReader(folder).owner()
     return note["pid"] if note and not note["closed"] else None
 
 
 def answer_to(folder: Path, command: str) -> Answer | None:
-    """The owner's answer to a command, by the command's number; None before it comes."""
+    """The owner's answer to a command, by the command's number; None until it comes."""
     return checkpoints.answer(folder, command)
 
 
 def waiting_switches(session: Place, sessions_dir: Place | None = None) -> list[Command]:
-    """The switches in a session's mailbox that have not taken hold."""
+    """The switches in a session's mailbox without an effect yet."""
     pending = checkpoints.pending(_folder(session, sessions_dir))
     return [command for command in pending if command.kind == "switch"]
 
 
 def prospect(session: Place, command: Command, finished: bool) -> str:
-    """What becomes of a switch that waited until its session was opened: that has refused it, or it takes hold."""
+    """The outcome of a switch that waited until its session was opened, or when it will apply."""
     answer = checkpoints.answer(_folder(session, None), command.id)
     if answer and answer.outcome == "refused":
         return f"the switch to {described(command)}, asked for by {command.by}, is refused: {answer.message}"
@@ -252,13 +252,13 @@ def prospect(session: Place, command: Command, finished: bool) -> str:
 
 
 def at_round(command: Command) -> int | None:
-    """The round for whose end a switch waits; None for one that takes hold at the next."""
+    """The round after which a switch applies; None for the next possible one."""
     given = command.arguments.get("at_round")
     return given if type(given) is int else None
 
 
 def described(command: Command) -> str:
-    """What a waiting switch asks for, as 'fedssa training.lr=0.01'."""
+    """The changes of a waiting switch, such as 'fedssa training.lr=0.01'."""
     match command.arguments:
         case {"method": str() | None as method, "set": list(assignments)}:
             after = at_round(command)
@@ -283,7 +283,7 @@ def _reader(session: Place, sessions_dir: Place | None) -> Owned:
 
 
 def _live(session: Place, sessions_dir: Place | None, what: str) -> Owned:
-    """The session or study to steer. Raises SessionError where no process runs it."""
+    """The session or study to steer. Raises SessionError if no process runs it."""
     reader = _reader(session, sessions_dir)
     if not reader.alive():
         refuse_idle(reader, what)
@@ -299,7 +299,7 @@ def _ask(
     watch: Watch,
     arguments: dict[str, Any] | None = None,
 ) -> tuple[Command, Answer | None]:
-    """Post a command and wait until it has taken hold. Raises ConfigError when it is refused."""
+    """Post a command and wait until it is applied. Raises ConfigError if it is refused."""
     command = checkpoints.post(reader.folder, kind, arguments)
     if not wait:
         return command, None
@@ -321,9 +321,9 @@ def _ask_switch(
     timeout: float | None,
     watch: Watch,
 ) -> tuple[Command, Answer | None]:
-    """Post a switch and wait for the checkpoint of its first round, unless the session is paused, or ends before.
+    """Post a switch and wait for the checkpoint of its first round, unless the session is paused or ends before.
 
-    A switch for a later round is waited for until the owner has accepted it.
+    For a switch in a later round, wait only until the owner has accepted it.
     """
     command = checkpoints.post(reader.folder, "switch", arguments)
     if not wait:
@@ -348,12 +348,12 @@ def _ask_switch(
 
     answer = _accepted(reader, await_answer(reader, command, timeout, look))
     if answer:
-        tell()  # a short round is over before the first look
+        tell()  # a short round may end before the first look
     return command, answer
 
 
 def _event(reader: CheckedReader, kind: str, command: Command) -> Event | None:
-    """The event of this kind of this very switch, once it has happened."""
+    """The event of this kind of this switch, once it has happened."""
     with suppress(Damaged):
         for event in reversed(reader.events()):
             if event["event"] == kind and event.get("command") == command.id:
@@ -362,14 +362,14 @@ def _event(reader: CheckedReader, kind: str, command: Command) -> Event | None:
 
 
 def _accepted(reader: Owned, answer: Answer | None) -> Answer | None:
-    """The answer, unless it is a refusal: that raises ConfigError."""
+    """The answer, unless it is a refusal, which raises ConfigError."""
     if answer and answer.outcome == "refused":
         raise ConfigError(f"{reader.folder} refused the {answer.kind}: {answer.message.rstrip('.')}.")
     return answer
 
 
 def _mark(reader: CheckedReader, add: list[str], remove: list[str], watch: Watch) -> None:
-    """By the owner of the session, if it has one; else here."""
+    """By the owner of the session, if it has one, otherwise in this process."""
     if not reader.alive():
         try:
             checkpoints.mark(reader.folder, add, remove)
@@ -386,7 +386,7 @@ def _mark(reader: CheckedReader, add: list[str], remove: list[str], watch: Watch
     if answer and answer.outcome == "refused":
         raise ConfigError(f"{reader.folder} refused the tags: {answer.message.rstrip('.')}.")
     if answer is None:
-        checkpoints.mark(reader.folder, add, remove)  # its owner ended meanwhile; once more does no harm
+        checkpoints.mark(reader.folder, add, remove)  # its owner has just ended; doing it twice does no harm
 
 
 def _reply(reader: Owned, command: Command, answer: Answer | None) -> Reply:
@@ -401,7 +401,7 @@ def _reply(reader: Owned, command: Command, answer: Answer | None) -> Reply:
 
 
 def _outlook(reader: Owned, command: Command) -> str:
-    """When a command without an answer takes hold."""
+    """The time at which a command without an answer applies."""
     after = at_round(command)
     if not reader.alive():
         later = "" if after is None else f", after round {after}"

@@ -1,7 +1,7 @@
-"""Studies step by step: from what is asked for to a plan, its cost, its points, a script for Slurm.
+"""Studies step by step: the plan, its cost, its points, and a script for Slurm.
 
 `hs.sweep` takes all steps at once. A study is given by its name in the folder of sessions, by its path, by a study
-file, or by the name of a study that comes with htfl-sim.
+file, or by the name of a study that is shipped with htfl-sim.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ __all__ = [
 
 Place = str | Path
 Over = Mapping[str, Iterable[Any]] | Sequence[str]
-"""Axes by key, as {"seed": range(3)}, or as the command line writes them, as ["seed=0..2"]."""
+"""Axes by key, as {"seed": range(3)}, or as on the command line, ["seed=0..2"]."""
 QUICKSTART = "quickstart"
 
 
@@ -72,16 +72,16 @@ def plan(
     extend: bool = False,
     sessions_dir: Place | None = None,
 ) -> "Plan":
-    """What a study comes to: its folder, and all points in order with their configurations. Nothing is written.
+    """Plan a study: its folder, and all points in order with their configurations. Writes nothing.
 
     file: a study file for a study of this name. preset: may name axes, as '{method}_htm5'; settings_from: the preset
     whose training, data, and federation settings all points take. config: a TOML file, or a whole configuration.
-    origin: 'SESSION@ROUND', where every point branches off. settings: by dotted key; those that are None say nothing.
-    plugins, models, metrics: files of your own; models may also be names, for the group. Options are merged into a
-    study that exists; a whole configuration replaces it. `extend` permits more points.
+    origin: 'SESSION@ROUND', where every point branches off. settings: by dotted key; None has no effect. plugins,
+    models, metrics: your own files; models may also be names, for the group. Options are merged into an existing study;
+    a whole configuration replaces it. `extend` permits more points.
 
-    Raises ConfigError, naming the point, for settings that are not valid and for a study that would change;
-    SessionUnreadable where there is no study and nothing asks for one.
+    Raises ConfigError with the point's name for invalid settings and for a study that would change; SessionUnreadable
+    if there is no study and no argument describes one.
     """
     from simulator.studies.plan import plan as planned
 
@@ -102,9 +102,9 @@ def plan(
 
 
 def check(planned: "Plan", data_dir: Place | None = None) -> None:
-    """Try what the points need before any runs: data that are here, models that their methods can run.
+    """Check what the points need before any runs: local data, and models that their methods can run.
 
-    Points that have begun are not tried. Raises ConfigError, naming the point, and DataError.
+    Points that have begun are not checked. Raises ConfigError with the point's name, and DataError.
     """
     if unbegun := planned.unbegun:
         from simulator.studies.checking import check as tried
@@ -113,9 +113,9 @@ def check(planned: "Plan", data_dir: Place | None = None) -> None:
 
 
 def cost(planned: "Plan", data_dir: Place | None = None) -> "list[Cost]":
-    """What is left of every point: rounds, floating-point operations of training, seconds on this machine.
+    """The remaining cost of every point: rounds, floating-point operations of training, and seconds on this machine.
 
-    Counts a round of every kind of point, and times one.
+    Counts the operations of one round of every kind of point, and times one round.
     """
     from simulator.studies.cost import costs
 
@@ -135,7 +135,7 @@ def launch(
     allow_inexact: bool = False,
     data_dir: Place | None = None,
 ) -> "Launch":
-    """How the points are run: `workers` clients at a time in each; None: what its configuration says."""
+    """How to run the points. `workers`: clients trained at a time in each; None: as its configuration says."""
     from simulator.studies.executor import Launch
 
     return Launch(_data(data_dir).absolute(), workers, device, planned.study.files, allow_inexact)
@@ -153,10 +153,10 @@ def carry_out(
     say: Callable[[str], None] = lambda warning: None,
     steal: bool = False,
 ) -> "SweepResult":
-    """Run the points until all are done or `stop` gives a reason; `observe` is told of all points, often.
+    """Run the points until all are done or `stop` returns a reason. `observe` often receives all points.
 
-    `waiting` is asked, while points of a sweep that died are still at work, whether to wait for them. `say` is told of
-    settings that change nothing there. steal: the machine that ran the study is dead. Raises Locked and ConfigError.
+    `waiting` is asked whether to wait for points that a dead sweep left running. `say` receives notes about settings
+    without effect. steal: the machine that ran the study is dead. Raises Locked and ConfigError.
     """
     from simulator.studies.sweep import sweep
 
@@ -165,14 +165,14 @@ def carry_out(
 
 @dataclass(frozen=True)
 class Script:
-    """A study's script for Slurm. kept: it was there, and only its line --array was renewed."""
+    """A study's script for Slurm. kept: it existed, and only its line --array was updated."""
 
     file: Path
     kept: bool
 
 
 def write_slurm(planned: "Plan", launched: "Launch", jobs: int | None = None) -> Script:
-    """Prepare a study for Slurm and write its array script; `jobs` points at once at most.
+    """Prepare a study for Slurm and write its array script, with at most `jobs` points at once.
 
     Raises ConfigError for points that Slurm cannot run, and DiskError.
     """
@@ -186,9 +186,9 @@ def write_slurm(planned: "Plan", launched: "Launch", jobs: int | None = None) ->
 
 
 def open_point(planned: "Plan", number: int, launched: "Launch") -> "Session | None":
-    """The session of one point, counted from 0, to be run here; None where it is finished.
+    """The session of one point, counted from 0, to run here; None if it is finished.
 
-    Raises ConfigError where there is no such point, and Locked where a process runs it.
+    Raises ConfigError if there is no such point, and Locked if a process runs it.
     """
     name, points = planned.folder.name, planned.points
     if not planned.listed:
@@ -206,7 +206,7 @@ def open_point(planned: "Plan", number: int, launched: "Launch") -> "Session | N
 
 
 def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
-    """How far every point of a study is, from its files alone. Raises SessionUnreadable where there is no study."""
+    """The status of every point of a study, from its files alone. Raises SessionUnreadable if there is no study."""
     folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
     if folder is None:
         raise SessionUnreadable(f"there is no study {study}; hs.sweep makes one.")
@@ -214,12 +214,12 @@ def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
 
 
 def checked_place(on: str) -> str:
-    """The name of a place. Raises ConfigError, naming the nearest."""
+    """The name of a backend. Raises ConfigError with the nearest name for an unknown one."""
     return checked(on)
 
 
 def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, "StudySpec | None"]:
-    """Where the study lies or is to lie, and what it asks for, as far as its file or folder says."""
+    """The study's folder, which may not exist yet, and the settings in its file or folder."""
     from simulator.studies.study import StudySpec
 
     if file is None and (found := folders.study_folder(study, sessions_dir)):
@@ -239,7 +239,7 @@ def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, 
 
 
 def _new(study: Place, sessions_dir: Path) -> Path:
-    """Where a new study lies: a path where it is one, a name in the folder of sessions."""
+    """The folder of a new study: a path, or a name in the folder of sessions."""
     if isinstance(study, Path):
         return study.expanduser().absolute()
     return (sessions_dir / folders.checked_name(study)).absolute()
@@ -256,7 +256,7 @@ def _merged(
     settings: Raw,
     files: Files,
 ) -> "StudySpec":
-    """The study with what is asked for; the last word is the caller's."""
+    """The study with the caller's settings, which win."""
     from simulator.studies.study import StudySpec
 
     if preset and config is not None:
@@ -298,12 +298,12 @@ def _axes(over: Over) -> dict[str, tuple[Any, ...]]:
 
 
 def _is_whole(config: "Config | Place | None") -> bool:
-    """Whether this is a configuration with a value for every key, and no file that may leave some out."""
+    """Whether this configuration is complete, unlike a file, which may leave out keys."""
     return config is not None and not isinstance(config, str | Path)
 
 
 def _settings(given: Mapping[str, Any], metrics: Sequence[str], assignments: Sequence[str]) -> Raw:
-    """The settings as nested values, without those that say nothing, under the assignments."""
+    """The settings as nested values, without those of None. The assignments win."""
     raw: Raw = {}
     for key, value in given.items():
         if value is not None:
@@ -316,7 +316,7 @@ def _settings(given: Mapping[str, Any], metrics: Sequence[str], assignments: Seq
 def _files(
     plugins: Sequence[Place], models: Sequence[Place], metrics: Sequence[Place]
 ) -> tuple[Files, list[str]]:
-    """The files of the user's own that are named, and the group of models: a file alone makes none of them."""
+    """The user's named files, and the group of models. A file alone defines no group."""
     names = Names(Path())
     named = [str(each) for each in models]
     group = [names.value(GROUP, each) for each in named if not each.endswith(".py")]
@@ -326,7 +326,7 @@ def _files(
 
 
 def _origin(text: str, sessions_dir: Path) -> str:
-    """'SESSION@ROUND' of a session that exists: by its name in the folder of sessions, or else by its whole path."""
+    """'SESSION@ROUND' of an existing session: by its name in the folder of sessions, or else by its whole path."""
     from simulator.studies.branching import origin_of
 
     session, round = origin_of(text)

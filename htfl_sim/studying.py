@@ -1,4 +1,4 @@
-"""Studies: many sessions over methods, settings and seeds, run as processes, read as one table, frame or figure."""
+"""Studies: many sessions over methods, settings, and seeds. They run as processes, and are read as one."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     from simulator.studies.status import Status
 
 Progress = bool | Callable[[Sequence["Status"]], None]
-"""False: quiet. True: a line for each point that is done, or a bar in a notebook. Else it is called with the points'
-states, often."""
+"""False: no output. True: one line per finished point, or a bar in a notebook.
+
+A function often receives the points' states.
+"""
 
 
 class Study:
-    """A study that is there, as its files have it now: its sessions, read without torch.
+    """An existing study, as its files have it now. Its sessions are read without torch.
 
     `place` is its folder, or its name in $HTFL_SESSIONS, or else in ./sessions. Raises SessionUnreadable of the room
-    `checkpoints` where there is none.
+    `checkpoints` if there is none.
     """
 
     def __init__(self, place: Place, data_dir: Place | None = None) -> None:
@@ -72,12 +74,12 @@ class Study:
     ) -> Table:
         """The points as one table, as `htfl-sim compare` prints it: `.rows`, `.to_latex()`, `.to_markdown()`, …
 
-        by: 'method', or any setting; without it, what the points differ in. Raises ConfigError.
+        by: 'method', or any setting; by default, the settings that differ. Raises ConfigError.
         """
         return table(self._moments(), by, target, baseline, select)
 
     def records(self) -> "DataFrame":
-        """A row for every point and round: `point`, the study's axes, and the columns of `Results.records`."""
+        """One row per point and round: `point`, the study's axes, and the columns of `Results.records`."""
         import pandas
 
         axes = {point.name: point.axes for point in read_points(self.path)}
@@ -94,14 +96,15 @@ class Study:
 
     @property
     def status(self) -> "list[Status]":
-        """How far every point is, also those that have not begun."""
+        """The status of every point, also of those that have not begun."""
         return studies.status(self.path)
 
     def plot(self, kind: comparing.Kind = "accuracy", **options: Any) -> "Figure":
-        """A matplotlib figure of the points, as `hs.plot` draws it; `by`, `x`, … as the kind has them.
+        """A matplotlib figure of the points, as `hs.plot` draws it. Each kind has its own options, such as `by` and
+        `x`.
 
-        Warns where groups differ in training or data settings, and where a group is a mean over several settings.
-        Raises ConfigError.
+        Warns if groups differ in training or data settings, and if a group is a mean over several settings. Raises
+        ConfigError.
         """
         return comparing.plot_runs(kind, self._moments(), options, self._data_dir)
 
@@ -113,10 +116,10 @@ class Study:
         what: Literal["rounds", "clients", "cka"] = "rounds",
         project: str = "htfl-sim",
     ) -> dict[str, int]:
-        """Export every point that has begun: its rounds, by the points' names.
+        """Export the rounds of every point that has begun. Returns their numbers by the points' names.
 
-        `out` is a folder, by default one named like the study: it gets POINT.csv, or for TensorBoard a folder, of each.
-        For W&B and MLflow each point is a run of `project`. Raises like `Results.export`.
+        `out` is a folder, by default with the study's name. Each point becomes POINT.csv or, for TensorBoard, a folder.
+        For W&B and MLflow, each point is a run of `project`. Raises like `Results.export`.
         """
         folder = Path(out or self.path.name)
         places: dict[str, Path | None] = dict.fromkeys(self.sessions)
@@ -160,23 +163,23 @@ def sweep(
     progress: Progress = False,
     **settings: Any,
 ) -> Study:
-    """Run a study: a session for every combination of values; each a process, as `htfl-sim sweep` does.
+    """Run a study: one session for every combination of values, each in its own process, as `htfl-sim sweep` does.
 
     over: values by key, as {"method": ["fedgh", "fedssa"], "method__mu": [0.5, 0.7], "seed": range(3)}. A method's own
-    settings in `config` are for the points of that method. In place of `config`: `preset`, which may name axes, as
-    '{method}_htm5', with `settings_from`, the preset whose training, data, and federation settings all points take;
-    `file`, a study file, or the name of a study that comes with htfl-sim; or `origin`, 'SESSION@ROUND', where every
-    point branches off. `settings` lie over that, two underscores for the dot.
+    settings in `config` apply to the points of that method. Instead of `config`, give one of these. `preset` may name
+    axes, as '{method}_htm5'; `settings_from` is then a preset whose training, data, and federation settings all points
+    take. `file` is a study file, or the name of a shipped study. `origin`, 'SESSION@ROUND', is where every point
+    branches off. `settings` override all of these, with two underscores for the dot.
 
-    Called again, a study goes on: finished points are skipped, others resumed; so does `hs.sweep(place)` alone.
-    `extend` permits more points. plugins, models, metrics: files with methods, models and metrics of your own, which
-    each process loads, and the study keeps with their SHA-256; an axis may name one as `run` does.
-    on, jobs: one point at a time on this machine, or `jobs` at once; on a Ray cluster as many as there is room for, or
-    `jobs` at most.
+    Another call continues the study: finished points are skipped, others resumed. `hs.sweep(place)` alone does the
+    same. `extend` permits more points. plugins, models, metrics: your own files with methods, models, and metrics. Each
+    process loads them, and the study stores their SHA-256. An axis may name one as `run` does. on, jobs: on this
+    machine, one point runs at a time, or `jobs` at once. On a Ray cluster, as many as fit run at once, or at most
+    `jobs`.
 
-    An interrupt stops every point between two clients and raises KeyboardInterrupt; the same call goes on. Raises
-    ConfigError for settings that cannot be, before anything runs, and for a study that is another one; PointsFailed, a
-    SessionError with their `reasons` by name, when points failed, after the others have run.
+    An interrupt stops every point between two clients and raises KeyboardInterrupt. The same call continues. Raises
+    ConfigError, before anything runs, for invalid settings and for another study of this name. Raises PointsFailed, a
+    SessionError with their `reasons` by name, if points failed, after the others have run.
     """
     planned = studies.plan(
         _asked(place),
@@ -216,6 +219,6 @@ def sweep(
 
 
 def _asked(place: Place) -> Place:
-    """A study's name or file as it is given; anything else is a path."""
+    """A study's name or file, unchanged; anything else is a path."""
     is_name = isinstance(place, str) and (Path(place).name == place or place.endswith(".toml"))
     return place if is_name else Path(place)

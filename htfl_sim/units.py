@@ -1,4 +1,4 @@
-"""How numbers are written: with their units, rounded, and what stands for a missing one."""
+"""Format numbers: with units, rounded, and with a mark for a missing one."""
 
 from simulator.base.units import (
     AT_LEAST,
