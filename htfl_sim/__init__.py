@@ -25,7 +25,7 @@ from htfl_sim import rooms
 
 if TYPE_CHECKING:
     from htfl_sim import analysis, catalog, errors, folders, machine, sessions, steering, studies
-    from htfl_sim.comparing import compare, plot, report
+    from htfl_sim.comparing import compare, gains, pivot, plot, report
     from htfl_sim.configuring import config, load_files, plugin, preset
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
@@ -48,8 +48,10 @@ _HOMES = {
     "compare": "htfl_sim.comparing",
     "config": "htfl_sim.configuring",
     "fork": "htfl_sim.running",
+    "gains": "htfl_sim.comparing",
     "load_files": "htfl_sim.configuring",
     "open": "htfl_sim.results",
+    "pivot": "htfl_sim.comparing",
     "plot": "htfl_sim.comparing",
     "plugin": "htfl_sim.configuring",
     "preset": "htfl_sim.configuring",
@@ -80,9 +82,11 @@ __all__ = [
     "errors",
     "folders",
     "fork",
+    "gains",
     "load_files",
     "machine",
     "open",
+    "pivot",
     "plot",
     "plugin",
     "preset",

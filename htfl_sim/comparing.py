@@ -16,11 +16,15 @@ from simulator.base.errors import ConfigError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from simulator.results.analysis.gain import Test
+    from simulator.results.analysis.gain_table import GainTable as GainTable
     from simulator.results.analysis.run import SessionData
+    from simulator.results.analysis.table import Pivot as Pivot
     from simulator.results.analysis.table import Select
     from simulator.results.analysis.table import Table as Table
+    from simulator.results.analysis.tabular import TextTable as TextTable
 
-__all__ = ["KINDS", "Report", "compare", "plot", "report"]
+__all__ = ["KINDS", "Report", "compare", "gains", "pivot", "plot", "report"]
 
 Place = str | Path
 Say = Callable[[str], object]
@@ -73,21 +77,77 @@ def compare(
     baseline: str | None = None,
     select: "Select | None" = None,
     *,
+    last: int = 1,
+    columns: Sequence[str] = (),
     sessions_dir: Place | None = None,
     say: Say | None = None,
 ) -> "Table":
     """Sessions as one table, grouped by `by`: 'method', 'dataset', any setting; by default, the settings that differ.
 
     target: also the cost until this mean test accuracy, 0…1. baseline: also the difference from this row. select
-    'eval': each row has the settings and round that are best on the eval parts. `say` receives notes about sessions
-    that are left out; by default, they are warnings. Raises ConfigError, and SessionUnreadable if no session can be
-    read.
+    'eval': each row has the settings and round that are best on the eval parts. last: the last accuracy is the mean
+    over so many last rounds. columns: the columns to print, by their headings or first words. `say` receives notes
+    about sessions that are left out; by default, they are warnings. Raises ConfigError, and SessionUnreadable if no
+    session can be read.
     """
     from simulator.results.analysis.comparison import table
     from simulator.results.analysis.overview import read_overview
 
     runs, _ = chosen(names, read_overview, sessions_dir, say)
-    return table(runs, by, target, baseline, select)
+    return table(runs, by, target, baseline, select, last, columns)
+
+
+def pivot(
+    names: str | Sequence[str],
+    rows: str,
+    columns: str,
+    select: "Select | None" = None,
+    *,
+    last: int = 1,
+    sessions_dir: Place | None = None,
+    say: Say | None = None,
+) -> "Pivot":
+    """A paper's table: a row for each value of an axis, such as 'method', and a column for each value of another.
+
+    A cell is the mean test accuracy over sessions: selected on eval, or over the last rounds. Raises like `compare`.
+    """
+    from simulator.results.analysis.table import Pivot
+
+    return Pivot(
+        compare(names, (rows, columns), None, None, select, last=last, sessions_dir=sessions_dir, say=say)
+    )
+
+
+def gains(
+    names: str | Sequence[str],
+    by: str | Sequence[str] = (),
+    baseline: str = "standalone",
+    *,
+    last: int = 1,
+    margin: float | None = None,
+    test: "Test | None" = None,
+    correct: bool = False,
+    columns: Sequence[str] = (),
+    sessions_dir: Place | None = None,
+    say: Say | None = None,
+) -> "GainTable":
+    """Who gains over a baseline method: each client's accuracy less that of the same client in the baseline's session.
+
+    The table has the mean gain with its interval over seeds, the shares of clients that gain and that lose, and the
+    gain by architecture and by data size. last: mean over so many last rounds. margin: an accuracy, 0…1; also test
+    whether the gain is smaller (TOST). test 't' or 'wilcoxon': also test whether there is a gain. correct: correct
+    p values for the number of rows (Holm). Raises like `compare`, and ConfigError where no session has a partner.
+    """
+    from simulator.results.analysis.gain import gains as found
+    from simulator.results.analysis.gain_table import GainTable
+    from simulator.results.analysis.overview import read_overview
+
+    runs, _ = chosen(names, read_overview, sessions_dir, say)
+    table = GainTable(
+        found(runs, by, baseline, last=last, margin=margin, test=test, correct=correct), tuple(columns)
+    )
+    table.columns()  # raises for an unknown one
+    return table
 
 
 def plot(

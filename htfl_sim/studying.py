@@ -13,6 +13,8 @@ from htfl_sim.results import Place, Results
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.feed import read
+from simulator.results.analysis.gain import gains
+from simulator.results.analysis.gain_table import GainTable
 from simulator.results.analysis.run import SessionData as Moment
 from simulator.results.analysis.table import Select, Table
 from simulator.studies.folder import read_points
@@ -77,6 +79,13 @@ class Study:
         by: 'method', or any setting; by default, the settings that differ. Raises ConfigError.
         """
         return table(self._moments(), by, target, baseline, select)
+
+    def gains(self, by: str | Sequence[str] = (), baseline: str = "standalone", **options: Any) -> GainTable:
+        """Who gains over a baseline method, as `hs.gains` says it; options: last, margin, test, correct.
+
+        Raises ConfigError.
+        """
+        return GainTable(gains(self._moments(), by, baseline, **options))
 
     def records(self) -> "DataFrame":
         """One row per point and round: `point`, the study's axes, and the columns of `Results.records`."""

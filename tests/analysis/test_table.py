@@ -203,7 +203,9 @@ def test_training_settings_that_differ_between_rows_are_the_first_note() -> None
     result = table(with_batches(64, 32, 64, rounds=9), "method")
     assert result.notes[0] == "Rows differ in training.batch_size: 32 (fedgh), 64 (others)."
     assert result.remarks()[0] == result.notes[0]
-    assert result.to_latex().splitlines()[0] == f"% {result.notes[0]}"
+    note = result.notes[0].replace("_", r"\_")
+    assert result.to_latex().splitlines()[-1].startswith(r"\par{\footnotesize")
+    assert note in result.to_latex()
     assert table(with_batches(64, 64, 64), "method").notes == ()
 
 
@@ -332,4 +334,4 @@ def test_latex_is_a_tabular_in_which_nothing_is_left_to_escape() -> None:
     assert r"\begin{tabular}{lrrrrrr}" in text
     assert r"a\_1 & 1 & 50.00 & 50.00 & 50.00 & 50.00 & 50.00 \\" in text
     over_seeds = table([run("a", [0.5], 0), run("b", [0.7], 1)], "method").to_latex()
-    assert r"fedlora & 2 & 60.00 $\pm$ 14.14 &" in over_seeds
+    assert r"FedLoRA & 2 & 60.00 $\pm$ 14.14 &" in over_seeds

@@ -13,7 +13,7 @@ from tui.cli import app
 
 FUNCTIONS = {
     "checkpoint": ["steering.checkpoint", "sessions.similarity"],
-    "compare": ["compare"],
+    "compare": ["compare", "gains", "pivot"],
     "config": ["catalog.settings", "config"],
     "data check": ["catalog.check_dataset"],
     "data fetch": ["catalog.fetch_dataset", "catalog.fetch_missing"],

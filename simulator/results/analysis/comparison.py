@@ -27,9 +27,10 @@ from simulator.results.analysis.axes import (
 from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.costs import Reached, reached, spent
 from simulator.results.analysis.curves import Array
+from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.printed import printed
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Row, Select, Table
+from simulator.results.analysis.table import EXTRAS, Row, Select, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,8 @@ class SessionResult:
     """What the target took, or where it was not reached all rounds; None without a target."""
     own: Mapping[str, float | None]
     """The user's own metrics on the test part, by name, in the round that `worst` is of."""
+    extras: Mapping[str, float | None]
+    """The extra columns that were asked for."""
 
     @property
     def seeds(self) -> tuple[int, int, int]:
@@ -101,20 +104,26 @@ def table(
     target: float | None = None,
     baseline: str | None = None,
     select: Select | None = None,
+    last: int = 1,
+    columns: Sequence[str] = (),
 ) -> Table:
     """The sessions grouped by axes: dotted settings, or 'method', 'dataset', 'session'; none: what they differ in.
 
     baseline: a value on the first axis ('standalone'), or 'AXIS=VALUE'; what differs in the other axes has a baseline
-    of its own. select 'eval': of each group the settings and rounds that are best on eval. Raises ConfigError for an
-    unknown axis, a baseline that no group is, a target outside 0…1.
+    of its own. select 'eval': of each group the settings and rounds that are best on eval. last: the last accuracy is
+    the mean over so many last rounds. columns: the columns to show, in this order; EXTRAS are shown only if named.
+    Raises ConfigError for an unknown axis or column, a baseline that no group is, a target outside 0…1.
     """
+    if last < 1:
+        raise ConfigError(f"`last={last}` is not a number of rounds. Use 1 or more.")
     if target is not None and not 0 <= target <= 1:
         raise ConfigError(f"the target is an accuracy from 0 to 1, as 0.9; it is {target:g}.")
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
+    extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
     notes = _of_data(runs) + _unfinished(runs) + _switched(runs)
     found: dict[Key, tuple[str, list[SessionResult]]] = {}
     for key, group in groups(runs, wanted).items():
-        outcomes = [outcome(run, target, select) for run in group]
+        outcomes = [outcome(run, target, select, last, extras) for run in group]
         chosen, outcomes, about = _point(group_label(wanted, key), outcomes, select)
         found[key] = chosen, outcomes
         notes += about
@@ -128,10 +137,19 @@ def table(
     for key, (chosen, outcomes) in found.items():
         against = found[opposite[key]][1] if key in opposite and opposite[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
-    return Table(wanted, target, baseline, select, tuple(rows), tuple(dict.fromkeys([*differ, *notes])))
+    notes = list(dict.fromkeys([*differ, *notes]))
+    made = Table(wanted, target, baseline, select, tuple(rows), tuple(notes), last, tuple(columns))
+    made.columns()  # raises for an unknown one
+    return made
 
 
-def outcome(run: SessionData, target: float | None, select: Select | None) -> SessionResult:
+def outcome(
+    run: SessionData,
+    target: float | None,
+    select: Select | None,
+    last_rounds: int = 1,
+    extras: Sequence[str] = (),
+) -> SessionResult:
     """What a session came to."""
     totals = run.totals
     round = _best_round(totals.selection) if select else None
@@ -142,8 +160,8 @@ def outcome(run: SessionData, target: float | None, select: Select | None) -> Se
         run,
         best=_highest(totals.mean),
         best_weighted=_highest(totals.weighted),
-        last=_at(totals.mean, last),
-        last_weighted=_at(totals.weighted, last),
+        last=_mean_of_last(totals.mean, last_rounds),
+        last_weighted=_mean_of_last(totals.weighted, last_rounds),
         round=round,
         selected=_at(totals.mean, round),
         selected_weighted=_at(totals.weighted, round),
@@ -152,7 +170,23 @@ def outcome(run: SessionData, target: float | None, select: Select | None) -> Se
         reached=took,
         spent=None if target is None else took or spent(totals),
         own=_own(run, round if select else last),
+        extras=_extras(run, last_rounds, extras),
     )
+
+
+def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, float | None]:
+    """The extra columns of a session: of its mean accuracies, or over the final accuracies of its clients."""
+    if not names:
+        return {}
+    means = run.totals.mean[np.isfinite(run.totals.mean)]
+    clients = final_accuracies(run, run.totals.rounds, last)
+    known = clients[np.isfinite(clients)]
+    found: dict[str, float | None] = {}
+    for name in names:
+        kind, value = EXTRAS[name]
+        values = means if kind == "rounds" else known
+        found[name] = value(values) if len(values) else None
+    return found
 
 
 def _own(run: SessionData, round: int | None) -> dict[str, float | None]:
@@ -207,6 +241,10 @@ def _row(
         own={
             name: spread(lambda each, name=name: each.own.get(name))  # type: ignore[misc]
             for name in dict.fromkeys(name for each in outcomes for name in each.own)
+        },
+        extras={
+            name: spread(lambda each, name=name: each.extras[name])  # type: ignore[misc]
+            for name in (outcomes[0].extras if outcomes else ())
         },
     )
 
@@ -324,6 +362,12 @@ def _highest(values: Array) -> float | None:
 def _at(values: Array, round: int | None) -> float | None:
     value = math.nan if round is None else float(values[round - 1])
     return None if math.isnan(value) else value
+
+
+def _mean_of_last(values: Array, rounds: int) -> float | None:
+    """The mean of the last so many measured values; None without any."""
+    known = values[np.isfinite(values)][-rounds:]
+    return math.fsum(known) / len(known) if len(known) else None
 
 
 def _mean(values: Sequence[float | None]) -> float:

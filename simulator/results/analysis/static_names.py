@@ -20,6 +20,18 @@ def _built_in() -> tuple[str, ...]:
     return tuple(name for path in method_files() for name in _registered(parsed(path)))
 
 
+@cache
+def titles() -> dict[str, str]:
+    """What papers call the built-in methods, by name: 'FedLoRA' for 'fedlora'."""
+    found: dict[str, str] = {}
+    for path in method_files():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef):
+                names = [name for decorator in node.decorator_list for name in _registered_by(decorator)]
+                found |= {name: title for name in names for title in _title(node)}
+    return found
+
+
 def method_files() -> list[Path]:
     """The files of the built-in methods."""
     return sorted((_simulator() / "methods").glob("*.py"))
@@ -62,9 +74,27 @@ def _of_plugin(path: Path) -> list[str]:
 
 def _registered(module: ast.Module) -> Iterator[str]:
     for node in ast.walk(module):
+        yield from _registered_by(node)
+
+
+def _registered_by(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Call(func=ast.Name("register"), args=[ast.Constant(str(name)), *_]):
+            yield name
+
+
+def _title(method: ast.ClassDef) -> Iterator[str]:
+    """The title on the card of a method's class."""
+    for node in method.body:
         match node:
-            case ast.Call(func=ast.Name("register"), args=[ast.Constant(str(name)), *_]):
-                yield name
+            case ast.Assign(targets=[ast.Name("card")], value=ast.Call(args=[ast.Constant(str(title)), *_])):
+                yield title
+            case ast.Assign(targets=[ast.Name("card")], value=ast.Call(keywords=given)):
+                yield from (
+                    str(each.value.value)
+                    for each in given
+                    if each.arg == "title" and isinstance(each.value, ast.Constant)
+                )
 
 
 def parsed(path: Path) -> ast.Module:

@@ -1,49 +1,34 @@
-"""A table of sessions, and the table as text: JSON and CSV with every digit, Markdown and LaTeX as printed."""
+"""The table of `compare`: a row for each group of sessions."""
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from simulator.base.names import cell, escaped
+import numpy as np
+
 from simulator.base.units import AT_LEAST, NONE, amount, at_least, duration, points, size
 from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
+from simulator.results.analysis.curves import Array
 from simulator.results.analysis.printed import Printed
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from simulator.results.analysis.tabular import Column, TextTable, chosen_columns
 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
 STD = "± is the sample standard deviation (n − 1) over n sessions."
+EXTRAS: dict[str, tuple[Literal["rounds", "clients"], Callable[[Array], float]]] = {
+    "area under curve": ("rounds", lambda means: float(means.mean())),
+    "10 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.1))),
+    "median client": ("clients", lambda clients: float(np.median(clients))),
+    "90 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.9))),
+    "std over clients": ("clients", lambda clients: float(clients.std())),
+}
+"""Columns that are shown only if they are named. The area is the mean of the mean accuracies of all evaluated rounds.
+The others are over the clients' final accuracies; std is the population's. Quantiles are interpolated linearly."""
 _NUMBERS = (
     "best", "best_weighted", "last", "last_weighted", "selected", "selected_weighted", "worst",
     "rounds", "bytes", "flops", "seconds",
 )  # fmt: skip
-_LATEX = str.maketrans(
-    {
-        "&": r"\&",
-        "%": r"\%",
-        "#": r"\#",
-        "_": r"\_",
-        "$": r"\$",
-        "{": r"\{",
-        "}": r"\}",
-        "–": "--",
-        "±": r"$\pm$",
-    }
-    | {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "−": "$-$",
-        "≥": r"$\geq$",
-        "Δ": r"$\Delta$",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -77,10 +62,12 @@ class Row:
     paper: tuple[Printed, ...]
     own: Mapping[str, MeanStd | None]
     """The user's own metrics on the test part, by name."""
+    extras: Mapping[str, MeanStd | None]
+    """The extra columns that were asked for, by name; accuracies 0…1."""
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(TextTable[Row]):
     """Rows in the order in which the groups first come; `notes` are what must be known to read them, as sentences."""
 
     by: tuple[str, ...]
@@ -89,73 +76,131 @@ class Table:
     select: Select | None
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    last: int = 1
+    """Rounds over whose mean `last` is."""
+    chosen: tuple[str, ...] = ()
+    """The columns to print, by their headings or first words; all but the extra ones for none."""
 
-    def columns(self) -> list["Column"]:
+    def columns(self) -> list[Column[Row]]:
         """Those that it has something to say in, as they are printed."""
-        return _columns(self)
+        return chosen_columns(_columns(self), self.chosen, tuple(EXTRAS))
 
     def remarks(self) -> list[str]:
-        """What stands above it: its notes, in what a printed value's experiment was another one, what ± is."""
+        """Its notes, how the experiment of a printed value differs, what ± is."""
         return _remarks(self)
 
     def to_json(self) -> dict[str, Any]:
         """For programs: every number with its std and n; accuracies 0…1."""
         return _as_json(self)
 
-    def to_csv(self) -> str:
-        """The same as CSV, a line a row, empty where there is nothing."""
-        return _as_csv(self)
-
-    def to_markdown(self) -> str:
-        """A Markdown table under its notes; accuracies in per cent."""
-        return _as_markdown(self)
-
-    def to_latex(self) -> str:
-        """A tabular for the package booktabs, its notes as comments above; accuracies in per cent."""
-        return _as_latex(self)
-
-    def to_frame(self) -> "DataFrame":
-        """A pandas data frame: the columns of `to_csv`, with numbers as numbers; accuracies 0…1."""
-        from pandas import DataFrame
-
-        return DataFrame([dict(_fields(self, row)) for row in self.rows])
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the table as it is printed, under its notes."""
-        return _as_html(self)
+    def fields(self, row: Row) -> Iterator[tuple[str, Any]]:
+        """All that a row has, by name: its place on the axes, each number with its std, the difference."""
+        return _fields(self, row)
 
 
 @dataclass(frozen=True)
-class Column:
-    """Its heading; the text of a row's cell; whether it is a number; how soon it may go where there is no room."""
+class Pivot(TextTable[tuple[Row, ...]]):
+    """A paper's table: a row for each value of the first axis, and a column for each of the second.
 
-    name: str
-    cell: Callable[[Row], str]
-    numeric: bool = True
-    expendable: bool = False
+    A cell is the accuracy selected on eval, or else the last one. A row has the cells of its value, in any order.
+    """
+
+    table: Table
+
+    @property
+    def rows(self) -> tuple[tuple[Row, ...], ...]:  # type: ignore[override]
+        found: dict[Any, list[Row]] = {}
+        for row in self.table.rows:
+            found.setdefault(row.key[0], []).append(row)
+        return tuple(map(tuple, found.values()))
+
+    def columns(self) -> list[Column[tuple[Row, ...]]]:
+        """The first axis, then a column for each value of the second."""
+        first, second = self.table.by
+        values = sorted(dict.fromkeys(row.key[1] for row in self.table.rows), key=_ordered)
+        shown: list[Column[tuple[Row, ...]]] = [Column(first, lambda rows: spelled(rows[0].key[0]), False)]
+        for value in values:
+            shown.append(
+                Column(
+                    f"{second.rpartition('.')[2]} {spelled(value)}, %",
+                    lambda rows, value=value: _percent(self._of(rows, value)),  # type: ignore[misc]
+                    value=lambda rows, value=value: self._of(rows, value),  # type: ignore[misc]
+                )
+            )
+        return shown
+
+    def remarks(self) -> list[str]:
+        """What is in a cell, over how many sessions, and the table's own remarks."""
+        last = self.table.last
+        of = "in the last round" if last == 1 else f"over the last {last} rounds"
+        what = "selected on eval" if self.table.select else of
+        counts = sorted({row.n for row in self.table.rows})
+        n = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+        return [f"Mean test accuracy {what}; n = {n} sessions in a cell.", *self.table.remarks()]
+
+    def fields(self, row: tuple[Row, ...]) -> Iterator[tuple[str, Any]]:
+        """The value of the first axis, and each cell's mean, std, and n; accuracies 0…1."""
+        yield self.table.by[0], row[0].key[0]
+        for each in row:
+            value, name = self._of(row, each.key[1]), f"{self.table.by[1]}={spelled(each.key[1])}"
+            yield from {
+                name: value and value.mean,
+                f"{name}_std": value and value.std,
+                f"{name}_n": each.n,
+            }.items()
+
+    def to_json(self) -> dict[str, Any]:
+        """The table that it is made of."""
+        return self.table.to_json()
+
+    def _of(self, rows: tuple[Row, ...], value: Any) -> MeanStd | None:
+        found = next((row for row in rows if row.key[1] == value), None)
+        return None if found is None else found.selected if self.table.select else found.last
 
 
-def _columns(table: Table) -> list[Column]:
+def _ordered(value: Any) -> tuple[bool, float, str]:
+    """Numbers by size, then texts."""
+    is_number = isinstance(value, int | float)
+    return not is_number, float(value) if is_number else 0.0, str(value)
+
+
+def _columns(table: Table) -> list[Column[Row]]:
     """Those that the table has something to say in, as they are printed."""
     found = [Column(axis, _axis(place), False) for place, axis in enumerate(table.by)]
     if any(row.chosen for row in table.rows):
         found.append(Column("chosen on eval", lambda row: row.chosen or NONE, False))
     found.append(Column("n", lambda row: str(row.n)))
     if table.select:
-        found.append(Column("selected on eval, %", lambda row: _percent(row.selected, "not measured")))
+        found.append(
+            Column(
+                "selected on eval, %",
+                lambda row: _percent(row.selected, "not measured"),
+                value=lambda row: row.selected,
+            )
+        )
         found.append(
             Column("selected, weighted", lambda row: _percent(row.selected_weighted), expendable=True)
         )
     found += [
-        Column("last, %", lambda row: _percent(row.last)),
+        Column(
+            "last, %" if table.last == 1 else f"last {table.last} rounds, %",
+            lambda row: _percent(row.last),
+            value=lambda row: row.last,
+        ),
         Column("last, weighted", lambda row: _percent(row.last_weighted), expendable=True),
-        Column("best on test, %", lambda row: _percent(row.best)),
+        Column("best on test, %", lambda row: _percent(row.best), value=lambda row: row.best),
         Column("best, weighted", lambda row: _percent(row.best_weighted), expendable=True),
-        Column("worst client, %", lambda row: _percent(row.worst), expendable=True),
+        Column(
+            "worst client, %", lambda row: _percent(row.worst), expendable=True, value=lambda row: row.worst
+        ),
     ]
     found += [
         Column(name, lambda row, name=name: _decimals(row.own.get(name)))  # type: ignore[misc]
         for name in dict.fromkeys(name for row in table.rows for name in row.own)
+    ]
+    found += [
+        Column(f"{name}, %", lambda row, name=name: _percent(row.extras[name]))  # type: ignore[misc]
+        for name in (table.rows[0].extras if table.rows else ())
     ]
     if table.baseline is not None:
         found.append(Column(f"Δ vs {table.baseline} (pp)", _difference))
@@ -174,7 +219,7 @@ def _columns(table: Table) -> list[Column]:
 
 
 def _remarks(table: Table) -> list[str]:
-    """What stands above the table: its own notes, and how a printed value's experiment was another one."""
+    """Its own notes, how the experiment of a printed value differs, and what the signs mean."""
     other = dict.fromkeys(
         f"{row.label} is not what was printed ({each.place}): {', '.join(each.details)}."
         for row in table.rows
@@ -197,43 +242,6 @@ def _as_json(table: Table) -> dict[str, Any]:
     }
 
 
-def _as_csv(table: Table) -> str:
-    text = io.StringIO()
-    lines = [dict(_fields(table, row)) for row in table.rows]
-    names = dict.fromkeys(name for line in lines for name in line)
-    writer = csv.DictWriter(text, list(names), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: cell(value) for name, value in line.items()} for line in lines)
-    return text.getvalue()
-
-
-def _as_markdown(table: Table) -> str:
-    shown = _columns(table)
-    lines = [f"> {escaped(note)}\n" for note in _remarks(table)]
-    lines.append(_piped(column.name for column in shown))
-    lines.append(_piped("--:" if column.numeric else "---" for column in shown))
-    lines += [_piped(column.cell(row).replace("|", "\\|") for column in shown) for row in table.rows]
-    return "\n".join(lines) + "\n"
-
-
-def _as_latex(table: Table) -> str:
-    shown = _columns(table)
-    alignment = "".join("r" if column.numeric else "l" for column in shown)
-    lines = [f"% {escaped(note)}" for note in _remarks(table)]
-    lines += [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", _ampersands(column.name for column in shown)]
-    lines += [r"\midrule", *(_ampersands(column.cell(row) for column in shown) for row in table.rows)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def _as_html(table: Table) -> str:
-    shown = _columns(table)
-    notes = [f"<p><small>{escape(note)}</small></p>" for note in _remarks(table)]
-    head = "".join(f"<th>{escape(column.name)}</th>" for column in shown)
-    lines = ["".join(f"<td>{escape(column.cell(row))}</td>" for column in shown) for row in table.rows]
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return "".join([*notes, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"])
-
-
 def _fields(table: Table, row: Row) -> Iterator[tuple[str, Any]]:
     yield from zip(table.by, row.key, strict=True)
     yield from {"n": row.n, "chosen": row.chosen, "reached": row.reached, "at_least": row.at_least}.items()
@@ -241,7 +249,7 @@ def _fields(table: Table, row: Row) -> Iterator[tuple[str, Any]]:
         spread: MeanStd | None = getattr(row, name)
         yield name, spread.mean if spread else None
         yield f"{name}_std", spread.std if spread else None
-    for own, spread in row.own.items():
+    for own, spread in [*row.own.items(), *row.extras.items()]:
         yield own, spread.mean if spread else None
         yield f"{own}_std", spread.std if spread else None
     change = row.difference
@@ -305,11 +313,3 @@ def _paper(row: Row) -> str:
     )
     other = row.paper[0].other
     return " / ".join(values) + (f" ({other})" if other else "")
-
-
-def _piped(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _ampersands(cells: Iterable[str]) -> str:
-    return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"

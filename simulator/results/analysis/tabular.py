@@ -1,0 +1,192 @@
+"""A table as text: its columns once, and JSON and CSV with every digit, Markdown, HTML, and LaTeX as printed."""
+
+import csv
+import io
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from simulator.base.errors import ConfigError, nearest
+from simulator.base.names import cell, escaped
+from simulator.results.analysis.averages import MeanStd, quantile_of_t
+from simulator.results.analysis.static_names import titles
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+R = TypeVar("R")
+_LATEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "#": r"\#",
+        "_": r"\_",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "–": "--",
+        "±": r"$\pm$",
+    }
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "−": "$-$",
+        "≥": r"$\geq$",
+        "Δ": r"$\Delta$",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """Its heading; the text of a row's cell; whether it is a number; how soon it may go where there is no room.
+
+    value: the number over seeds of a column in which more is better. LaTeX marks its best cells.
+    """
+
+    name: str
+    cell: Callable[[R], str]
+    numeric: bool = True
+    expendable: bool = False
+    value: Callable[[R], MeanStd | None] | None = None
+
+
+class TextTable(ABC, Generic[R]):
+    """What a table of rows needs to be written: its columns, its remarks, and the fields of a row."""
+
+    rows: tuple[R, ...]
+
+    @abstractmethod
+    def columns(self) -> list[Column[R]]:
+        """Those that it has something to say in, as they are printed."""
+
+    @abstractmethod
+    def remarks(self) -> list[str]:
+        """What a reader must know to judge it, as sentences."""
+
+    @abstractmethod
+    def fields(self, row: R) -> Iterator[tuple[str, Any]]:
+        """All that a row has, by name; accuracies 0…1."""
+
+    def to_csv(self) -> str:
+        """The fields as CSV, a line a row, empty where there is nothing."""
+        text = io.StringIO()
+        lines = [dict(self.fields(row)) for row in self.rows]
+        writer = csv.DictWriter(
+            text, list(dict.fromkeys(name for line in lines for name in line)), lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows({name: cell(value) for name, value in line.items()} for line in lines)
+        return text.getvalue()
+
+    def to_markdown(self) -> str:
+        """A Markdown table, its notes below; accuracies in per cent."""
+        shown = self.columns()
+        lines = [_piped(column.name for column in shown)]
+        lines.append(_piped("--:" if column.numeric else "---" for column in shown))
+        lines += [_piped(column.cell(row).replace("|", "\\|") for column in shown) for row in self.rows]
+        return "\n".join([*lines, *(f"\n> {escaped(note)}" for note in self.remarks())]) + "\n"
+
+    def to_latex(self) -> str:
+        """A tabular for the package booktabs, its notes below it; accuracies in per cent.
+
+        The best mean of a column is bold, and the second best underlined, where the 95 % interval over seeds of each
+        ends above that of the next. Methods have the names of their papers.
+        """
+        shown, names = self.columns(), titles()
+        alignment = "".join("r" if column.numeric else "l" for column in shown)
+        marks = [_marks(column, self.rows) for column in shown]
+        lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule"]
+        lines += [_ampersands(_in_latex(column.name) for column in shown), r"\midrule"]
+        for place, row in enumerate(self.rows):
+            texts = [names.get(text, text) for text in (column.cell(row) for column in shown)]
+            lines.append(
+                _ampersands(
+                    mark.get(place, "{}").replace("{}", _in_latex(text))
+                    for mark, text in zip(marks, texts, strict=True)
+                )
+            )
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par{{\footnotesize {_in_latex(escaped(note))}}}" for note in self.remarks()]
+        return "\n".join(lines) + "\n"
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas data frame: the columns of `to_csv`, with numbers as numbers; accuracies 0…1."""
+        from pandas import DataFrame
+
+        return DataFrame([dict(self.fields(row)) for row in self.rows])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table as it is printed, with its notes."""
+        shown = self.columns()
+        notes = [f"<p><small>{escape(note)}</small></p>" for note in self.remarks()]
+        head = "".join(f"<th>{escape(column.name)}</th>" for column in shown)
+        lines = ["".join(f"<td>{escape(column.cell(row))}</td>" for column in shown) for row in self.rows]
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        return "".join([f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", *notes])
+
+
+def chosen_columns(
+    columns: Sequence[Column[R]], names: Sequence[str], extra: Sequence[str] = ()
+) -> list[Column[R]]:
+    """The columns of these names, in that order; all of them for no name.
+
+    A name is a heading, or its first words: 'last' is 'last, %'. Raises ConfigError for a name of no column, with all
+    names there are; `extra` are those that come only if they are named.
+    """
+    if not names:
+        return list(columns)
+    known = {column.name: column for column in columns}
+    found = []
+    for name in names:
+        fitting = [each for each in known if each == name] or [
+            each for each in known if each.startswith(name)
+        ]
+        if not fitting:
+            raise ConfigError(
+                f"There is no column '{name}'.{nearest(name, [*known, *extra])} The columns are: "
+                f"{'; '.join(dict.fromkeys([*known, *extra]))}."
+            )
+        found.append(known[fitting[0]])
+    return found
+
+
+def interval(value: MeanStd) -> tuple[float, float] | None:
+    """Student's 95 % interval of a mean over seeds; None of a single one."""
+    if value.std is None:
+        return None
+    reach = quantile_of_t(value.n - 1) * value.std / math.sqrt(value.n)
+    return value.mean - reach, value.mean + reach
+
+
+def _marks(column: Column[R], rows: Sequence[R]) -> dict[int, str]:
+    """What the best and the second best cell of a column are put in, by the row's place."""
+    if column.value is None:
+        return {}
+    values = [(place, column.value(row)) for place, row in enumerate(rows)]
+    ranked = sorted(((p, v) for p, v in values if v is not None), key=lambda each: -each[1].mean)
+    found = {}
+    for (place, value), (_, lower), mark in zip(
+        ranked, ranked[1:], (r"\textbf{{}}", r"\underline{{}}"), strict=False
+    ):
+        above, below = interval(value), interval(lower)
+        if above is None or below is None or above[0] <= below[1]:
+            break
+        found[place] = mark
+    return found
+
+
+def _in_latex(text: str) -> str:
+    return text.translate(_LATEX)
+
+
+def _piped(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _ampersands(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"

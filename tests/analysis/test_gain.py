@@ -1,0 +1,261 @@
+"""Gains over a baseline: a study that one can work out by hand, and ledgers recomputed by other means."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import htfl_sim as hs
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.gain import gains, p_of_equivalence, p_of_gain
+from simulator.results.analysis.gain_table import GainTable
+from simulator.results.analysis.run import SessionData
+from tests import sessions as made
+from tests.analysis.runs import of, record
+
+approx = pytest.approx
+
+
+def session(
+    name: str, method: str, seed: int, *rounds: list[float | None], **settings: object
+) -> SessionData:
+    """A session with these accuracies of three clients in each round; client 0 has the fewest samples, 1 the most."""
+    known = [[each for each in clients if each is not None] for clients in rounds]
+    records = [
+        record(number, math.fsum(values) / len(values), clients=clients)
+        for number, (clients, values) in enumerate(zip(rounds, known, strict=True), 1)
+    ]
+    made_run = of(
+        name, records, seed, method, federation={"group": ["cnn1", "cnn2"], "clients": 3}, **settings
+    )
+    samples = {"classes": ["a", "b"], "train": [[4, 6], [30, 0], [10, 10]], "test": [10, 10, 10]}
+    document = made_run.document | {"samples": samples}
+    return SessionData(
+        made_run.folder, document=document, config=made_run.config, ledger=made_run.ledger, state="finished"
+    )
+
+
+STUDY = [
+    session("alone-0", "standalone", 0, [0.5, 0.6, 0.7]),
+    session("alone-1", "standalone", 1, [0.4, 0.5, 0.6]),
+    session("gh-0", "fedgh", 0, [0.6, 0.6, 0.6]),  # gains +0.1, 0, −0.1
+    session("gh-1", "fedgh", 1, [0.6, 0.6, 0.7]),  # gains +0.2, +0.1, +0.1
+]
+
+
+def test_a_study_of_three_clients_and_two_seeds_worked_out_by_hand() -> None:
+    [row] = gains(STUDY, "method").rows
+    # Means over clients: 0 and 0.4/3. Their mean is 0.2/3. Their std is 0.4/3/√2, so the standard error is 0.2/3,
+    # and t(0.975; 1) = 12.7062047.
+    assert row.gain.mean == approx(0.2 / 3)
+    assert row.gain.interval == (approx(0.2 / 3 * (1 - 12.7062047)), approx(0.2 / 3 * (1 + 12.7062047)))
+    assert (row.sessions, row.clients) == (("gh-0", "gh-1"), 3)
+    assert row.benefit.mean == approx((1 / 3 + 1) / 2)  # client 1 of seed 0 neither gains nor loses
+    assert row.harm.mean == approx((1 / 3 + 0) / 2)
+    assert row.worst.mean == approx((-0.1 + 0.1) / 2)  # a tenth of three clients is one client
+    # Clients 0 and 2 have cnn1: (0 + 0.15) / 2. Client 1 has cnn2: (0 + 0.1) / 2.
+    assert {name: each.mean for name, each in row.models.items()} == {
+        "cnn1": approx(0.075),
+        "cnn2": approx(0.05),
+    }
+    # By samples the clients are 0 (10), 2 (20), 1 (30).
+    assert [each.mean for each in row.sizes.values()] == [approx(0.15), approx(0), approx(0.05)]
+
+
+def test_the_mean_over_the_last_rounds() -> None:
+    runs = [
+        session("a", "standalone", 0, [0.1, 0.1, 0.1], [0.2, 0.2, 0.2], [0.4, 0.4, 0.4]),
+        session("b", "fedgh", 0, [0.9, 0.9, 0.9], [0.3, 0.2, 0.1], [0.5, 0.4, 0.3]),
+    ]
+    [row] = gains(runs, "method", last=2).rows
+    assert row.gain.mean == approx(0, abs=1e-12) and row.gain.interval is None  # +0.1, 0, −0.1
+    assert (row.benefit.mean, row.harm.mean) == (approx(1 / 3), approx(1 / 3))
+
+
+def test_a_client_without_an_accuracy_is_in_no_mean() -> None:
+    runs = [session("a", "standalone", 0, [0.5, None, 0.5]), session("b", "fedgh", 0, [0.6, 0.9, 0.7])]
+    [row] = gains(runs, "method").rows
+    assert (row.clients, row.gain.mean) == (2, approx(0.15))
+    assert "cnn2" not in row.models
+
+
+def test_p_values_by_hand() -> None:
+    # Differences 0 and 0.4/3: t = mean / standard error = 1, and P(|t₁| > 1) = 1/2. With a margin of 0.5 the larger
+    # p value is P(t₁ < (0.2/3 − 0.5) / (0.2/3) = −6.5) = arctan(1/6.5) / π.
+    differences = [0.0, 0.4 / 3]
+    assert p_of_gain(differences, "t") == approx(0.5)
+    assert p_of_equivalence(differences, 0.5) == approx(math.atan(1 / 6.5) / math.pi)
+    assert p_of_gain([0.3, 0.2, 0.1], "wilcoxon") == approx(0.25)  # all of one sign: 2 / 2³
+    assert p_of_gain([0.1], "t") is None and p_of_equivalence([0.2, 0.2], 0.5) is None
+
+
+def test_holm_multiplies_the_smallest_p_by_the_number_of_rows() -> None:
+    more = [
+        session("lora-0", "fedlora", 0, [0.7, 0.8, 0.9]),
+        session("lora-1", "fedlora", 1, [0.61, 0.7, 0.8]),
+    ]
+    plain = gains([*STUDY, *more], "method", test="t")
+    corrected = gains([*STUDY, *more], "method", test="t", correct=True)
+    first, second = (row.p for row in plain.rows)
+    assert first is not None and second is not None and second < first
+    assert [row.p for row in corrected.rows] == [approx(max(first, 2 * second)), approx(min(1, 2 * second))]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        session("alone-9", "standalone", 9, [0.5, 0.5, 0.5]),
+        session("more", "standalone", 0, [0.5, 0.5, 0.5], data={"dataset": "digits", "alpha": 0.1}),
+    ],
+)
+def test_only_the_same_seed_and_data_are_a_pair(other: SessionData) -> None:
+    found = gains([*STUDY[:1], other, *STUDY[2:]], "method")
+    assert [row.sessions for row in found.rows] == [("gh-0",)]
+    assert "gh-1 is left out: no session of standalone with its data, models, and seed." in found.notes
+
+
+def test_a_pair_with_other_training_settings_says_so() -> None:
+    other = session("gh-0", "fedgh", 0, [0.6, 0.6, 0.6], training={"lr": 0.1})
+    assert "gh-0 and alone-0 have different training settings." in gains([STUDY[0], other]).notes
+
+
+def test_rounds_that_only_one_has_do_not_count() -> None:
+    longer = session("gh-0", "fedgh", 0, [0.6, 0.6, 0.6], [0.9, 0.9, 0.9])
+    found = gains([STUDY[0], longer])
+    assert found.rows[0].gain.mean == approx(0, abs=1e-12)
+    assert "gh-0 is compared after round 1, the last that its partner has too." in found.notes
+
+
+def test_what_cannot_be_compared_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigError, match=r"No session here is of the baseline 'standalone'.*fedgh"):
+        gains(STUDY[2:])
+    with pytest.raises(ConfigError, match="No session has a partner"):
+        gains([STUDY[0], STUDY[3]])
+    with pytest.raises(ConfigError, match="`last=0`"):
+        gains(STUDY, last=0)
+    with pytest.raises(ConfigError, match="margin is an accuracy"):
+        gains(STUDY, margin=5)
+
+
+def test_the_table_shows_points_shares_intervals_and_the_answer_of_the_tests() -> None:
+    table = GainTable(gains(STUDY, "method", margin=0.5, test="t"))
+    text = table.to_markdown()
+    assert "| fedgh | 2 | 3 | +6.7 [−78.0, +91.4] | 67 | 17 | +0.0 | 0.500 | equivalent (p = 0.049) |" in text
+    assert "within 50 pp (TOST)" in text and "shares of clients that gain and that lose" in text
+    chosen = GainTable(gains(STUDY, "method"), ("method", "benefit"))
+    assert [column.name for column in chosen.columns()] == ["method", "benefit, %"]
+
+
+def accuracies(folder: Path) -> np.ndarray:
+    """[rounds, clients] as the ledger's lines have them."""
+    lines = (folder / "ledger.jsonl").read_text().splitlines()
+    return np.array([json.loads(line)["accuracy"]["per_client"] for line in lines])
+
+
+def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> None:
+    clients, rounds, last = 23, 6, 3
+    methods = {"standalone": (0.80, 0.82, 0.70), "fedgh": (0.83, 0.80, 0.84), "fedlora": (0.9, 0.97, 0.92)}
+    for method, ceilings in methods.items():
+        for seed, ceiling in enumerate(ceilings):
+            document = made.config(clients, rounds, method) | {"seed": seed}
+            made.make(
+                tmp_path / f"{method}-{seed}",
+                clients=clients,
+                rounds=rounds,
+                method=method,
+                ceiling=ceiling,
+                document=document,
+            )
+    options = {"last": last, "sessions_dir": tmp_path}
+    table = hs.gains("*", "method", margin=0.05, test="t", correct=True, **options)
+    plain = hs.compare("*", "method", columns=["method", "area", "10", "median", "90", "std"], **options)
+    final = {
+        (method, seed): accuracies(tmp_path / f"{method}-{seed}")[-last:].mean(axis=0)
+        for method in methods
+        for seed in range(3)
+    }
+    p_values, tost = [], []
+    for method in ("fedgh", "fedlora"):
+        [row] = [row for row in table.rows if row.key == (method,)]
+        each = np.array([final[method, seed] - final["standalone", seed] for seed in range(3)])
+        means = each.mean(axis=1)
+        low, high = stats.t.interval(0.95, 2, means.mean(), stats.sem(means))
+        assert row.gain.mean == approx(means.mean(), abs=1e-9)
+        assert row.gain.interval == (approx(low, abs=1e-9), approx(high, abs=1e-9))
+        assert row.benefit.mean == approx((each > 0).mean(), abs=1e-9)
+        assert row.harm.mean == approx((each < 0).mean(), abs=1e-9)
+        assert row.worst.mean == approx(np.sort(each, axis=1)[:, :3].mean(), abs=1e-9)  # ⌈2.3⌉ clients
+        of_model = [each[:, place::5].mean() for place in range(5)]
+        assert [value.mean for value in row.models.values()] == approx(of_model, abs=1e-9)
+        p_values.append(
+            stats.ttest_rel(
+                [final[method, s].mean() for s in range(3)], [final["standalone", s].mean() for s in range(3)]
+            ).pvalue
+        )
+        tost.append(
+            max(
+                stats.ttest_1samp(means + 0.05, 0, alternative="greater").pvalue,
+                stats.ttest_1samp(means - 0.05, 0, alternative="less").pvalue,
+            )
+        )
+    for name, values in (("p", p_values), ("p_equivalent", tost)):
+        small, large = sorted(values)
+        expected = {small: min(1, 2 * small), large: min(1, max(2 * small, large))}
+        assert [getattr(row, name) for row in table.rows] == approx(
+            [expected[value] for value in values], abs=1e-9
+        )
+    for row in plain.rows:
+        own = [final[row.key[0], seed] for seed in range(3)]
+        curves = [accuracies(tmp_path / f"{row.key[0]}-{seed}").mean(axis=1) for seed in range(3)]
+        assert row.last is not None and row.last.mean == approx(
+            np.mean([c[-last:].mean() for c in curves]), abs=1e-9
+        )
+        expected = {
+            "area under curve": np.mean([curve.mean() for curve in curves]),
+            "10 % quantile": np.mean([np.percentile(values, 10) for values in own]),
+            "median client": np.mean([np.percentile(values, 50) for values in own]),
+            "90 % quantile": np.mean([np.percentile(values, 90) for values in own]),
+            "std over clients": np.mean([values.std() for values in own]),
+        }
+        assert {name: each.mean for name, each in row.extras.items() if each} == approx(expected, abs=1e-9)
+
+
+def test_a_pivot_has_a_row_for_each_method_and_a_column_for_each_value(tmp_path: Path) -> None:
+    for method, ceiling in (("fedgh", 0.8), ("fedlora", 0.9)):
+        for alpha in (0.1, 1.0):
+            document = made.config(3, 4, method) | {"data": {"dataset": "digits", "alpha": alpha}}
+            name = f"{method}-{alpha}"
+            made.make(
+                tmp_path / name,
+                clients=3,
+                rounds=4,
+                method=method,
+                ceiling=ceiling * alpha**0.1,
+                document=document,
+            )
+    table = hs.pivot("*", "method", "data.alpha", sessions_dir=tmp_path)
+    assert [column.name for column in table.columns()] == ["method", "alpha 0.1, %", "alpha 1, %"]
+    cells = {(row[0].key[0], each.key[1]): each.last.mean for row in table.rows for each in row if each.last}
+    for (method, alpha), mean in cells.items():
+        assert mean == approx(accuracies(tmp_path / f"{method}-{alpha}")[-1].mean(), abs=1e-9)
+    assert len(cells) == 4 and "n = 1 sessions in a cell" in table.remarks()[0]
+
+
+def test_latex_marks_the_best_where_the_intervals_are_apart(tmp_path: Path) -> None:
+    for method, ceilings in {
+        "fedgh": (0.5, 0.501),
+        "fedlora": (0.9, 0.901),
+        "fedproto": (0.3, 0.301),
+    }.items():
+        for seed, ceiling in enumerate(ceilings):
+            document = made.config(3, 4, method) | {"seed": seed}
+            name = f"{method}-{seed}"
+            made.make(tmp_path / name, clients=3, rounds=4, method=method, ceiling=ceiling, document=document)
+    text = hs.compare("*", "method", columns=["method", "last, %"], sessions_dir=tmp_path).to_latex()
+    lines = {line.split(" & ")[0]: line for line in text.splitlines() if " & " in line}
+    assert r"\textbf{" in lines["FedLoRA"] and r"\underline{" in lines["FedGH"]
+    assert r"\textbf" not in lines["FedProto"] and r"\underline" not in lines["FedProto"]
+    assert text.splitlines()[-1].startswith(r"\par{\footnotesize") and r"\toprule" in text
