@@ -143,7 +143,7 @@ def test_what_cannot_be_compared_is_refused_with_the_reason() -> None:
 def test_the_table_shows_points_shares_intervals_and_the_answer_of_the_tests() -> None:
     table = GainTable(gains(STUDY, "method", margin=0.5, test="t"))
     text = table.to_markdown()
-    assert "| fedgh | 2 | 3 | +6.7 [−78.0, +91.4] | 67 | 17 | +0.0 | 0.500 | equivalent (p = 0.049) |" in text
+    assert "| fedgh | 2 | 3 | +6.7 [−78.0, +91.4] | 67 | 17 | 0.0 | 0.500 | equivalent (p = 0.049) |" in text
     assert "within 50 pp (TOST)" in text and "shares of clients that gain and that lose" in text
     chosen = GainTable(gains(STUDY, "method"), ("method", "benefit"))
     assert [column.name for column in chosen.columns()] == ["method", "benefit, %"]
