@@ -25,7 +25,7 @@ from htfl_sim import rooms
 
 if TYPE_CHECKING:
     from htfl_sim import analysis, catalog, errors, folders, machine, sessions, steering, studies
-    from htfl_sim.comparing import compare, gains, pivot, plot, report
+    from htfl_sim.comparing import compare, gains, pivot, plot, report, variance
     from htfl_sim.configuring import config, load_files, plugin, preset
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
@@ -60,6 +60,7 @@ _HOMES = {
     "resume": "htfl_sim.running",
     "run": "htfl_sim.running",
     "sweep": "htfl_sim.studying",
+    "variance": "htfl_sim.comparing",
 }
 """The module of each public name."""
 _MODULES = ("analysis", "catalog", "errors", "folders", "machine", "sessions", "steering", "studies")
@@ -98,6 +99,7 @@ __all__ = [
     "steering",
     "studies",
     "sweep",
+    "variance",
 ]
 
 

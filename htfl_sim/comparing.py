@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from simulator.results.analysis.table import Select
     from simulator.results.analysis.table import Table as Table
     from simulator.results.analysis.tabular import TextTable as TextTable
+    from simulator.results.analysis.variance import VarianceTable as VarianceTable
 
-__all__ = ["KINDS", "Report", "compare", "gains", "pivot", "plot", "report"]
+__all__ = ["KINDS", "Report", "compare", "gains", "pivot", "plot", "report", "variance"]
 
 Place = str | Path
 Say = Callable[[str], object]
@@ -148,6 +149,24 @@ def gains(
     )
     table.columns()  # raises for an unknown one
     return table
+
+
+def variance(
+    names: str | Sequence[str],
+    by: str | Sequence[str] = (),
+    *,
+    sessions_dir: Place | None = None,
+    say: Say | None = None,
+) -> "VarianceTable":
+    """How much seed.data, seed.init, and seed.training contribute to the variance of the last mean accuracy.
+
+    Groups and `say` are as in `compare`. Raises ConfigError if the seeds of a group are not crossed.
+    """
+    from simulator.results.analysis.overview import read_overview
+    from simulator.results.analysis.variance import variances
+
+    runs, _ = chosen(names, read_overview, sessions_dir, say)
+    return variances(runs, by)
 
 
 def plot(

@@ -13,7 +13,7 @@ from tui.cli import app
 
 FUNCTIONS = {
     "checkpoint": ["steering.checkpoint", "sessions.similarity"],
-    "compare": ["compare", "gains", "pivot"],
+    "compare": ["compare", "gains", "pivot", "variance"],
     "config": ["catalog.settings", "config"],
     "data check": ["catalog.check_dataset"],
     "data fetch": ["catalog.fetch_dataset", "catalog.fetch_missing"],

@@ -9,15 +9,17 @@ import pytest
 import typer
 
 from simulator import methods
-from simulator.base.nested import flattened
-from simulator.config import Config
+from simulator.config import keys
 from tests.docs.pages import AT_THE_TOP, PAGES, ROOT
 from tui.cli import app
 
 COMMAND = typer.main.get_command(app)
 SHOWN = re.compile(r"htfl-sim((?: +[^\s`|&;#]+)+)")
 KEYS = {
-    *flattened(Config.read({"method": {"name": "standalone"}}).to_json()),
+    *keys(),
+    "preset",
+    "profile",
+    "method.name",
     *(f"method.{key}" for name in methods.names() for key in methods.get(name).Config.model_fields),
 }
 

@@ -55,6 +55,11 @@ GAINS = "Gains over a baseline"
 SELECT = "Part on which each row's settings and round are chosen. The table shows their test accuracy."
 
 
+VARIANCE = (
+    "Print how much seed.data, seed.init, and seed.training contribute to the variance of the accuracy."
+)
+
+
 def compare(
     names: Names,
     by: By = None,
@@ -69,6 +74,7 @@ def compare(
     test: Annotated[Test | None, options.option(TEST, "--test", panel=GAINS)] = None,
     correct: Annotated[bool, options.flag(CORRECT, "--holm", panel=GAINS)] = False,
     format: Annotated[Format, options.option("Output format. Default: table.", "--format")] = Format.TABLE,
+    variance: Annotated[bool, options.flag(VARIANCE, "--variance")] = False,
     sessions_dir: options.SessionsDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -83,6 +89,7 @@ def compare(
       htfl-sim compare t3 --by method --format latex > table.tex
       htfl-sim compare t3 --by method --gain --last 10 --margin 0.5
       htfl-sim compare t3 --pivot method,data.alpha --format latex
+      htfl-sim compare parts --variance
     """
     chosen: Literal["eval"] | None = None if select is None else "eval"
     result: TextTable[Any]
@@ -100,6 +107,9 @@ def compare(
             sessions_dir=sessions_dir,
             say=warn,
         )
+    elif variance:
+        _refuse("variance", target=target, baseline=baseline, select=select, columns=columns, pivot=pivot)
+        result = hs.variance(names, by or (), sessions_dir=sessions_dir, say=warn)
     elif margin is not None or test is not None or correct:
         raise hs.ConfigError("`margin`, `test`, and `holm` are about gains. Add `gain=True`.")
     elif pivot is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.axes import Key, axes, checked, group_label, groups, varying
+from simulator.results.analysis.axes import SEEDS, Key, axes, checked, group_label, groups, seeds_of, varying
 from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.run import SessionData
@@ -232,9 +232,10 @@ def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | N
 def _condition(run: SessionData) -> Key:
     """What two sessions must share so that their clients are the same: seeds, data, partition, and models."""
     known = axes(run)
-    names = [name for name in sorted(known) if name.partition(".")[0] in ("seed", "data")]
+    names = [name for name in sorted(known) if name.startswith("data.") and name not in SEEDS]
     federation = ("federation.clients", "federation.group", "federation.pretrained")
     return (
+        seeds_of(run.config),
         *((name, known[name]) for name in names),
         *((name, known.get(name)) for name in federation),
         run.document.get("data_fingerprint", ""),
