@@ -6,12 +6,14 @@ load torch.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import checkpoints
 from checkpoints import (
+    DiskError,
     Finding,
     Leftover,
     Locked,
@@ -51,6 +53,7 @@ __all__ = [
     "UnfinishedRound",
     "changed_stamp",
     "details",
+    "duplicates",
     "export",
     "export_partition",
     "export_weights",
@@ -99,6 +102,22 @@ def search(
     if hidden:
         every += [_hidden(each, sized) for each in checkpoints.leftovers(folder)]
     return tree([each for each in every if _fits(each, method, dataset, state, tags)])
+
+
+def duplicates(sessions_dir: Place | None = None) -> list[list[Summary]]:
+    """Groups of sessions with equal fingerprints: runs that have, or will have, the same bits. Oldest first.
+
+    Forks, sessions after a switch, and sessions of older versions belong to no group.
+    """
+    from simulator.sessions.fingerprint import fingerprint_of
+
+    groups: dict[str, list[Summary]] = {}
+    for path in checkpoints.session_folders(folders.sessions_dir(sessions_dir)):
+        with suppress(SessionUnreadable, DiskError):
+            if found := fingerprint_of(path):
+                groups.setdefault(found, []).append(Summary.read(path))
+    every = (sorted(group, key=lambda each: each.created or "") for group in groups.values())
+    return [group for group in every if len(group) > 1]
 
 
 def summary(session: Place, sessions_dir: Place | None = None) -> Summary:

@@ -162,6 +162,9 @@ class Document(Configured):
     environment: dict[str, Scalar]
     data_fingerprint: str
     """SHA-256 of samples, labels, and partition"""
+    fingerprint: NotRequired[Sha256 | None]
+    """SHA-256 of all that decides the run's bits: settings, data, code, your own files, and environment. Equal
+    runs have equal ones. A fork's is null, and older sessions have none"""
     inputs: NotRequired[Annotated[Object, Also(_Inputs)]]
     """the form of the samples as models take them: their `kind` (`image`, `tokens`, `signal`, `table`) and its sizes.
     Sessions without it have images"""

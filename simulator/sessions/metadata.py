@@ -3,11 +3,11 @@
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import checkpoints
 from checkpoints import Damaged, Retention, canonical, limits
-from simulator.base.documents import Entry, Parent, check_history
+from simulator.base.documents import Document, Entry, Parent, check_history
 from simulator.base.environment import environment
 from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw, merged
@@ -17,8 +17,10 @@ from simulator.engine.builder import Built
 from simulator.methods import plugins
 from simulator.models import members
 from simulator.sessions import brought
+from simulator.sessions.fingerprint import fingerprint
 from simulator.sessions.history import history_entry, settings_in_force
 from simulator.sessions.reader import CheckedReader, Manifest
+from simulator.sessions.states import digest
 
 BESIDE = 200
 """Bytes of session.json that the store adds: id, time, and seal."""
@@ -146,6 +148,8 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
         "files": brought.recorded(config),
         "model_plugins": plugins.recorded_models(members(config.federation.group)),
     }
+    weights = digest(built.federation, config.init_seed) if config.federation.pretrained else None
+    document["fingerprint"] = None if parent else fingerprint(config, cast(Document, document), weights)
     samples = _samples(built.data)
     whole = {**document, **samples}
     if _size(whole) <= limits.SESSION:

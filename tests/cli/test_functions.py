@@ -39,7 +39,7 @@ FUNCTIONS = {
     "resume": ["resume", "steering.resume"],
     "rm": ["sessions.remove", "sessions.leftovers", "sessions.remove_leftover"],
     "run": ["run"],
-    "sessions": ["sessions.search"],
+    "sessions": ["sessions.search", "sessions.duplicates"],
     "show": ["sessions.details", "open"],
     "stop": ["steering.stop"],
     "sweep": [

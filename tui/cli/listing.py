@@ -8,7 +8,7 @@ from tui.cli import completion, options, output
 from tui.common import formatting
 
 if TYPE_CHECKING:
-    from htfl_sim.sessions import Branch, Leftover
+    from htfl_sim.sessions import Branch, Leftover, Summary
 
 EXPENDABLE = ["created", "size", "best", "data", "forked at", "tags"]
 
@@ -43,6 +43,10 @@ def sessions(
     all_: Annotated[
         bool, options.flag("Also list hidden folders of commands that run or were killed.", "--all", "-a")
     ] = False,
+    duplicates: Annotated[
+        bool,
+        options.flag("List only groups of sessions with equal fingerprints: identical runs.", "--duplicates"),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List sessions with their rounds, methods, and accuracy. Forks appear under their parents.
@@ -57,8 +61,14 @@ def sessions(
       htfl-sim sessions --method fedgh --state stopped
       htfl-sim sessions --tag paper
       htfl-sim sessions --all --size
+      htfl-sim sessions --duplicates
       htfl-sim sessions --json | jq -r '.[] | select(.best > 0.9) | .name'
     """
+    if duplicates:
+        if method or dataset or state or tag or size or all_:
+            raise hs.ConfigError("`duplicates` lists all sessions. Leave the other options out.")
+        _list_duplicates(hs.sessions.duplicates(sessions_dir), as_json)
+        return
     found = hs.sessions.search(
         sessions_dir, method=method, dataset=dataset, state=state, tags=tag or (), sized=size, hidden=all_
     )
@@ -85,6 +95,21 @@ def sessions(
     for each in found:
         if each.summary.error:
             output.say(f"{each.summary.name} is damaged: {each.summary.error}", "yellow")
+
+
+def _list_duplicates(groups: "Sequence[Sequence[Summary]]", as_json: bool) -> None:
+    if as_json:
+        output.emit([[each.to_json() for each in group] for group in groups])
+        return
+    if not groups:
+        output.say("No two sessions have the same fingerprint.")
+        return
+    rows = [
+        [number, each.name, formatting.course(each.methods), f"{each.round}/{each.rounds}", each.state]
+        for number, group in enumerate(groups, 1)
+        for each in group
+    ]
+    output.show(output.table([">group", "name", "method", ">round", "state"], rows))
 
 
 def _tell_leftovers(hidden: "Sequence[Leftover]") -> None:

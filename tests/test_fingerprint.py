@@ -1,0 +1,119 @@
+"""Fingerprints: equal for runs that give the same bits, and for no others."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+import htfl_sim as hs
+from checkpoints.seal import seal
+from simulator.config import Config
+from simulator.sessions.fingerprint import fingerprint_of, finished_twin
+from simulator.sessions.metadata import of_new
+from simulator.sessions.session import Session
+from tests import federations
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+def made(folder: Path, run: bool = True, **sections: Any) -> Path:
+    """A session of one round, with these settings."""
+    session = Session.create(federations.config(**{"rounds": 1, **sections}), folder, folder.parent)
+    with session:
+        if run:
+            session.run()
+    return folder
+
+
+def printed(**sections: Any) -> str:
+    """The fingerprint of a run with these settings."""
+    config: Config = federations.config(**sections)
+    built = federations.built(config)
+    return str(of_new(config, built, None)["fingerprint"])
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"runtime": {"workers": 2}},
+        {"runtime": {"runner": "sequential"}},
+        {"checkpoint": {"every": 2}},
+        {"preset": "quickstart"},
+        {"seed": {"all": 3, "data": 7, "init": 7, "training": 7}},
+    ],
+)
+def test_settings_that_change_no_bits_change_no_fingerprint(sections: dict[str, Any]) -> None:
+    assert printed(**sections) == printed()
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"rounds": 4},
+        {"seed": {"all": 7, "init": 8}},
+        {"seed": {"all": 7, "data": 8}},
+        {"seed": {"all": 7, "training": 8}},
+        {"training": {"lr": 0.2}},
+        {"wire": {"drop": 0.1}},
+        {"runtime": {"runner": "stacked"}},
+        {"runtime": {"threads_per_client": 2}},
+        {"evaluation": {"parts": ["test", "eval"]}},
+    ],
+)
+def test_settings_that_change_bits_change_the_fingerprint(sections: dict[str, Any]) -> None:
+    assert printed(**sections) != printed()
+
+
+def test_other_pixels_change_the_fingerprint() -> None:
+    before = printed()
+    with federations.on_images(federations.generated(per_class=41)):
+        config = federations.config()
+        assert (
+            of_new(config, federations.built(config, federations.generated(per_class=41)), None)[
+                "fingerprint"
+            ]
+            != before
+        )
+
+
+def test_a_finished_run_has_a_twin_and_an_unfinished_one_has_none(tmp_path: Path) -> None:
+    done, begun = made(tmp_path / "done"), made(tmp_path / "begun", run=False, training={"lr": 0.2})
+    for folder, twin in ((done, done), (begun, None)):
+        wanted = fingerprint_of(folder)
+        assert wanted is not None
+        assert finished_twin(wanted, [begun, tmp_path / "gone", done]) == twin
+
+
+def test_duplicates_are_listed_in_groups_oldest_first(tmp_path: Path) -> None:
+    names = [("a", 0.1), ("b", 0.2), ("c", 0.1)]
+    for name, lr in names:
+        made(tmp_path / name, run=False, training={"lr": lr})
+    assert [[each.name for each in group] for group in hs.sessions.duplicates(tmp_path)] == [["a", "c"]]
+
+
+def test_a_fork_and_a_switched_session_have_no_fingerprint(tmp_path: Path) -> None:
+    parent = made(tmp_path / "parent")
+    assert fingerprint_of(parent) is not None
+    hs.fork(parent, tmp_path / "fork", 1, rounds=2, data_dir=tmp_path)
+    assert fingerprint_of(tmp_path / "fork") is None
+    checkpoints.post(parent, "switch", {"method": None, "set": ["rounds=2"]})
+    with Session.resume(parent, tmp_path) as session:
+        session.run()
+    assert fingerprint_of(parent) is None
+    document = json.loads((tmp_path / "fork" / "session.json").read_text())
+    assert document["fingerprint"] is None
+
+
+def test_a_session_of_an_older_version_has_no_fingerprint(tmp_path: Path) -> None:
+    made(tmp_path / "old", run=False)
+    document = checkpoints.SessionReader(tmp_path / "old").document
+    without = {key: each for key, each in document.items() if key != "fingerprint"}
+    (tmp_path / "old" / "session.json").write_bytes(seal(without))
+    assert fingerprint_of(tmp_path / "old") is None
