@@ -42,6 +42,10 @@ Kind = Literal[
     "inco",
     "sensitivity",
     "heatmap",
+    "gain-map",
+    "gain-clients",
+    "critical-difference",
+    "pareto",
 ]
 KINDS: dict[str, tuple[str, ...]] = {
     "accuracy": ("by", "x"),
@@ -56,6 +60,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     "inco": ("by",),
     "sensitivity": ("by", "axis", "select"),
     "heatmap": ("axes", "select"),
+    "gain-map": ("by", "baseline"),
+    "gain-clients": ("by", "baseline", "last"),
+    "critical-difference": ("by", "last"),
+    "pareto": ("by", "last"),
 }
 """The kinds of figures, and each kind's options besides `width`."""
 OF_ONE = ("partition", "tsne", "cka")
@@ -298,7 +306,12 @@ def drawn(
     if kind not in OF_ONE:
         from simulator.results.figures.kinds import OF_SESSIONS, notes
 
-        return OF_SESSIONS[kind](runs, **options), notes(runs, options)
+        averages = kind not in (
+            "critical-difference",
+            "gain-map",
+            "gain-clients",
+        )  # they say themselves what is paired
+        return OF_SESSIONS[kind](runs, **options), notes(runs, options) if averages else []
     if len(runs) != 1:
         named = ", ".join(run.name for run in runs[:4])
         raise ConfigError(

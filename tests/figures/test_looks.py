@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from simulator import methods
 from simulator.results.analysis.run import SessionData
-from simulator.results.figures import accuracy, cka, losses, sensitivity, style
+from simulator.results.figures import accuracy, cka, gains, losses, sensitivity, style
 from simulator.results.figures.kinds import OF_SESSIONS
 from simulator.results.figures.palette import OKABE_ITO, look_of
 from simulator.studies.summary import Seeds
@@ -77,8 +77,13 @@ def test_a_method_has_its_color_in_every_kind_of_figure() -> None:
     curve = sensitivity.curve(grid, axis="training.batch_size", by="method").axes[0]
     drawn = [to_hex(line[0].get_color()) for line in curve.containers]
     assert drawn == [*expected(*NAMES).values()]
-    assert set(OF_SESSIONS) - {"heatmap", "inco"} == {
-        "accuracy", "box", "tradeoff", "loss", "metrics", "cka-curves", "sensitivity",
+    alone = [run(f"alone-{name}", [0.4], 0, "standalone") for name in NAMES[:1]]
+    sorted_gains = gains.gain_clients([*sessions(*NAMES), *alone], by="method").axes[0].lines[:-1]
+    assert [to_hex(line.get_color()) for line in sorted_gains] == [*expected(*NAMES).values()]
+    bars = gains.pareto(runs, by="method").axes[0].containers
+    assert [to_hex(bar[0].get_color()) for bar in bars] == [*expected(*NAMES).values()]
+    assert set(OF_SESSIONS) - {"heatmap", "inco", "gain-map", "critical-difference"} == {
+        "accuracy", "box", "tradeoff", "loss", "metrics", "cka-curves", "sensitivity", "gain-clients", "pareto",
     }  # fmt: skip
 
 

@@ -154,7 +154,7 @@ def test_a_legend_above_takes_the_columns_that_fit_and_makes_the_figure_higher()
 
 
 def test_cka_that_was_not_measured_is_refused() -> None:
-    helps = r"run with --set cka\.every=5, or see `htfl-sim checkpoint SESSION --cka`"
+    helps = r"run with `cka\.every=5`, or see `htfl-sim checkpoint SESSION --cka`"
     with pytest.raises(ConfigError, match=f"a has no CKA in its ledger; {helps}"):
         cka.matrices(run("a", [0.5]))
     with pytest.raises(ConfigError, match="a has no CKA"):

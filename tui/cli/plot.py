@@ -24,6 +24,10 @@ class Kind(StrEnum):
     INCO = "inco"
     SENSITIVITY = "sensitivity"
     HEATMAP = "heatmap"
+    GAIN_MAP = "gain-map"
+    GAIN_CLIENTS = "gain-clients"
+    CRITICAL_DIFFERENCE = "critical-difference"
+    PARETO = "pareto"
 
 
 class Cost(StrEnum):
@@ -42,7 +46,10 @@ class Width(StrEnum):
     PAGE = "page"
 
 
-KIND = "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap."
+KIND = (
+    "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap, "
+    "gain-map, gain-clients, critical-difference, pareto."
+)
 OUT = "File to write: .pdf, .svg, or .png."
 X = "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds."
 ROUND = "Round that box, tsne, and cka show. Default: the last; for tsne, the newest checkpoint."
@@ -51,6 +58,8 @@ METRIC = "Metric of a method that metrics shows. May be repeated. Default: all."
 TARGET = "Accuracy, 0 to 1, whose cost tradeoff shows. Default: the best accuracy."
 AXIS = "Setting along the axis of sensitivity. Give two for heatmap, down and across."
 SELECT = "Part on which sensitivity and heatmap choose the best round, as in compare."
+BASELINE = "Method that gains are over. Default: standalone."
+LAST = "Use the mean over this many last rounds as the last accuracy. Default: 1."
 IMAGES = "Number of test images per client in tsne."
 WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind."
 
@@ -67,6 +76,8 @@ def plot(
     target: Annotated[float | None, options.option(TARGET, "--target", metavar="A")] = None,
     axis: Annotated[list[str] | None, options.option(AXIS, "--axis", metavar="KEY")] = None,
     select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
+    baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="METHOD")] = None,
+    last: Annotated[int | None, options.option(LAST, "--last", metavar="K", least=1)] = None,
     images: Annotated[int | None, options.option(IMAGES, "--images", metavar="N", least=2)] = None,
     width: Annotated[Width | None, options.option(WIDTH, "--width")] = None,
     model: options.ModelFiles = None,
@@ -87,7 +98,7 @@ def plot(
     options.Own(model, plugin=plugin).load()
     given: dict[str, Any] = {"by": by, "x": x and ("FLOPs" if x is Cost.FLOPS else x.value), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
-    given |= {"select": select and select.value}
+    given |= {"select": select and select.value, "baseline": baseline, "last": last}
     wanted = {name: value for name, value in given.items() if value is not None}
     _refuse_others(kind, wanted)
     if width is not None:

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from simulator.results.analysis.run import SessionData
-from simulator.results.figures import accuracy, cka, coefficients, grouped, losses, sensitivity
+from simulator.results.figures import accuracy, cka, coefficients, gains, grouped, losses, sensitivity
 
 OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
     "accuracy": accuracy.over,
@@ -18,6 +18,10 @@ OF_SESSIONS: Mapping[str, Callable[..., Figure]] = {
     "inco": coefficients.coefficients,
     "sensitivity": sensitivity.curve,
     "heatmap": sensitivity.heatmap,
+    "gain-map": gains.gain_map,
+    "gain-clients": gains.gain_clients,
+    "critical-difference": gains.critical_difference,
+    "pareto": gains.pareto,
 }
 """Each takes the sessions, and by name what its own signature says."""
 

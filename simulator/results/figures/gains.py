@@ -1,0 +1,262 @@
+"""Gains over a baseline: by client and round, sorted by client; ranks over conditions; accuracy against its costs."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from simulator.base.errors import ConfigError
+from simulator.results.analysis.axes import axes, group_label
+from simulator.results.analysis.comparison import outcome
+from simulator.results.analysis.costs import COSTS, spent
+from simulator.results.analysis.curves import Array
+from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
+from simulator.results.analysis.run import SessionData
+from simulator.results.figures import style
+from simulator.results.figures.accuracy import NOT_EVALUATED
+from simulator.results.figures.grouped import By, axes_of, grouped, looks, scaled
+from simulator.results.figures.style import Width
+
+MOST = 6
+"""Maps in one figure, at most."""
+
+
+def gain_map(
+    runs: Sequence[SessionData], *, by: By = (), baseline: str = BASELINE, width: Width = "page"
+) -> Figure:
+    """Each client's gain by round: a row for a client of a seed, sorted by the gain in the last round.
+
+    One map for each group. Clients of different seeds are different clients, so all of them are rows.
+    """
+    found = _paired(runs, by, baseline)
+    if len(found) > MOST:
+        raise ConfigError(
+            f"These are {len(found)} groups, and a figure has room for {MOST} maps. Name fewer sessions."
+        )
+    maps = {label: _over_rounds(pairs) for label, pairs in found.items()}
+    most = max(float(np.nanmax(np.abs(each))) for each in maps.values()) or 1.0
+    columns = min(3, len(maps))
+    rows = math.ceil(len(maps) / columns)
+    figure, plots = style.blank(width, 0.4 * rows, rows, columns)
+    with style.styled():
+        for plot in plots.flat[len(maps) :]:
+            plot.set_visible(False)
+        image = None
+        for plot, (label, values) in zip(plots.flat, maps.items(), strict=False):
+            extent = (0.5, values.shape[1] + 0.5, len(values) + 0.5, 0.5)
+            image = plot.imshow(
+                100 * values, cmap="PuOr", vmin=-100 * most, vmax=100 * most, aspect="auto",
+                interpolation="nearest", extent=extent,
+            )  # fmt: skip
+            plot.set(title=label, xlabel="round", ylabel="client, sorted")
+            style.whole_numbers(plot)
+        assert image is not None
+        figure.colorbar(image, ax=list(plots.flat), label=f"gain over {baseline}, pp", pad=0.02)
+    return figure
+
+
+def gain_clients(
+    runs: Sequence[SessionData],
+    *,
+    by: By = (),
+    baseline: str = BASELINE,
+    last: int = 1,
+    width: Width = "column",
+) -> Figure:
+    """The gains of all clients of all seeds, sorted; a line for each group. Below zero a client loses."""
+    found = _paired(runs, by, baseline, last)
+    figure, plots = style.blank(width)
+    with style.styled():
+        plot, look = plots[0, 0], looks(_of(found), by or "method")
+        for label, pairs in found.items():
+            gains = np.sort(np.concatenate([pair.known for pair in pairs]))
+            share = 100 * (np.arange(len(gains)) + 0.5) / len(gains)
+            plot.plot(
+                share,
+                100 * gains,
+                label=label,
+                markevery=max(1, len(gains) // 6),
+                **style.stroke(look[label]),
+            )
+        plot.axhline(0, color="black", linewidth=0.8)
+        plot.set(xlabel="clients, sorted by gain, %", ylabel=f"gain over {baseline}, pp", xlim=(0, 100))
+        plot.grid(True)
+        style.legend(plot, len(found))
+    return figure
+
+
+def critical_difference(
+    runs: Sequence[SessionData], *, by: By = "method", last: int = 1, width: Width = "column"
+) -> Figure:
+    """Mean ranks of the groups over conditions (1 is best), and Nemenyi's critical difference (Demšar, JMLR 2006).
+
+    A condition is what else differs: the data set, its partition, the models. Its accuracy is the mean over seeds, so
+    that seeds do not count as conditions. Groups that a bar joins do not differ significantly at the 5 % level. Raises
+    ConfigError for fewer than two groups or conditions, and for a group that lacks a condition.
+    """
+    table = _by_condition(runs, by, last)
+    labels = list(table)
+    conditions = list(dict.fromkeys(name for row in table.values() for name in row))
+    for label, row in table.items():
+        if missing := [name for name in conditions if name not in row]:
+            raise ConfigError(f"{label} has no finished session for {missing[0]}, which others have.")
+    if len(labels) < 2 or len(conditions) < 2:
+        raise ConfigError(
+            f"Ranks need at least two groups and two conditions, such as data sets or partitions. These sessions have "
+            f"{len(labels)} groups and {len(conditions)} conditions."
+        )
+    accuracies = np.array([[table[label][name] for label in labels] for name in conditions])
+    ranks, difference = mean_ranks(accuracies)
+    order = np.argsort(ranks, kind="stable")
+    figure, plots = style.blank(width, 0.16 + 0.09 * len(labels))
+    with style.styled():
+        plot, look = plots[0, 0], looks(runs, by)
+        for place, group in enumerate(order):
+            plot.plot(ranks[group], place, **{**style.stroke(look[labels[group]]), "linestyle": ""})
+        for place, (first, last_of) in enumerate(cliques(ranks[order], difference)):
+            at = len(labels) - 0.4 + 0.35 * place
+            plot.plot([ranks[order][first], ranks[order][last_of]], [at, at], color="black", linewidth=2)
+        plot.set_yticks(range(len(labels)), [labels[group] for group in order])
+        plot.set(
+            xlabel=f"mean rank over {len(conditions)} conditions",
+            title=f"critical difference {difference:.2f}",
+        )
+        plot.invert_yaxis()
+        plot.grid(True, axis="x")
+    return figure
+
+
+def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Width = "page") -> Figure:
+    """Test accuracy of the last round against bytes, FLOPs, and seconds of all rounds; means over seeds.
+
+    Bars are ± 1 sample standard deviation. A line joins the groups that no other group beats in both.
+    """
+    found: dict[str, tuple[Array, dict[str, Array]]] = {}
+    for label, group in grouped(runs, by).items():
+        accuracies = np.array([outcome(run, None, None, last).last or np.nan for run in group])
+        if np.isfinite(accuracies).all():
+            totals = [spent(run.totals) for run in group]
+            costs = {
+                "bytes": np.array([each.bytes for each in totals], float),
+                "FLOPs": np.array([each.flops for each in totals], float),
+                "seconds": np.array([each.seconds for each in totals], float),
+            }
+            found[label] = accuracies, costs
+    if not found:
+        raise ConfigError(NOT_EVALUATED)
+    look = looks(runs, by)
+    figure, plots = style.blank(width, 0.36, 1, 3)
+    with style.styled():
+        handles: dict[str, Any] = {}
+        for plot, cost in zip(plots[0], [each for each in COSTS if each != "rounds"], strict=True):
+            name, unit = scaled(cost, max(float(costs[cost].max()) for _, costs in found.values()))
+            points = {
+                label: (costs[cost].mean() / unit, 100 * values.mean())
+                for label, (values, costs) in found.items()
+            }
+            front = pareto_front(points)
+            plot.plot(*zip(*front, strict=True), color="0.6", linewidth=0.8, zorder=0)
+            for label, (x, y) in points.items():
+                values, costs = found[label]
+                handles[label] = plot.errorbar(
+                    x, y, xerr=_std(costs[cost] / unit), yerr=_std(100 * values), capsize=2, elinewidth=0.8,
+                    **{**style.stroke(look[label]), "linestyle": ""},
+                )  # fmt: skip
+            plot.set(xlabel=name)
+            plot.grid(True)
+        plots[0, 0].set(ylabel="test accuracy, %")
+        style.legend_above(figure, list(handles.values()), list(handles))
+    return figure
+
+
+def mean_ranks(accuracies: Array) -> tuple[Array, float]:
+    """[k] the mean ranks of k groups over n conditions, from accuracies [n, k]; and the critical difference.
+
+    Rank 1 has the highest accuracy. Equal accuracies share their mean rank. The difference is q √(k (k + 1) / (6 n)).
+    Here q is the 95 % quantile of the studentized range of k groups, divided by √2.
+    """
+    from scipy import stats
+
+    conditions, groups = accuracies.shape
+    ranks = stats.rankdata(-accuracies, axis=1)
+    q = stats.studentized_range.ppf(1 - ALPHA, groups, np.inf) / math.sqrt(2)
+    return ranks.mean(axis=0), float(q * math.sqrt(groups * (groups + 1) / (6 * conditions)))
+
+
+def cliques(ranks: Array, difference: float) -> list[tuple[int, int]]:
+    """The longest stretches of ascending ranks within the difference: first and last place, two groups or more."""
+    found: list[tuple[int, int]] = []
+    for first in range(len(ranks)):
+        last = int(np.flatnonzero(ranks <= ranks[first] + difference)[-1])
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return found
+
+
+def pareto_front(points: Mapping[str, tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points (cost, accuracy) that none beats with less cost and more accuracy, by cost."""
+    front: list[tuple[float, float]] = []
+    for cost, accuracy in sorted(points.values(), key=lambda each: (each[0], -each[1])):
+        if not front or accuracy > front[-1][1]:
+            front.append((cost, accuracy))
+    return front
+
+
+def _paired(
+    runs: Sequence[SessionData], by: By, baseline: str, last: int = 1
+) -> dict[str, list[SessionGain]]:
+    """The pairs by the label of their group."""
+    pairs, _ = paired_sessions(runs, baseline, last)
+    by_run = {id(pair.run): pair for pair in pairs}
+    return {
+        label: [by_run[id(run)] for run in group]
+        for label, group in grouped([pair.run for pair in pairs], by or "method").items()
+    }
+
+
+def _of(found: Mapping[str, Sequence[SessionGain]]) -> list[SessionData]:
+    return [pair.run for pairs in found.values() for pair in pairs]
+
+
+def _over_rounds(pairs: Sequence[SessionGain]) -> Array:
+    """[clients of all pairs, rounds] the gains, the clients with the highest last gain first."""
+    rounds = min(pair.round for pair in pairs)
+    each = [_accuracies(pair.run, rounds) - _accuracies(pair.baseline, rounds) for pair in pairs]
+    table = np.concatenate(each, axis=1).T
+    return np.asarray(table[np.argsort(-table[:, -1], kind="stable")])
+
+
+def _accuracies(run: SessionData, rounds: int) -> Array:
+    accuracy = run.curves.accuracy
+    return accuracy.select(np.arange(accuracy.clients), 0, rounds)
+
+
+def _by_condition(runs: Sequence[SessionData], by: By, last: int) -> dict[str, dict[str, float]]:
+    """The mean accuracy over seeds of each group, by the label of the condition: what differs besides the group."""
+    wanted = axes_of(runs, by)
+    known = [axes(run) for run in runs]
+    others = [
+        name
+        for name in dict.fromkeys(name for one in known for name in one)
+        if name.partition(".")[0] in ("data", "federation")
+        and name not in wanted
+        and len({one.get(name) for one in known}) > 1
+    ]
+    found: dict[str, dict[str, list[float]]] = {}
+    for label, group in grouped(runs, by).items():
+        for run in group:
+            value = outcome(run, None, None, last).last
+            settings = axes(run)
+            name = group_label(others, tuple(settings.get(each) for each in others))
+            if value is not None:
+                found.setdefault(label, {}).setdefault(name, []).append(value)
+    return {
+        label: {name: math.fsum(values) / len(values) for name, values in row.items()}
+        for label, row in found.items()
+    }
+
+
+def _std(values: Array) -> float:
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
