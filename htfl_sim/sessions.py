@@ -71,6 +71,7 @@ __all__ = [
     "studies_in",
     "tag",
     "tags",
+    "used_by",
     "verify",
 ]
 
@@ -211,6 +212,13 @@ def check_removable(session: Place, *, steal: bool = False, sessions_dir: Place 
             f"{folder} is run by {holder(owner(reader))}. Stop it first: "
             f"`htfl-sim stop {checkpoints.typed(folder)}`."
         )
+
+
+def used_by(session: Place, sessions_dir: Place | None = None) -> list[str]:
+    """The points of studies that use this session instead of one of their own, as STUDY/POINT."""
+    from simulator.studies.links import users_of
+
+    return users_of(folder_of(session, sessions_dir))
 
 
 def leftovers(sessions_dir: Place | None = None, *, steal: bool = False) -> list[Leftover]:

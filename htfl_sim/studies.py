@@ -18,6 +18,7 @@ from simulator.config.user_files import GROUP, Files, Names
 from simulator.studies import shipped
 from simulator.studies.backends import HERE, SLURM, checked
 from simulator.studies.folder import read_points, read_study
+from simulator.studies.links import session_of
 from simulator.studies.status import FAILED, FINISHED, LIVE, WAITING, Status, time_left
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "carry_out",
     "check",
     "cost",
+    "linked",
     "open_point",
     "plan",
     "status",
@@ -134,11 +136,15 @@ def launch(
     device: str | None = None,
     allow_inexact: bool = False,
     data_dir: Place | None = None,
+    reuse: bool | None = None,
 ) -> "Launch":
-    """How to run the points. `workers`: clients trained at a time in each; None: as its configuration says."""
+    """How to run the points. `workers`: clients trained at a time in each; None: as its configuration says.
+
+    reuse: as in `hs.sweep`.
+    """
     from simulator.studies.executor import Launch
 
-    return Launch(_data(data_dir).absolute(), workers, device, planned.study.files, allow_inexact)
+    return Launch(_data(data_dir).absolute(), workers, device, planned.study.files, allow_inexact, reuse)
 
 
 def carry_out(
@@ -198,7 +204,7 @@ def open_point(planned: "Plan", number: int, launched: "Launch") -> "Session | N
     if number >= len(points):
         raise ConfigError(f"study {name} has the points 0 to {len(points) - 1}, and no point {number}.")
     point = points[number]
-    if Status(point.name, point.rounds).read(planned.folder / point.name).state == FINISHED:
+    if Status(point.name, point.rounds).read(session_of(planned.folder, point)).state == FINISHED:
         return None
     from simulator.studies.point import opened
 
@@ -210,7 +216,18 @@ def status(study: Place, sessions_dir: Place | None = None) -> list[Status]:
     folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
     if folder is None:
         raise SessionUnreadable(f"there is no study {study}; hs.sweep makes one.")
-    return [Status(point.name, point.rounds).read(folder / point.name) for point in read_points(folder)]
+    return [Status(point.name, point.rounds).read(session_of(folder, point)) for point in read_points(folder)]
+
+
+def linked(study: Place, sessions_dir: Place | None = None) -> dict[str, str]:
+    """The points of a study that use the session of an identical run, with that session's name."""
+    folder = folders.study_folder(study, folders.sessions_dir(sessions_dir))
+    points = read_points(folder) if folder else []
+    return {
+        point.name: point.link["session"]
+        for point in points
+        if folder and point.link and session_of(folder, point) != folder / point.name
+    }
 
 
 def checked_place(on: str) -> str:

@@ -18,6 +18,7 @@ from simulator.results.analysis.gain_table import GainTable
 from simulator.results.analysis.run import SessionData as Moment
 from simulator.results.analysis.table import Select, Table
 from simulator.studies.folder import read_points
+from simulator.studies.links import session_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,10 +62,11 @@ class Study:
     @property
     def sessions(self) -> dict[str, Results]:
         """The sessions of the points that have begun, by the points' names."""
+        folders = {point.name: session_of(self.path, point) for point in read_points(self.path)}
         return {
-            name: Results(self.path / name, self._data_dir)
-            for name in self.points
-            if checkpoints.is_session(self.path / name)
+            name: Results(folder, self._data_dir)
+            for name, folder in folders.items()
+            if checkpoints.is_session(folder)
         }
 
     def table(
@@ -141,7 +143,8 @@ class Study:
         }
 
     def _moments(self) -> list[Moment]:
-        found = [read(each.path) for each in self.sessions.values()]
+        paths = dict.fromkeys(each.path for each in self.sessions.values())  # points may share a session
+        found = [read(path) for path in paths]
         begun = [each for each in found if each.round]
         if not begun:
             raise ConfigError(f"no point of {self.path} has finished a round yet.")
@@ -168,6 +171,7 @@ def sweep(
     device: str | None = None,
     allow_inexact: bool = False,
     steal: bool = False,
+    reuse: bool | None = None,
     data_dir: Place | None = None,
     progress: Progress = False,
     **settings: Any,
@@ -185,6 +189,9 @@ def sweep(
     process loads them, and the study stores their SHA-256. An axis may name one as `run` does. on, jobs: on this
     machine, one point runs at a time, or `jobs` at once. On a Ray cluster, as many as fit run at once, or at most
     `jobs`.
+
+    reuse: a point uses the finished session of an identical run instead of computing it. None: only a
+    session of this study. True: any session in the sessions folder. Points on Ray always compute.
 
     An interrupt stops every point between two clients and raises KeyboardInterrupt. The same call continues. Raises
     ConfigError, before anything runs, for invalid settings and for another study of this name. Raises PointsFailed, a
@@ -207,7 +214,7 @@ def sweep(
     )
     studies.check(planned, data_dir)
     launched = studies.launch(
-        planned, workers=workers, device=device, allow_inexact=allow_inexact, data_dir=data_dir
+        planned, workers=workers, device=device, allow_inexact=allow_inexact, data_dir=data_dir, reuse=reuse
     )
     with heeded() as interrupt, shown.points(progress) as observe:
         outcome = studies.carry_out(

@@ -360,6 +360,13 @@ def _is_folder(name: str) -> bool:
     return name == Path(name).name and name not in (".", "..")
 
 
+class Link(TypedDict):
+    """The session that a point uses instead of its own: its name in the sessions folder, and its fingerprint."""
+
+    session: Text
+    fingerprint: Sha256
+
+
 class ListedPoint(TypedDict):
     """A point of a study, as points.json lists it."""
 
@@ -370,6 +377,7 @@ class ListedPoint(TypedDict):
     branch: NotRequired[Object | None]
     files: NotRequired[list[_ListedFile]]
     asked: NotRequired[Any]
+    link: NotRequired[Link | None]
 
 
 def check_point(entry: object) -> ListedPoint:

@@ -27,13 +27,11 @@ def fingerprint(config: Config, document: Document, weights: str | None) -> str:
     from simulator import runners
     from simulator.base.environment import COMPARED
 
-    settings: Raw = {key: each for key, each in config.to_json().items() if key not in _NO_BITS}
-    settings["data"] = {key: each for key, each in settings["data"].items() if key not in _PATHS}
     facts = document["environment"]
     on_cpu = str(facts["device"]).startswith("cpu")
     return _sha256(
         {
-            "settings": settings,
+            "settings": settings_of(config.to_json()),
             "seeds": [config.init_seed, config.training_seed],
             "sums": runners.get(config.runtime.runner).sums(config.runtime),
             "data": [document["data_fingerprint"], document["inputs"]],
@@ -43,6 +41,13 @@ def fingerprint(config: Config, document: Document, weights: str | None) -> str:
             "code": _code(),
         }
     )
+
+
+def settings_of(config: Raw) -> Raw:
+    """The settings of a complete configuration that change bits, without seeds and paths of data."""
+    settings: Raw = {key: each for key, each in config.items() if key not in _NO_BITS}
+    settings["data"] = {key: each for key, each in settings["data"].items() if key not in _PATHS}
+    return settings
 
 
 def fingerprint_of(folder: Path) -> str | None:

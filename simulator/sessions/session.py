@@ -70,6 +70,7 @@ class Session:
         *,
         workers: int | None = None,
         allow_inexact: bool = False,
+        look: Callable[[str], None] = lambda fingerprint: None,
     ) -> "Session":
         """Make a session in `folder`, where there must be none yet, and own it.
 
@@ -85,7 +86,9 @@ class Session:
             failing.callback(built.engine.close)
             found = remote_machines.opened(built.engine, allow_inexact)
             state = built.engine.initial_state()
-            store = Store.create(folder, metadata.of_new(config, built, None), metadata.retention(config))
+            facts = metadata.of_new(config, built, None)
+            look(facts["fingerprint"])
+            store = Store.create(folder, facts, metadata.retention(config))
             failing.callback(store.close, "stopped")
             store.event("started", method=config.method.name, round=0)
             found.record(store, 0)

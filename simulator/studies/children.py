@@ -9,6 +9,7 @@ from typing import Self
 
 from checkpoints import Group
 from simulator.studies.executor import Backend, Ended, Executor, Launch
+from simulator.studies.links import SESSIONS, STUDY
 from simulator.studies.process import Process
 from simulator.studies.study import Point
 
@@ -60,6 +61,8 @@ class Children(Executor):
         if self._launch.workers_of(point) is None:
             share = share_of_cores(self._jobs, point.config["runtime"]["threads_per_client"])
             options += [] if share is None else ["--workers", str(share)]
+        if self._launch.reuse is not False:
+            options += ["--reuse", SESSIONS if self._launch.reuse else STUDY]
         self._processes[point.name] = Process(
             "simulator.studies.point", [self._study, point.name, *options], (self._lock, self._theirs)
         )

@@ -25,6 +25,7 @@ from simulator.runners import LocalUpdate, Work, local
 from simulator.runners.sequential import SequentialRunner
 from simulator.sessions.reader import CheckedReader
 from simulator.studies.checking import begun
+from simulator.studies.links import session_of
 from simulator.studies.status import Status
 from simulator.studies.study import Point
 from simulator.training.client import LocalClient, batch_sizes
@@ -49,7 +50,7 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
 
     Raises ConfigError or DataError for a point that cannot run.
     """
-    statuses = [Status(point.name, point.rounds).read(folder / point.name) for point in points]
+    statuses = [Status(point.name, point.rounds).read(session_of(folder, point)) for point in points]
     left = [max(status.rounds - status.round, 0) for status in statuses]
     counted: dict[bytes, float] = {}
     for point, rounds in zip(points, left, strict=True):

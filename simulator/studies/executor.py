@@ -14,6 +14,9 @@ from simulator.config.user_files import Files
 from simulator.studies.status import Status
 from simulator.studies.study import Point
 
+REUSED = 9
+"""The exit code of a point that found the finished session of an identical run. stderr ends with the link as JSON."""
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -24,6 +27,8 @@ class Launch:
     device: str | None = None
     files: Files = field(default_factory=Files)
     allow_inexact: bool = False
+    reuse: bool | None = None
+    """Whether points use finished sessions of identical runs; None: only those of the same study."""
 
     def options(self) -> Iterator[str]:
         """The same as options of `simulator.studies.point`."""

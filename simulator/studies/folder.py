@@ -109,7 +109,9 @@ def _point(folder: Path, entry: object) -> Point:
             f"{folder / POINTS} has a point that htfl-sim did not write: {fault}. Restore it from a backup."
         ) from fault
     files = tuple(listed.get("files", []))
-    return Point(listed["name"], listed["axes"], listed["config"], listed.get("branch"), files)
+    return Point(
+        listed["name"], listed["axes"], listed["config"], listed.get("branch"), files, listed.get("link")
+    )
 
 
 def _text(folder: Path, name: str) -> bytes:

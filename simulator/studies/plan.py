@@ -10,6 +10,7 @@ from simulator.base.nested import Raw
 from simulator.results.analysis.axes import SEEDS, group_label
 from simulator.results.analysis.caveats import rows_differ
 from simulator.studies.folder import as_asked, documents, read_points, read_study, refuse_changed
+from simulator.studies.links import session_of
 from simulator.studies.study import Point, StudySpec
 
 
@@ -25,8 +26,8 @@ class Plan:
 
     @property
     def unbegun(self) -> list[Point]:
-        """The points that have no session yet."""
-        return [point for point in self.points if not checkpoints.is_session(self.folder / point.name)]
+        """The points that have no session yet and use none of another point."""
+        return [point for point in self.points if not checkpoints.is_session(session_of(self.folder, point))]
 
     def caveats(self) -> list[str]:
         """One sentence about training and data settings that differ between points although they are not axes."""

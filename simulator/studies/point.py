@@ -6,6 +6,7 @@ On a node of a cluster, the node's actor holds that end.
 """
 
 import argparse
+import json
 import select
 import sys
 import time
@@ -23,8 +24,9 @@ from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.sessions.signals import Signals, die_by
-from simulator.studies.executor import Launch
+from simulator.studies.executor import REUSED, Launch
 from simulator.studies.folder import read_points
+from simulator.studies.links import SESSIONS, STUDY, twin_of
 from simulator.studies.study import Point
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind, _ in Files():
         parser.add_argument(f"--{kind}", action="append", default=[])
     parser.add_argument("--allow-inexact", action="store_true")
+    parser.add_argument("--reuse", choices=(STUDY, SESSIONS))
     parser.add_argument("--node", help="the name of this node of a cluster")
     parser.add_argument("--parent", type=Path, help="the path of the session that the point branches off")
     given = parser.parse_args(arguments)
@@ -69,12 +72,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def opened(study: Path, point: Point, launch: Launch) -> "Session":
+class Reused(Exception):
+    """The finished session of an identical run exists."""
+
+
+def opened(study: Path, point: Point, launch: Launch, reuse: str | None = None) -> "Session":
     """The session of a point, new or at its last checkpoint. The users' files that it needs must be loaded.
 
-    It is taken over from another machine if its heartbeat has stopped. Raises the errors of creating or resuming.
+    It is taken over from another machine if its heartbeat has stopped. Raises the errors of creating or resuming, and
+    Reused if `reuse` names a place ('study', 'sessions') where an identical run is finished.
     """
     from simulator.sessions.session import Session
+
+    def look(fingerprint: str) -> None:
+        if reuse and (found := twin_of(study, point, fingerprint, reuse)):
+            raise Reused(json.dumps({"session": checkpoints.name_of(found), "fingerprint": fingerprint}))
 
     folder = study / point.name
     if not checkpoints.is_session(folder):
@@ -85,6 +97,7 @@ def opened(study: Path, point: Point, launch: Launch) -> "Session":
                 launch.data_dir,
                 workers=launch.workers,
                 allow_inexact=launch.allow_inexact,
+                look=look,
             )
         _branch_off(point, study.parent / point.branch["parent"], folder, launch)
     return Session.resume(
@@ -118,8 +131,11 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
     while not stop():
         begun = checkpoints.is_session(folder)
         try:
-            session = opened(given.study, point, launch)
+            session = opened(given.study, point, launch, given.reuse)
             break
+        except Reused as link:
+            print(link, file=sys.stderr)
+            return REUSED
         except SessionUnreadable as error:
             made_meanwhile = not begun and checkpoints.is_session(folder)
             if not given.node or not (made_meanwhile or isinstance(error, Locked)):

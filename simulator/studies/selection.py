@@ -8,6 +8,7 @@ import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable
 from simulator.base.errors import nearest
 from simulator.studies.folder import read_points
+from simulator.studies.links import refuse_dead, session_of
 
 TAGGED = "tag:"
 """The prefix of a tag in place of a session's name."""
@@ -75,8 +76,11 @@ def _tagged(tag: str, sessions_dir: Path) -> list[Path]:
 
 
 def _sessions(path: Path) -> Iterator[Path]:
-    """The folder itself; for a study, the folders of its points that have begun."""
+    """The folder itself; for a study, the sessions of its points that have begun."""
     if checkpoints.is_group(path):
-        yield from (folder for point in read_points(path) if (folder := path / point.name).is_dir())
+        for point in read_points(path):
+            refuse_dead(path, point)
+            if (folder := session_of(path, point)).is_dir():
+                yield folder
     else:
         yield path

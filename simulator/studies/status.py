@@ -10,7 +10,6 @@ import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.record import Record
 from simulator.sessions.reader import CheckedReader
-from simulator.studies.study import Point
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
 LIVE = ("starting", "running", "pausing", "paused", "stopping")
@@ -62,11 +61,6 @@ class Status:
             "best": accuracy["best_mean"],
             "seconds": seconds,
         }
-
-
-def statuses(folder: Path, points: Sequence[Point]) -> list[Status]:
-    """The current status of every point of a study in the sessions folder."""
-    return [Status(point.name, point.rounds).read(folder / point.name) for point in points]
 
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import presets
-from simulator.base.documents import OwnFile
+from simulator.base.documents import Link, OwnFile
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
 from simulator.config import Config
@@ -42,6 +42,8 @@ class Point:
     config: Raw
     branch: Raw | None = None
     files: tuple[OwnFile, ...] = ()
+    link: Link | None = None
+    """The finished session of an identical run, if the point uses that."""
 
     @property
     def rounds(self) -> int:

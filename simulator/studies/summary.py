@@ -15,6 +15,8 @@ from simulator.results.analysis.axes import SEEDS
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import read_points
+from simulator.studies.links import session_of
+from simulator.studies.study import Point
 
 
 @dataclass(frozen=True)
@@ -26,26 +28,29 @@ class StudySummary:
     state: str
     points: int
     sessions: tuple[Summary, ...]
+    linked: int = 0
+    """The number of points that use the session of an identical run."""
 
     @classmethod
     def of(cls, folder: Path, sessions: Sequence[Summary]) -> "StudySummary":
         """Summarize the study in a folder that has these sessions. The state of an unreadable study is 'damaged'."""
         try:
-            names = _points(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
+            points = _points(folder, (folder / checkpoints.POINTS).stat().st_mtime_ns)
             reader = GroupReader(folder)
             note = reader.owner() or {} if reader.alive() else {}
         except (SessionUnreadable, DiskError, OSError):
             return cls(folder.name, str(folder), "damaged", len(sessions), tuple(sessions))
-        place = {name: number for number, name in enumerate(names)}
+        place = {name: number for number, name in enumerate(point.name for point in points)}
         ordered = sorted(sessions, key=lambda each: place.get(Path(each.path).name, len(place)))
-        ended = sum(each.state == "finished" for each in ordered) >= len(names)
+        linked = sum(session_of(folder, point) != folder / point.name for point in points)
+        ended = sum(each.state == "finished" for each in ordered) + linked >= len(points)
         state = str(note.get("state", "finished" if ended else "stopped"))
-        return cls(folder.name, str(folder), state, len(names), tuple(ordered))
+        return cls(folder.name, str(folder), state, len(points), tuple(ordered), linked)
 
     @property
     def finished(self) -> int:
         """The number of finished points."""
-        return sum(each.state == "finished" for each in self.sessions)
+        return sum(each.state == "finished" for each in self.sessions) + self.linked
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -75,8 +80,8 @@ class StudySummary:
 
 
 @lru_cache(maxsize=256)
-def _points(folder: Path, changed: int) -> tuple[str, ...]:
-    return tuple(point.name for point in read_points(folder))
+def _points(folder: Path, changed: int) -> tuple[Point, ...]:
+    return tuple(read_points(folder))
 
 
 def study_axes(runs: Iterable[SessionData], studies: Collection[Path]) -> tuple[str, ...]:

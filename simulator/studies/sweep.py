@@ -3,6 +3,7 @@
 An `Executor` runs them on its machine or cluster.
 """
 
+import json
 import signal
 import time
 from collections import Counter
@@ -11,13 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from checkpoints import Command, DiskError, Group, SessionReader, SessionUnreadable
+from checkpoints import POINTS, Command, DiskError, Group, SessionReader, SessionUnreadable
+from simulator.base.documents import Link
 from simulator.studies.backends import HERE, backend
 from simulator.studies.children import Here
-from simulator.studies.executor import Ended, Executor, Launch
+from simulator.studies.executor import REUSED, Ended, Executor, Launch
+from simulator.studies.folder import documents
+from simulator.studies.links import key, session_of
 from simulator.studies.plan import Plan
 from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, WAITING, Status
-from simulator.studies.study import Point
+from simulator.studies.study import Point, StudySpec
 
 POLL_SECONDS = 0.1
 """Seconds between two looks at signals, commands, and ended processes."""
@@ -68,7 +72,9 @@ def sweep(
     with (kind if left else Here)(left, launch, jobs) as there, planned.open(waiting, steal=steal) as group:
         for warning in there.warnings:
             say(warning)
-        outcome = Sweep(group, planned.points, there.executor(group), observe).run(stop)
+        running = Sweep(group, planned.points, there.executor(group), observe)
+        running.reuse(launch.reuse if on == HERE else False, planned.study)
+        outcome = running.run(stop)
         group.close("stopped" if outcome.reason or outcome.failed else "finished")
         return outcome
 
@@ -96,8 +102,19 @@ class Sweep:
         self._paused = False
         self._asked: list[Command] = []
         """Commands without an effect yet."""
+        self._study: StudySpec | None = None
+        self._twins: dict[str, str] = {}
+        """For each point, the first point with its settings."""
         self._held: set[str] = set()
         """Points whose sessions were asked to pause."""
+
+    def reuse(self, reuse: bool | None, study: StudySpec) -> None:
+        """Let identical points wait for the first of them, unless `reuse` is False. `study` is written with links."""
+        self._study = study
+        firsts: dict[bytes, str] = {}
+        for name in self._open if reuse is not False else ():
+            if (wanted := key(self._points[name])) is not None:
+                self._twins[name] = firsts.setdefault(wanted, name)
 
     def run(self, stop: Callable[[], str | None]) -> SweepResult:
         """Run until all points are done, `stop` returns a reason, or the command `stop` arrives.
@@ -187,6 +204,9 @@ class Sweep:
                 return
             if self._statuses[name].state != WAITING:
                 continue
+            first = self._twins.get(name, name)
+            if first != name and self._statuses[first].state in (WAITING, *LIVE):
+                continue
             self._change(name, state=STARTING)
             try:
                 self._executor.start(self._points[name])
@@ -199,6 +219,8 @@ class Sweep:
         before = self._statuses[name]
         if how.lost:  # discard progress that was not copied back
             before = Status(name, before.rounds, seconds=before.seconds)
+        if how.code == REUSED:
+            self._link(name, json.loads(how.words.splitlines()[-1]))
         status = self._statuses[name] = before.read(self._folder(name))
         if status.state == FINISHED:
             return
@@ -213,6 +235,12 @@ class Sweep:
             self._change(name, state=STOPPED if status.round or status.state == STOPPED else WAITING)
         else:
             self._change(name, state=FAILED, reason=_reason(how))
+
+    def _link(self, name: str, link: Link) -> None:
+        """Record that a point uses another session."""
+        self._points[name] = replace(self._points[name], link=link)
+        assert self._study is not None
+        self._group.write({POINTS: documents(self._study, list(self._points.values()))[POINTS]})
 
     def _look(self) -> None:
         """Read the progress of running points again, here or in another process."""
@@ -245,11 +273,11 @@ class Sweep:
         self._statuses[name] = replace(self._statuses[name], state=state, reason=reason)
 
     def _folder(self, name: str) -> Path:
-        return self._group.folder / name
+        return session_of(self._group.folder, self._points[name])
 
 
 def _now(study: Path, point: Point) -> Status:
-    return Status(point.name, point.rounds).read(study / point.name)
+    return Status(point.name, point.rounds).read(session_of(study, point))
 
 
 def _reason(how: Ended) -> str:

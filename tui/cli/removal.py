@@ -52,6 +52,10 @@ def rm(
     found = [hs.sessions.summary(path) for path in chosen]
     for path in chosen:
         hs.sessions.check_removable(path, steal=steal)
+    for path in chosen:
+        for point in hs.sessions.used_by(path):
+            study = point.partition("/")[0]
+            output.say(f"{point} uses {path}. `htfl-sim sweep {study}` will compute it again.", "yellow")
     if not yes:
         _ask(found)
     for path in chosen:

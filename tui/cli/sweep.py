@@ -19,6 +19,10 @@ SETTINGS_FROM = (
     "Preset whose training, data, and federation settings all points use; "
     "their own presets then set only the method and its options."
 )
+REUSE = (
+    "Use finished sessions of identical runs, from the whole sessions folder. "
+    "Default: only those of this study. --no-reuse computes every point."
+)
 LEFT = "left at once: the points at work stop by themselves, after their next client."
 StudyName = Annotated[
     str,
@@ -94,6 +98,7 @@ def sweep(
     ] = None,
     places: options.Folders,
     machine: options.Machine,
+    reuse: Annotated[bool | None, options.option(REUSE, "--reuse/--no-reuse", panel=HOW)] = None,
     steal: options.Steal = False,
     progress: options.Progress = None,
     as_json: options.AsJson = False,
@@ -152,6 +157,7 @@ def sweep(
         device=machine.device,
         allow_inexact=machine.allow_inexact,
         data_dir=places.data_dir,
+        reuse=reuse,
     )
     mention = running.mention(places.sessions_dir)
     if point is not None:
@@ -228,6 +234,8 @@ def _carry_out(
                 raise typer.Exit(signals.exit_code) from None
             raise
     output.say(_closing(name, outcome, mention, on))
+    for linked, session in hs.studies.linked(planned.folder).items():
+        output.say(f"{name}/{linked} uses {session}, an identical run")
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
     if outcome.failed:

@@ -1,0 +1,73 @@
+"""Points that use the session of an identical run instead of a session of their own.
+
+points.json has the link: the session's name in the sessions folder, and its fingerprint. A session that was deleted or
+changed has another fingerprint or none. Then the link is dead, and the next sweep computes the point.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+import checkpoints
+from checkpoints import DiskError, SessionUnreadable
+from simulator.base.nested import Raw
+from simulator.results.analysis.axes import seeds_of
+from simulator.sessions.fingerprint import fingerprint_of, finished_twin, settings_of
+from simulator.studies.folder import read_points
+from simulator.studies.study import Point
+
+STUDY, SESSIONS = "study", "sessions"
+"""Where a point looks for an identical run: in its study, or in the whole sessions folder."""
+
+
+def session_of(study: Path, point: Point) -> Path:
+    """The folder of the point's session: its own, or the linked one if the point has none and the link is not dead."""
+    own = study / point.name
+    if point.link is None or checkpoints.is_session(own):
+        return own
+    linked = study.parent / point.link["session"]
+    with suppress(SessionUnreadable, DiskError):
+        if fingerprint_of(linked) == point.link["fingerprint"]:
+            return linked
+    return own
+
+
+def refuse_dead(study: Path, point: Point) -> None:
+    """Raise SessionUnreadable if the point's link is dead and it has no session of its own."""
+    own = study / point.name
+    if point.link is not None and session_of(study, point) == own and not checkpoints.is_session(own):
+        raise SessionUnreadable(
+            f"Point {point.name} of study {study.name} uses the session {point.link['session']}, which was deleted or "
+            f"changed. Run `htfl-sim sweep {study.name}` to compute the point."
+        )
+
+
+def twin_of(study: Path, point: Point, fingerprint: str, where: str) -> Path | None:
+    """A finished session with this fingerprint: of another point, or for 'sessions' anywhere in the sessions folder."""
+    folders = [session_of(study, each) for each in read_points(study) if each.name != point.name]
+    if where == SESSIONS:
+        folders += checkpoints.session_folders(study.parent)
+    return finished_twin(fingerprint, folders)
+
+
+def key(point: Point) -> bytes | None:
+    """Equal for points that may be the same run, by their settings alone. None for a point that branches off."""
+    if point.branch is not None:
+        return None
+    settings: Raw = settings_of(point.config)
+    return checkpoints.canonical([settings, point.config["data"], seeds_of(point.config)])
+
+
+def users_of(session: Path) -> list[str]:
+    """The points that use this session, as STUDY/POINT, of all studies in its sessions folder."""
+    home, name = checkpoints.sessions_folder(session), checkpoints.name_of(session)
+    found = []
+    for study in checkpoints.groups(home):
+        with suppress(SessionUnreadable, DiskError):
+            found += [
+                f"{study.name}/{point.name}"
+                for point in read_points(study)
+                if point.link is not None
+                and point.link["session"] == name
+                and session_of(study, point) != study / point.name
+            ]
+    return found

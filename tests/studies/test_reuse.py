@@ -1,0 +1,105 @@
+"""Points that use the finished session of an identical run: within a study, and with `reuse` in the sessions folder."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+import htfl_sim as hs
+from checkpoints import SessionUnreadable
+from simulator.sessions.fingerprint import fingerprint_of
+from simulator.studies.executor import Launch
+from simulator.studies.links import SESSIONS, STUDY, key, session_of, users_of
+from simulator.studies.plan import plan
+from simulator.studies.point import Reused, opened
+from simulator.studies.selection import select
+from simulator.studies.study import Point, StudySpec
+from simulator.studies.summary import StudySummary
+from tests import federations
+
+SEEDS = {"all": 7, "data": 1, "init": 1, "training": 1}
+SETTINGS: dict[str, Any] = federations.config(rounds=1).to_json() | {"seed": SEEDS}
+"""`seed` decides nothing here, so points along it are identical."""
+
+
+def prepared(tmp_path: Path, name: str, *seeds: int) -> tuple[Path, list[Point]]:
+    """A study in the sessions folder with a point for each seed."""
+    planned = plan(tmp_path / name, StudySpec(config=SETTINGS, over={"seed": seeds}))
+    planned.open().close("stopped")
+    return planned.folder, list(planned.points)
+
+
+def run(study: Path, point: Point, reuse: str | None) -> None:
+    with (
+        federations.on_images(federations.generated()),
+        opened(study, point, Launch(study), reuse) as session,
+    ):
+        session.run()
+
+
+def test_a_point_uses_an_identical_finished_point_of_its_study(tmp_path: Path) -> None:
+    study, (first, second) = prepared(tmp_path, "t", 0, 1)
+    run(study, first, STUDY)
+    with pytest.raises(Reused, match=r'{"session": "t/s0", "fingerprint": "[0-9a-f]{64}"}'):
+        run(study, second, STUDY)
+    assert not (study / "s1").exists()
+    run(study, second, None)  # --no-reuse
+    assert federations.committed(study / "s1") == federations.committed(study / "s0")
+
+
+def test_sessions_of_other_studies_are_used_on_request_alone(tmp_path: Path) -> None:
+    one, (point,) = prepared(tmp_path, "one", 0)
+    run(one, point, STUDY)
+    two, (point,) = prepared(tmp_path, "two", 0)
+    with pytest.raises(Reused, match="one/s0"):
+        run(two, point, SESSIONS)
+    run(two, point, STUDY)
+    assert checkpoints.is_session(two / "s0")
+
+
+def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> None:
+    study, points = prepared(tmp_path, "t", 0, 1)
+    run(study, points[0], STUDY)
+    fingerprint = fingerprint_of(study / "s0")
+    assert fingerprint is not None
+    points[1] = replace(points[1], link={"session": "t/s0", "fingerprint": fingerprint})
+    replace(plan(study), points=tuple(points), listed=False).open().close("stopped")
+    assert [session_of(study, point) for point in points] == [study / "s0", study / "s0"]
+    assert select(["t"], tmp_path) == [study / "s0"]
+    assert [each.state for each in hs.studies.status(study)] == ["finished", "finished"]
+    assert hs.studies.linked(study) == {"s1": "t/s0"}
+    assert users_of(study / "s0") == ["t/s1"]
+    assert StudySummary.of(study, []).finished == 1  # beside its own
+    assert hs.Study(study).sessions["s1"].path == study / "s0"
+    assert [row.n for row in hs.Study(study).table().rows] == [1]
+
+    shutil.rmtree(study / "s0")
+    message = (
+        "Point s1 of study t uses the session t/s0, which was deleted or changed. Run `htfl-sim sweep t`"
+    )
+    with pytest.raises(SessionUnreadable, match=message):
+        select(["t"], tmp_path)
+    assert [each.state for each in hs.studies.status(study)] == ["waiting", "waiting"]
+    assert [point.name for point in plan(study).unbegun] == ["s0", "s1"]
+
+
+def test_only_points_that_may_be_identical_wait_for_each_other(tmp_path: Path) -> None:
+    _, (first, second) = prepared(tmp_path, "t", 0, 1)
+    assert key(first) == key(second)
+    other = replace(first, config={**first.config, "seed": SEEDS | {"training": 2}})
+    assert key(first) != key(other)
+    assert key(replace(first, branch={"parent": "a", "round": 1, "method": None, "set": []})) is None
+
+
+def test_a_sweep_computes_identical_points_once(tmp_path: Path) -> None:
+    small = hs.preset(rounds=1, clients=2, data__limit=120, federation__group="tiny", runtime__workers=1)
+    same = small.with_(seed__data=1, seed__init=1, seed__training=1)
+    study = hs.sweep(tmp_path / "t", same, {"seed": [0, 1]}, jobs=2)
+    assert hs.studies.linked(study.path) == {"s1": "t/s0"}
+    assert not (study.path / "s1").exists()
+    assert [each.state for each in study.status] == ["finished", "finished"]
+    again = hs.sweep(study.path)  # changes nothing
+    assert hs.studies.linked(again.path) == {"s1": "t/s0"}
