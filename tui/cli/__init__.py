@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run: help, completion and listings need no torch."""
+"""The command line. Commands import what they need when they run, so help, completion, and listings need no torch."""
 
 import io
 import os
@@ -78,7 +78,7 @@ def root(
 
 
 _BY_SIGNAL = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
-"""Exit codes as shells have them, of commands that a signal ended."""
+"""Exit codes of commands that a signal ended, as in shells."""
 _PANELS: dict[str, list[Callable[..., None]]] = {
     "Run": [run.run, tui.tui, resume.resume, sweep.sweep],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
@@ -103,7 +103,7 @@ app.command(rich_help_panel="Machine")(doctor.doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and give its exit code; the process's own, by default, dies by a signal that ended it."""
+    """Run one command line and return its exit code. By default, a signal ends the whole process."""
     code = _run(arguments)
     if arguments is None and code in _BY_SIGNAL:
         _die_by(_BY_SIGNAL[code])
@@ -117,7 +117,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     given = [argument for argument in given if argument != "--debug"] or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # an ASCII terminal gets '?' for '→', not a crash
+            stream.reconfigure(errors="replace")  # an ASCII terminal shows '?' for '→' and does not crash
     try:
         status = typer.main.get_command(app).main(given, prog_name="htfl-sim", standalone_mode=False)
         sys.stdout.flush()
@@ -136,18 +136,18 @@ def _die_by(number: int) -> None:
 
 
 def _have_standard_streams() -> None:
-    """Put something in the place of standard streams that were closed: files of ours must not get their numbers."""
+    """Replace closed standard streams, so that files of htfl-sim do not get their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as we run
     sys.stdout = sys.stdout or _Nowhere()
 
 
 class _Nowhere(io.TextIOBase):
-    """In the place of a closed standard output: nothing can be written to it."""
+    """Replaces a closed standard output: nothing can be written to it."""
 
     encoding = "utf-8"
 
@@ -159,13 +159,13 @@ def _failed(error: BaseException, debug: bool, given: Sequence[str]) -> int:
     code = errors.report(error, debug, _flags(given))
     try:
         sys.stdout.flush()
-    except OSError:  # nobody reads it, or there is no room for it: the interpreter must not try again
+    except OSError:  # nobody reads it, or the disk is full: the interpreter must not try again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 
 def _flags(given: Sequence[str]) -> set[str] | None:
-    """The flags of the command that was typed; None where it is none."""
+    """The flags of the typed command; None if it is unknown."""
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     command = commands.get(next((word for word in given if not word.startswith("-")), ""))
     if command is None:

@@ -1,4 +1,4 @@
-"""`htfl-sim presets`, `methods`, `models`, `datasets`: what there is to choose from."""
+"""`htfl-sim presets`, `methods`, `models`, `datasets`: list everything to choose from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -163,7 +163,7 @@ def datasets(
 
 
 def _preset(preset: "Preset", profile: str | None, as_json: bool) -> None:
-    """One preset: its complete configuration, which `run --config` takes, and what the papers printed."""
+    """One preset: its complete configuration, as `run --config` accepts it, and the papers' printed values."""
     config = hs.catalog.preset_config(preset, profile)
     if as_json:
         output.emit(hs.catalog.preset_json(preset) | {"config": config})
@@ -183,7 +183,7 @@ def _preset_row(preset: "Preset", paper: str, table: str) -> list[object]:
 
 
 def _check_method(name: str | None, as_json: bool) -> None:
-    """Try every promise, say each as it is found out, and end with exit code 2 if any is broken."""
+    """Check every promise and print each result. Exits with code 2 if any promise is broken."""
     if name is None:
         raise hs.ConfigError("--check tries one method; name it: htfl-sim methods NAME --check.")
     tried = []

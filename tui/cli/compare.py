@@ -1,4 +1,4 @@
-"""`htfl-sim compare`: sessions, studies or globs as one table, grouped by what they differ in."""
+"""`htfl-sim compare`: sessions, studies, or globs as one table, grouped by the settings that differ."""
 
 import sys
 from enum import StrEnum
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How a table is written."""
+    """The formats of a table."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -23,7 +23,7 @@ class Format(StrEnum):
 
 
 class Select(StrEnum):
-    """By what the settings and the round of a row are chosen."""
+    """The samples that choose the settings and the round of a row."""
 
     EVAL = "eval"
 
@@ -145,7 +145,7 @@ def compare(
 
 
 def warn(sentence: str) -> None:
-    """What must be known of a table or a figure, on stderr."""
+    """Print notes about a table or a figure on stderr."""
     output.say(sentence, "yellow")
 
 

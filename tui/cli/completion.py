@@ -1,4 +1,4 @@
-"""What the shell offers after <Tab>. Nothing here imports torch: it runs at every key press."""
+"""Completions for the shell's <Tab> key. Nothing here imports torch, because it runs at every key press."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,7 +10,7 @@ Completer = Callable[[str], list[str]]
 
 
 def of(known: Callable[[], Iterable[str]]) -> Completer:
-    """A completer for names that are known without looking at the rest of the command line."""
+    """A completer for names that do not depend on the rest of the command line."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in known() if name.startswith(incomplete)]
@@ -27,13 +27,13 @@ def _datasets() -> list[str]:
 
 
 def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The sessions in the folder that the command line or the environment names."""
+    """The sessions in the folder from the command line or the environment."""
     names = hs.folders.session_names(ctx.params.get("sessions_dir"))
     return [name for name in names if name.startswith(incomplete)]
 
 
 def studies(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The studies in the sessions folder, and those that come with htfl-sim."""
+    """The studies in the sessions folder, and the shipped ones."""
     found = hs.folders.study_names(ctx.params.get("sessions_dir"))
     return [
         name for name in dict.fromkeys([*found, *hs.catalog.shipped_studies()]) if name.startswith(incomplete)
@@ -55,26 +55,26 @@ def axes(incomplete: str) -> list[str]:
 
 
 def methods(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The built-in methods, those of installed packages, and those of the plugins the command line names."""
+    """The methods: built-in ones, those of installed packages, and those of the plugins on the command line."""
     known = hs.catalog.method_names(ctx.params.get("plugin") or ())
     return [name for name in known if name.startswith(incomplete)]
 
 
 def assignments(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The configuration's dotted keys, for --set; of the method named on the line, or else of all, their own."""
+    """The configuration's dotted keys, for --set, with those of the method on the line, or else of all methods."""
     own = [f"method.{key}=" for key in hs.catalog.method_keys(ctx.params.get("method"))]
     known = [*(f"{key}=" for key in config_keys()), *own]
     return [key for key in known if key.startswith(incomplete)]
 
 
 def keys(incomplete: str) -> list[str]:
-    """The same without what follows them, and every method's."""
+    """The keys without '=', and every method's."""
     known = [*config_keys(), *(f"method.{key}" for key in hs.catalog.method_keys())]
     return [key for key in known if key.startswith(incomplete)]
 
 
 def config_keys() -> list[str]:
-    """Every dotted key of the configuration but the methods'."""
+    """Every dotted key of the configuration except the methods' keys."""
     return hs.catalog.config_keys()
 
 

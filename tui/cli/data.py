@@ -1,4 +1,4 @@
-"""`htfl-sim data fetch` and `data check`, and the fetching that a run does by itself."""
+"""`htfl-sim data fetch` and `data check`, and the download at the start of a run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +56,7 @@ def check(name: Name, data_dir: options.DataDir = None, as_json: options.AsJson 
 
 
 def fetch_missing(name_or_path: str, data_dir: str | None) -> None:
-    """Download a data set that is not here yet, with a bar; a user's own data are left to the loader."""
+    """Download a missing data set, with a bar. A user's own data are left to the loader."""
     if hs.catalog.is_missing(name_or_path, data_dir):
         output.say(f"{name_or_path} is not in {hs.catalog.data_folder(data_dir)} yet; fetching it.")
         with _bar(name_or_path) as progress:
@@ -65,7 +65,7 @@ def fetch_missing(name_or_path: str, data_dir: str | None) -> None:
 
 @contextmanager
 def _bar(name: str) -> Iterator["Told"]:
-    """A bar of bytes on stderr, in a terminal."""
+    """A progress bar in bytes on stderr, in a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), _Downloaded(), TimeRemainingColumn())
     console = output.stderr()
     with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
@@ -74,7 +74,7 @@ def _bar(name: str) -> Iterator["Told"]:
 
 
 class _Downloaded(ProgressColumn):
-    """How much of how much, and how fast."""
+    """The bytes done, the total, and the speed."""
 
     def render(self, task: Task) -> Text:
         whole = f" of {size(task.total)}" if task.total else ""

@@ -1,4 +1,4 @@
-"""`htfl-sim show`: one session in full."""
+"""`htfl-sim show`: all details of a session."""
 
 from typing import Annotated
 

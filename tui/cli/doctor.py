@@ -39,7 +39,7 @@ _COLOURS = {
     "256": "256, from which the app chooses; COLORTERM=truecolor says where a terminal has all (ssh leaves it out)",
     "standard": "16, which tell little apart; TERM=xterm-256color says where a terminal has more",
 }
-"""What rich finds that a terminal can show, in words."""
+"""The terminal's abilities, as rich finds them."""
 
 
 def _terminal() -> Iterator["Check"]:

@@ -19,7 +19,7 @@ NUMBERS, WEIGHTS = "Numbers", "Models"
 
 
 class What(StrEnum):
-    """The tables."""
+    """The tables to export."""
 
     ROUNDS = "rounds"
     CLIENTS = "clients"
@@ -28,7 +28,7 @@ class What(StrEnum):
 
 
 class To(StrEnum):
-    """Where they go."""
+    """The targets of an export."""
 
     CSV = "csv"
     TENSORBOARD = "tensorboard"
@@ -220,6 +220,6 @@ def _as_json(each: "Exported") -> dict[str, object]:
 
 
 def _refuse(given: dict[str, object], beside: str) -> None:
-    """Raise ConfigError for options that say nothing here."""
+    """Raise ConfigError for options without an effect here."""
     if named := [option for option, value in given.items() if value is not None]:
         raise hs.ConfigError(f"{', '.join(named)} makes no sense with {beside}.")

@@ -1,4 +1,4 @@
-"""`htfl-sim fork`: a new session that goes on from any round of another."""
+"""`htfl-sim fork`: a new session that continues another from any of its rounds."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -105,7 +105,7 @@ def fork(
 
 
 class _Replay:
-    """Shows the rounds that are run again, from the first of their events on; mostly there are none."""
+    """Shows the rounds that are run again, once their first event comes. Usually, there are none."""
 
     def __init__(self, stack: ExitStack, last: int, drawn: bool | None) -> None:
         self._stack = stack

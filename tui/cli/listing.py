@@ -1,4 +1,4 @@
-"""`htfl-sim sessions`: what has been run, and what was forked from what."""
+"""`htfl-sim sessions`: list sessions and their forks."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -136,6 +136,6 @@ def _row(branch: "Branch", columns: Sequence[str]) -> list[object]:
 
 
 def _origin(branch: "Branch") -> str:
-    """Where a session was forked, and whether its parent is still there."""
+    """A fork's parent and round, and whether the parent still exists."""
     parent = branch.summary.parent
     return f"{parent['name']}@{parent['round']}{' (gone)' * branch.orphan}" if parent else ""

@@ -27,7 +27,7 @@ def option(
     complete: Completer | None = None,
     least: float | None = None,
 ) -> Any:
-    """An option whose default the help does not print: nothing, or what its text says."""
+    """An option whose default the help does not print, or prints in its text."""
     return typer.Option(
         *names,
         help=help,
@@ -45,12 +45,12 @@ def flag(help: str, *names: str, panel: str | None = None) -> Any:
 
 
 def argument(metavar: str, complete: Completer, help: str | None = None) -> Any:
-    """A name that is completed."""
+    """A name with completion."""
     return typer.Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
 
 
 class Device(StrEnum):
-    """Where tensors are computed."""
+    """The devices for tensors."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -143,7 +143,7 @@ Steal = Annotated[
 
 @dataclass(frozen=True)
 class Setup:
-    """What is to run: a preset or a file, then the quick settings, then --set."""
+    """The choice of a run: a preset or a file, then the quick settings, then --set."""
 
     preset: Preset = None
     profile: Profile = None
@@ -161,7 +161,7 @@ class Setup:
     plugin: Plugins = None
 
     def choices(self, machine: "Machine") -> "Choices":
-        """The same as a configuration is made of."""
+        """The choices in the form from which a configuration is made."""
         from htfl_sim.configuring import Choices
 
         return Choices(
@@ -185,21 +185,21 @@ class Setup:
 
 @dataclass(frozen=True)
 class Own:
-    """Files of the user's own that an existing session needs."""
+    """The user's files that an existing session needs."""
 
     model: ModelFiles = None
     metric: Metrics = None
     plugin: Plugins = None
 
     def load(self) -> None:
-        """Run them. Raises ConfigError."""
+        """Load them. Raises ConfigError."""
         if self.plugin or self.model or self.metric:
             hs.load_files(self.plugin or (), self.model or (), self.metric or ())
 
 
 @dataclass(frozen=True)
 class Folders:
-    """Where sessions and data sets lie."""
+    """The folders of sessions and data sets."""
 
     sessions_dir: SessionsDir = None
     data_dir: DataDir = None
@@ -207,7 +207,7 @@ class Folders:
 
 @dataclass(frozen=True)
 class Machine:
-    """What computes, and whether its bits may differ."""
+    """The machine's settings, and whether bits may differ."""
 
     device: DeviceOption = None
     workers: Workers = None
@@ -216,7 +216,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long a command to another process is waited for."""
+    """How long to wait for the answer of another process."""
 
     wait: Annotated[bool, flag("Wait for the session's answer, or return at once.", "--wait/--no-wait")] = (
         True
@@ -228,9 +228,9 @@ class Waiting:
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters that are dataclasses stand for their fields, as options of its own.
+    """A command whose dataclass parameters become options, one for each field.
 
-    Typer sees one option for each field, where the dataclass stands; the command gets the dataclass.
+    Typer sees one option for each field in the place of the dataclass. The command receives the dataclass.
     """
     groups: dict[str, tuple[type, list[str]]] = {}
     parameters: list[inspect.Parameter] = []
@@ -257,6 +257,6 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Let the methods of these files stand beside the built-in ones. Raises ConfigError."""
+    """Register the methods of these files. Raises ConfigError."""
     if files:
         hs.load_files(plugins=files)

@@ -14,7 +14,7 @@ from tui.common.errors import OutputClosed
 from tui.common.formatting import NONE, printable
 
 UNLIMITED = 10_000
-"""Columns where no terminal sets a limit: in a pipe no cell may be cut."""
+"""Columns without a terminal's limit: in a pipe, no cell may be cut."""
 
 
 class _Console(Console):
@@ -35,19 +35,19 @@ def stdout() -> Console:
 
 
 def stderr(drawn: bool = False) -> Console:
-    """The console for progress and messages; `drawn` treats it as a terminal whatever it is."""
+    """The console for progress and messages. `drawn` forces it to be a terminal."""
     return _console(sys.stderr, drawn)
 
 
 def say(message: str, style: str = "") -> None:
-    """A message to the person, on stderr."""
+    """Print a message for the user on stderr."""
     tell(Text(printable(message), style=style))
 
 
 def emit(value: Any, *, indent: int | None = 2) -> None:
-    """A JSON value on stdout, flushed; with `indent` None on one line."""
+    """Print a JSON value on stdout, flushed. With `indent` None, on one line."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    if not text.isprintable():  # control characters, which JSON may hold as they are, would steer a terminal
+    if not text.isprintable():  # JSON may contain control characters, which would steer a terminal
         text = "".join(
             char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text
         )
@@ -58,7 +58,7 @@ def emit(value: Any, *, indent: int | None = 2) -> None:
 
 
 def write(text: str) -> None:
-    """Text on stdout as it is, flushed."""
+    """Print text on stdout unchanged, flushed."""
     try:
         print(text, end="", flush=True)
     except BrokenPipeError:
@@ -66,12 +66,12 @@ def write(text: str) -> None:
 
 
 def show(*parts: Table | Text | str) -> None:
-    """Parts of a page on stdout, one under the other."""
+    """Print parts of a page on stdout, one below the other."""
     _print(stdout(), parts)
 
 
 def tell(*parts: Table | Text | str) -> None:
-    """The same on stderr."""
+    """Print parts of a page on stderr."""
     _print(stderr(), parts)
 
 
@@ -91,9 +91,9 @@ def _print(console: Console, parts: Iterable[Table | Text | str]) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], expendable: Sequence[str] = ()) -> Table:
-    """A table: plain and aligned in a pipe, ruled in a terminal. A leading '>' sets a column flush right.
+    """A table: plain and aligned in a pipe, ruled in a terminal. A leading '>' aligns a column right.
 
-    In a terminal too narrow for all of it the `expendable` columns go, one after the other, and a line says so.
+    If the terminal is too narrow, the `expendable` columns are left out one by one, and a line says so.
     """
     names, cells = list(columns), [list(row) for row in rows]
     console = stdout()
@@ -118,7 +118,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     result.pad_edge, result.show_edge, result.caption_justify = False, False, "left"
     written = [[cell if isinstance(cell, Text) else printable(dash(cell)) for cell in row] for row in rows]
     for number, column in enumerate(columns):
-        # Prose may wrap; names and numbers stay whole.
+        # Prose may wrap. Names and numbers stay whole.
         short = number == 0 or all(len(row[number]) <= 16 for row in written)
         justify: JustifyMethod = "right" if column.startswith(">") else "left"
         overflow: OverflowMethod = "ellipsis" if short else "fold"
@@ -129,7 +129,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Names and values, one pair a line; pairs without a value are left out."""
+    """Names and values, one pair per line. Pairs without a value are left out."""
     result = Table(box=None, show_header=False, pad_edge=False)
     result.add_column(style="bold")
     result.add_column(overflow="fold")
@@ -140,12 +140,12 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def heading(text: str) -> Text:
-    """A line above a part of a page."""
+    """A heading above a part of a page."""
     return Text(f"\n{printable(text)}", style="bold")
 
 
 def dash(value: object) -> str:
-    """A value as a cell: nothing is a dash, several things are a list."""
+    """A value as a cell: a dash for nothing, a list for several values."""
     if value is None:
         return NONE
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

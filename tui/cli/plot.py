@@ -1,4 +1,4 @@
-"""`htfl-sim plot`: figures for papers, from sessions, studies or globs."""
+"""`htfl-sim plot`: figures for papers, from sessions, studies, or globs."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from tui.cli.compare import By, Names, Select, warn
 
 
 class Kind(StrEnum):
-    """What is drawn."""
+    """The kinds of figures."""
 
     ACCURACY = "accuracy"
     BOX = "box"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Cost(StrEnum):
-    """What a curve is drawn over."""
+    """The x axes of a curve."""
 
     ROUNDS = "rounds"
     BYTES = "bytes"
@@ -40,7 +40,7 @@ class Cost(StrEnum):
 
 
 class Width(StrEnum):
-    """How wide a figure is on paper."""
+    """The widths of a figure on paper."""
 
     COLUMN = "column"
     PAGE = "page"
@@ -117,11 +117,11 @@ def plot(
 
 
 _OPTIONS = {"names": "metric", "layers": "layer", "axes": "axis"}
-"""What options are called whose arguments are called otherwise."""
+"""Options with other names than their arguments."""
 
 
 def _refuse_others(kind: Kind, wanted: dict[str, Any]) -> None:
-    """Raise ConfigError for an option that says nothing to the kind."""
+    """Raise ConfigError for an option that the kind does not have."""
     from htfl_sim.comparing import KINDS
 
     known = [_OPTIONS.get(each, each) for each in KINDS[kind.value]]
@@ -132,7 +132,7 @@ def _refuse_others(kind: Kind, wanted: dict[str, Any]) -> None:
 
 
 def _as_arguments(kind: Kind, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The options as `hs.plot` takes them. Raises ConfigError for too few axes, or too many."""
+    """The options in the form of `hs.plot`. Raises ConfigError for too few or too many axes."""
     if kind is Kind.SENSITIVITY:
         (wanted["axis"],) = _axes(wanted, 1, "sensitivity takes one --axis, as --axis method.mu.")
         return wanted

@@ -1,4 +1,4 @@
-"""What a run shows while it runs: bars in a terminal, a line per round in a pipe, JSON records for programs."""
+"""Progress of a run: bars in a terminal, a line per round in a pipe, JSON records for programs."""
 
 from collections.abc import Callable, Iterable
 from typing import Self
@@ -24,7 +24,7 @@ from tui.cli import output
 from tui.common.formatting import percent, printable, size
 
 TRAINING = 0.9
-"""The part of a round that the bar gives to training; the rest is evaluation and the checkpoint."""
+"""The share of a round that the bar gives to training. The rest is evaluation and the checkpoint."""
 
 
 class Lines:
@@ -62,7 +62,7 @@ class Lines:
 
 
 class Bars:
-    """Bars for the rounds and for the clients within the round, and a line of results under them."""
+    """Bars for the rounds and for the clients within the round, with a line of results below."""
 
     def __init__(self, rounds: int, done: int, record: Record | None, console: Console) -> None:
         self._rounds = rounds
@@ -129,10 +129,10 @@ class Records:
 
 
 class Stopping:
-    """Says, once, that the run is to stop, why, and what becomes of the round."""
+    """Prints once that the run will stop, why, and what happens to the round."""
 
     def __init__(self, requested: Callable[[], str | None], say: Callable[[str], None]) -> None:
-        """`requested` gives the signal that asks for a stop; the command `stop` shows in the run's state."""
+        """`requested`: the signal that asks for a stop. The run's state shows the command `stop`."""
         self._requested = requested
         self._say = say
         self._said = False
@@ -148,7 +148,7 @@ class Stopping:
 
 
 def display(rounds: int, done: int, record: Record | None, drawn: bool | None) -> Lines | Bars:
-    """Bars if `drawn`, lines if not; None leaves it to whether stderr is a terminal."""
+    """Bars if `drawn`, otherwise lines. None: bars if stderr is a terminal."""
     console = output.stderr(drawn=drawn is True)
     if drawn is False or not console.is_terminal:
         return Lines(rounds)
@@ -156,7 +156,7 @@ def display(rounds: int, done: int, record: Record | None, drawn: bool | None) -
 
 
 def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], None]:
-    """One observer that tells all of them."""
+    """One observer that calls all of them."""
     told = list(observers)
 
     def tell(event: Event) -> None:
@@ -167,7 +167,7 @@ def together(observers: Iterable[Callable[[Event], None]]) -> Callable[[Event], 
 
 
 def results_of(record: Record) -> list[str]:
-    """A round's results, briefly."""
+    """A round's results, in short."""
     accuracy, traffic = record["accuracy"], record["bytes"]
     found = [f"accuracy {percent(accuracy['mean'])} (best {percent(accuracy['best_mean'])})"]
     if (loss := record["loss"]["mean"]) is not None:
@@ -182,7 +182,7 @@ def line(record: Record, rounds: int) -> str:
 
 
 def diverged(event: ClientDiverged) -> str:
-    """That a client's loss was no longer finite, with its name."""
+    """A message that a client's loss was no longer finite, with its name."""
     return (
         f"warning: client {event.client} diverged in round {event.round} (phase '{event.phase}'): "
         "its update is left out and its state stays as it was."
@@ -190,7 +190,7 @@ def diverged(event: ClientDiverged) -> str:
 
 
 def changed(before: str, event: StateChanged) -> str:
-    """That a run waits or goes on; nothing of a stop, of which `Stopping` tells."""
+    """A message that a run waits or continues. `Stopping` reports stops."""
     match event.state:
         case "pausing":
             return "pausing: the clients at work finish first"
@@ -202,7 +202,7 @@ def changed(before: str, event: StateChanged) -> str:
 
 
 def switched(event: Switched) -> str:
-    """From which round on the method or the settings are others, which, and what is taken over."""
+    """A message about a switch: its round, the new method or settings, and what is taken over."""
     name = event.method if event.method == event.before else f"{event.before} → {event.method}"
     settings = [change for change in event.changes if not change.startswith("method ")]
     return f"from round {event.from_round} on: {name} ({'; '.join([*settings, event.adopted])})"

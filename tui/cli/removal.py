@@ -1,4 +1,4 @@
-"""`htfl-sim rm`: sessions that are no longer wanted."""
+"""`htfl-sim rm`: remove sessions."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated

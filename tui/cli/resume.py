@@ -1,4 +1,4 @@
-"""`htfl-sim resume`: a paused session goes on, a stopped one is started again, a finished one is extended."""
+"""`htfl-sim resume`: continue a paused session, restart a stopped one, or extend a finished one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -97,7 +97,7 @@ def resume(
 
 
 def _go_on_with_study(folder: Path) -> None:
-    """Let a paused sweep go on; raises ConfigError where there is none: how a study is run is for `sweep` to say."""
+    """Resume a paused sweep. Raises ConfigError if there is none, because `sweep` runs studies."""
     if not hs.steering.is_live(folder):
         raise hs.ConfigError(
             f"No process runs the study {folder.name}. Continue it: `htfl-sim sweep {folder.name}`."
@@ -112,7 +112,7 @@ def _ask_to_go_on(folder: Path) -> None:
 
 
 def _go_on(folder: Path, options_given: list[str]) -> None:
-    """Let a live session go on if it is paused; raises Locked for one that is not."""
+    """Resume a live session if it is paused. Raises Locked otherwise."""
     who, state, name = *hs.steering.owner_of(folder), hs.folders.typed(folder)
     if state not in ("paused", "pausing"):
         raise hs.errors.Locked(

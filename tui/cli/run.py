@@ -1,4 +1,4 @@
-"""`htfl-sim run`: a federation from its configuration to its last round."""
+"""`htfl-sim run`: run a federation from its configuration to its last round."""
 
 from dataclasses import replace
 from datetime import datetime

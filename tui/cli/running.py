@@ -1,4 +1,4 @@
-"""Carrying an opened session on: what is said before, while and after its rounds run."""
+"""Run an opened session, with the output before, during, and after its rounds."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from htfl_sim.sessions import UnfinishedRound
 
 Mention = Callable[[str], str]
-"""From a command to the words to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
+"""From a command to the line to type: `resume x` → `htfl-sim resume x --sessions-dir …`."""
 
 
 def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json: bool) -> None:
     """Run an opened session to its end, or until a signal or the command `stop`.
 
-    Raises typer.Exit with 129, 130 or 143 after a signal, and with 6 when a client diverged and that was to stop it.
+    Raises typer.Exit with 129, 130, or 143 after a signal, and with 6 if a diverged client stops the run.
     """
     from htfl_sim.interrupts import Signals
     from tui.cli import progress
@@ -56,7 +56,7 @@ def carry_out(session: "Session", mention: Mention, drawn: bool | None, as_json:
 
 
 def mention(sessions_dir: Path | None, own: Own | None = None) -> Mention:
-    """Says a command to type next, with the sessions folder where it was given by option, and files for a resume."""
+    """A function from a command to the line to type, with the sessions folder and the files that were given."""
     where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
     files = {} if own is None else {"plugin": own.plugin, "model": own.model, "metric": own.metric}
     given = "".join(f" --{option} {file}" for option, named in files.items() for file in named or ())
@@ -64,13 +64,13 @@ def mention(sessions_dir: Path | None, own: Own | None = None) -> Mention:
 
 
 def model_files(models: Sequence[str] | None) -> list[Path]:
-    """The files among models as `run` takes them: of mynets.py:MyNet, mynets.py."""
+    """The files among the models of `run`: mynets.py of mynets.py:MyNet."""
     files = [name.rpartition(".py:")[0] for name in models or ()]
     return [Path(f"{file}.py") for file in dict.fromkeys(files) if file]
 
 
 def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool) -> None:
-    """Say what a run would be, with its data and models checked; nothing is written, and nothing fetched.
+    """Check the data and models of a run, and print what it would be. Writes and downloads nothing.
 
     Raises what the run would raise before its first round.
     """
@@ -89,7 +89,7 @@ def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool
 
 
 def warn(config: "Config") -> None:
-    """Show a warning for each setting that cannot act or that spoils the accuracy."""
+    """Print a warning for each setting that has no effect or reduces the accuracy."""
     from htfl_sim.running import cautions
 
     for sentence in cautions(config):
@@ -150,7 +150,7 @@ def _why(outcome: "RunOutcome") -> str:
 
 
 def diverged(records: Sequence[Record]) -> str | None:
-    """Which clients' losses were no longer finite, in words; None when none were."""
+    """The clients whose losses were no longer finite, in words; None if there are none."""
     found = {client for record in records for client in record.get("diverged", ())}
     if not found:
         return None
@@ -165,7 +165,7 @@ def diverged(records: Sequence[Record]) -> str | None:
 
 
 def memory(records: Sequence[Record]) -> str | None:
-    """The most memory that these rounds took, in words; None where none of them says."""
+    """The peak memory of these rounds, in words; None if no round has one."""
     host = max((record["timing"].get("memory", 0) for record in records), default=0)
     gpu = max((record["timing"].get("gpu_memory", 0) for record in records), default=0)
     if not host:
@@ -174,7 +174,7 @@ def memory(records: Sequence[Record]) -> str | None:
 
 
 def unfinished(unfinished: "UnfinishedRound | None") -> str | None:
-    """What is kept of the round that a stop cut short, in words; None when nothing is."""
+    """The kept part of the round that a stop interrupted, in words; None if there is none."""
     if unfinished is None:
         return None
     from htfl_sim.details import kept_clients

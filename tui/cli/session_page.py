@@ -1,4 +1,4 @@
-"""What `htfl-sim show` tells of a session, for people and for programs."""
+"""The page of `htfl-sim show`, for people and for programs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ from tui.common.formatting import course, number, percent, size
 from tui.common.sparkline import sparkline
 
 EVENTS_SHOWN = 12
-WIDEST = 60  # characters of the course of accuracies
+WIDEST = 60  # characters of the sparkline of accuracies
 
 
 def parts(details: Details) -> list[Any]:
@@ -51,7 +51,7 @@ def parts(details: Details) -> list[Any]:
 
 
 def _facts(details: Details) -> list[tuple[str, object]]:
-    """The session's facts; "as before" are settings younger than it, which it goes on without."""
+    """The session's facts. "as before" are settings that are newer than the session, with the values that it keeps."""
     run, summary, config = details.run, details.summary, details.run.config
     kept = "round " + ", ".join(map(str, run.checkpoints)) if run.checkpoints else "none yet"
     return [
@@ -79,7 +79,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
 
 
 def _at_start(details: Details) -> Iterator[tuple[str, object]]:
-    """The sections that a switch has changed, as the session was made with them."""
+    """The sections that a switch has changed, with their first values."""
     made = details.run.document["config"]
     for name in ("method", *changeable_sections()):
         before = made.get(name)
@@ -88,7 +88,7 @@ def _at_start(details: Details) -> Iterator[tuple[str, object]]:
 
 
 def _plugin(details: Details) -> str | None:
-    """The plugin of the method in force, if it has one."""
+    """The plugin of the present method, if it has one."""
     run = details.run
     plugin = run.document.get("plugin")
     if run.history:
@@ -97,7 +97,7 @@ def _plugin(details: Details) -> str | None:
 
 
 def _unfinished(details: Details) -> str | None:
-    """What is kept of the round under way; a switch that waits changes that round, and it is run from its start."""
+    """The kept part of the unfinished round. A waiting switch changes that round, which then starts again."""
     kept = running.unfinished(details.unfinished)
     now = [each for each in details.run.pending if (at_round(each) or 0) <= details.run.round]
     if kept and any(command.kind == "switch" for command in now):
@@ -132,7 +132,7 @@ def _client_row(client: ClientResult) -> list[object]:
 
 
 def _held_out(record: Record) -> list[Any]:
-    """The means over clients on each part of their data; nothing where they were not measured."""
+    """The means over clients on each part of their data. Parts without a value are left out."""
     recorded = record.get("evaluation", {})
     measured = {part: recorded[part] for part in ("test", "eval") if part in recorded}
     own = list(dict.fromkeys(name for figures in measured.values() for name in figures.get("metrics", {})))
@@ -178,7 +178,7 @@ def _event(event: Event) -> list[object]:
     rest = {key: value for key, value in event.items() if key not in ("at", "event")}
     told = (
         event_text(event) if event["event"] == "nodes" else _settings(rest)
-    )  # whole environments, which --json has
+    )  # complete environments, which --json prints
     return [_time(event["at"]), event["event"], told]
 
 
@@ -195,12 +195,12 @@ def _remark(client: ClientResult) -> str:
 
 
 def _disturbed(wire: dict[str, Any]) -> str | None:
-    """What disturbs the wire; nothing does, as a rule."""
+    """The simulated losses and noise of the wire; usually none."""
     return _settings({key: value for key, value in wire.items() if value}) or None
 
 
 def _settings(section: dict[str, Any]) -> str:
-    """A section in one line: name first if it has one, values that are set."""
+    """A section in one line: the name first, if it has one, then the values that are set."""
     pairs = {key: value for key, value in section.items() if value is not None and key != "name"}
     written = [
         f"{key}={value if isinstance(value, str) else toml_value(value)}" for key, value in pairs.items()

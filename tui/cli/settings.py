@@ -1,4 +1,4 @@
-"""`htfl-sim config` and `htfl-sim partition`: what can be set, and who would hold what."""
+"""`htfl-sim config` and `htfl-sim partition`: the settings, and the samples that each client would hold."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,7 +74,10 @@ def partition(
 
 
 def _table(found: "Partition") -> Any:
-    """A row a class, a column a client; then the sizes of the parts. A class that a client lacks is a dot."""
+    """One row per class and one column per client, then the sizes of the parts.
+
+    A dot is a class that a client lacks.
+    """
     clients = range(len(found.train))
     rows: list[list[object]] = [
         [

@@ -1,4 +1,4 @@
-"""`htfl-sim pause`, `stop`, `checkpoint` and `switch`: commands to a session that another process runs."""
+"""`htfl-sim pause`, `stop`, `checkpoint`, and `switch`: commands to a session that another process runs."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -178,7 +178,7 @@ def switch(
 
 
 def report(reply: "hs.steering.Reply", as_json: bool) -> None:
-    """What became of a command."""
+    """Print the result of a command."""
     if as_json:
         output.emit(asdict(reply))
         return

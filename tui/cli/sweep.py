@@ -1,4 +1,4 @@
-"""`htfl-sim sweep`: the sessions of a study, one after the other or several at once, here or on a cluster."""
+"""`htfl-sim sweep`: run the sessions of a study in order or several at once, here or on a cluster."""
 
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Annotated
@@ -195,7 +195,7 @@ def _carry_out(
     as_json: bool,
     mention: running.Mention,
 ) -> None:
-    """Run the study's points. Raises typer.Exit: 129, 130 or 143 after a signal, 8 when points failed."""
+    """Run the study's points. Raises typer.Exit: 129, 130, or 143 after a signal, 8 if points failed."""
     from htfl_sim.interrupts import Signals
     from tui.cli import sweep_progress
 
@@ -243,7 +243,7 @@ def _carry_out(
 
 
 def _closing(name: str, outcome: "SweepResult", mention: running.Mention, on: str) -> str:
-    """How a sweep ended, in a few lines."""
+    """The result of a sweep in a few lines."""
     done = sum(status.state == "finished" for status in outcome.statuses)
     lines = [f"{done} of {len(outcome.statuses)} points finished"]
     lines += [f"{name}/{status.name} failed: {as_flags(status.reason)}" for status in outcome.failed]

@@ -1,4 +1,4 @@
-"""`htfl-sim sweep --dry-run`: the points of a study and what they will cost."""
+"""`htfl-sim sweep --dry-run`: the points of a study and their cost."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show(planned: "Plan", data_dir: str | None, as_json: bool) -> None:
-    """Print what is left of every point, and of all of them."""
+    """Print the remaining cost of every point, and the total."""
     name = planned.folder.name
     output.say("counting a round's operations of every kind of point, and timing one")
     found = hs.studies.cost(planned, data_dir)

@@ -1,4 +1,4 @@
-"""What a sweep shows: a table of all points in a terminal, a line for every change in a pipe, JSON for programs."""
+"""Progress of a sweep: a table of all points in a terminal, a line per change in a pipe, JSON for programs."""
 
 import time
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from tui.common.formatting import NONE, duration, percent, printable
 
 REDRAW_SECONDS = 0.5
 FRAME = 6
-"""Rows of a terminal that the table's rows cannot have."""
+"""Rows of a terminal that the table's rows cannot use."""
 _WORTH = {state: worth for worth, state in enumerate((WAITING, FINISHED, "stopped", FAILED))}
-"""What gives way first where not all points have room; what is at work stays."""
+"""Points in these states are left out first if not all fit. Running points stay."""
 _STYLES = {FAILED: "red", FINISHED: "green", WAITING: "dim", "paused": "yellow"}
 
 
@@ -26,7 +26,7 @@ class Lines:
     """A line whenever a point's state changes or a round of it ends."""
 
     unsaid: tuple[str, ...] = (WAITING, FINISHED)
-    """The states of which nothing is said where a point begins with them."""
+    """A point that starts in one of these states gets no line."""
 
     def __init__(self, study: str) -> None:
         self._study = study
@@ -51,7 +51,7 @@ class Lines:
 
 
 class Records(Lines):
-    """The same as JSON lines on stdout."""
+    """Each change as a JSON line on stdout."""
 
     unsaid = (WAITING,)
 
@@ -60,7 +60,7 @@ class Records(Lines):
 
 
 class LiveTable:
-    """A table that is renewed in place: every point, or as many as there is room for, and how long all will take."""
+    """A table that is updated in place: every point, or as many as fit, and the remaining time."""
 
     def __init__(self, study: str, jobs: int | None, console: Console) -> None:
         self._study, self._jobs, self._console = study, jobs, console
@@ -87,7 +87,7 @@ class LiveTable:
 
 
 def display(study: str, jobs: int | None, drawn: bool | None, as_json: bool) -> Lines | LiveTable:
-    """A table if `drawn`, lines if not; None leaves it to whether stderr is a terminal. jobs: at once, if known."""
+    """A table if `drawn`, otherwise lines. None: a table if stderr is a terminal. jobs: points at once, if known."""
     if as_json:
         return Records(study)
     console = output.stderr(drawn=drawn is True)
@@ -95,7 +95,7 @@ def display(study: str, jobs: int | None, drawn: bool | None, as_json: bool) -> 
 
 
 def table(study: str, statuses: Sequence[Status], jobs: int | None, height: int) -> Group:
-    """The points in a terminal of so many rows."""
+    """The points in a terminal with this many rows."""
     kept = _with_room(statuses, max(height - FRAME, 1))
     result = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("point", "state"):
@@ -130,7 +130,7 @@ def summary(statuses: Sequence[Status], jobs: int | None, hidden: int = 0) -> st
 
 
 def to_json(study: str, status: Status) -> dict[str, Any]:
-    """A point as a JSON object; accuracies are shares, `left` is in seconds."""
+    """A point as a JSON object. Accuracies are shares, and `left` is in seconds."""
     return {
         "point": f"{study}/{status.name}",
         "state": status.state,
@@ -144,7 +144,7 @@ def to_json(study: str, status: Status) -> dict[str, Any]:
 
 
 def _with_room(statuses: Sequence[Status], rows: int) -> list[Status]:
-    """As many of the points as there are rows, in order: those at work first, then what failed, then the rest."""
+    """As many points as there are rows, in order: running points first, then failed ones, then the rest."""
     ranked = sorted(statuses, key=lambda status: -_WORTH.get(status.state, len(_WORTH)))
     kept = {status.name for status in ranked[:rows]}
     return [status for status in statuses if status.name in kept]

@@ -1,4 +1,4 @@
-"""`htfl-sim sweep --on slurm`, which writes what to submit, and `--point`, which every task of that runs."""
+"""`htfl-sim sweep --on slurm`, which writes a script, and `--point`, which every task of the script runs."""
 
 import shlex
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def write(planned: "Plan", launch: "Launch", jobs: int | None, as_json: bool) -> None:
-    """Prepare the study, write its array script, and say how it is submitted."""
+    """Prepare the study, write its array script, and print how to submit it."""
     script = hs.studies.write_slurm(planned, launch, jobs)
     submit = f"sbatch {shlex.quote(str(script.file))}"
     if as_json:
@@ -34,7 +34,7 @@ def write(planned: "Plan", launch: "Launch", jobs: int | None, as_json: bool) ->
 
 
 def refuse_with_point(more: bool) -> None:
-    """Raise ConfigError where `more` is asked for beside --point."""
+    """Raise ConfigError for `more` options together with --point."""
     if more:
         raise hs.ConfigError(
             "--point runs a point of a study as it is listed: leave out what would change the study, and --on, --jobs, "
@@ -50,9 +50,9 @@ def run_point(
     drawn: bool | None,
     as_json: bool,
 ) -> None:
-    """Run one point of a study that is there, beside whoever runs others; nothing is done for one that is finished.
+    """Run one point of an existing study, while other processes run others. Does nothing for a finished point.
 
-    Raises ConfigError where there is no such point, Locked where a process runs it, and typer.Exit like a run.
+    Raises ConfigError if there is no such point, Locked if a process runs it, and typer.Exit like a run.
     """
     session = hs.studies.open_point(planned, number, launch)
     if session is None:

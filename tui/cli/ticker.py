@@ -11,11 +11,11 @@ from tui.cli import output
 from tui.common.formatting import printable
 
 AT_ONCE_SECONDS = 0.25
-"""What is done sooner needs no line."""
+"""Seconds until the line appears. Faster answers need no line."""
 
 
 class Ticker:
-    """A line that a terminal shows renewed; elsewhere it is written once."""
+    """A line that is updated in place on a terminal. Elsewhere, it is written once."""
 
     def __init__(self) -> None:
         console = output.stderr()
@@ -39,7 +39,7 @@ class Ticker:
             output.say("No longer waiting; the command stays asked for.")
 
     def show(self, text: str) -> None:
-        """Put this in place of what the line says."""
+        """Replace the text of the line."""
         if time.monotonic() - self._began < AT_ONCE_SECONDS:
             return
         if self._live and text != self._shown:
@@ -49,7 +49,7 @@ class Ticker:
         self._shown = text
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self._live:
             self._live.console.print(Text(printable(text)))
         else:

@@ -1,4 +1,4 @@
-"""`htfl-sim tui`: the terminal app, on a new run, on a session that is there, or on the list of them."""
+"""`htfl-sim tui`: open the terminal app on a new run, an existing session, or the list of sessions."""
 
 from contextlib import suppress
 from enum import StrEnum
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Glyphs(StrEnum):
-    """What charts are drawn with."""
+    """The character sets of charts."""
 
     BRAILLE = "braille"
     BLOCK = "block"
@@ -95,7 +95,7 @@ def tui(
 
 
 def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
-    """The session to show, the run to begin, the form to fill in, or None for the list of sessions."""
+    """The session to show, the run to begin, or the form to fill in. None: the list of sessions."""
     from htfl_sim.configuring import Choices
     from tui.app.dialogs.new_run import NewRun, is_here, made_up
 
@@ -115,7 +115,7 @@ def _start(choices: "Choices", session: str | None, launch_options: Any) -> Any:
 
 
 def _carry_out(app: "HtflApp") -> None:
-    """The app from its first to its last screen, and then the run it leaves behind."""
+    """Run the app, and then the run that it leaves behind."""
     from tui.app.app import KEEP
     from tui.app.terminal import Hangup
 
@@ -138,7 +138,7 @@ def _carry_out(app: "HtflApp") -> None:
 
 
 def _say_who_goes_on(sessions: list[str]) -> None:
-    """What processes begun in the app still run, and how to come back to it, or to end it."""
+    """Print what processes of the app still run, and how to open or stop them."""
     from tui.cli import output
 
     for name in sessions:
@@ -148,7 +148,7 @@ def _say_who_goes_on(sessions: list[str]) -> None:
 
 
 def _see_out(launch: "ThreadRun", keep: bool, ended_by: int | None, rounds: int) -> None:
-    """Train on with a line per round, or stop between two clients; raises what the run ended with."""
+    """Continue training with a line per round, or stop between two clients. Raises the run's error."""
     import signal
 
     from htfl_sim.interrupts import Signals
@@ -169,7 +169,7 @@ def _see_out(launch: "ThreadRun", keep: bool, ended_by: int | None, rounds: int)
                 if signals.stop:
                     launch.stop(signals.stop)
                 if signals.take_checkpoint():
-                    with suppress(hs.HtflError):  # it has ended meanwhile
+                    with suppress(hs.HtflError):  # it has just ended
                         hs.steering.checkpoint(launch.folder, wait=False)
         if launch.error is None:
             with suppress(OSError):
@@ -181,7 +181,7 @@ def _see_out(launch: "ThreadRun", keep: bool, ended_by: int | None, rounds: int)
 
 
 class _UntilHangup:
-    """Passes events on while there is a terminal; when it has gone, the run goes on and nothing is written."""
+    """Passes events on while there is a terminal. Afterwards, the run continues without output."""
 
     def __init__(self, tell: "Observer") -> None:
         self._tell = tell

@@ -1,4 +1,4 @@
-"""`htfl-sim verify` and `htfl-sim prune`: is a session whole, and what of it may go."""
+"""`htfl-sim verify` and `htfl-sim prune`: check a session, and remove checkpoints."""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,1 +1,1 @@
-"""What the commands and the app both need of the front: errors, settings, folders, and how things are written."""
+"""Shared by the commands and the app: errors, settings, folders, and formatting."""

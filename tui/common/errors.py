@@ -1,4 +1,4 @@
-"""From an exception to what the user reads and the shell receives: one line on stderr, and an exit code."""
+"""Turn exceptions into one line on stderr and an exit code."""
 
 import sys
 import traceback
@@ -21,7 +21,7 @@ from tui.common.flags import as_flags
 from tui.common.formatting import printable
 
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
-"""Typer's base of all faults on the command line, which it keeps under a name that moved between versions."""
+"""Typer's base class of all errors on the command line. Its name has changed between versions."""
 
 BUG, USAGE_FAULT, NO_STORAGE, DIVERGED, NO_MEMORY, POINTS_FAILED, INTERRUPTED = 1, 2, 5, 6, 7, 8, 130
 OUTPUT_CLOSED = 141
@@ -33,15 +33,15 @@ CODES = (
 
 
 class OutputClosed(Exception):
-    """Whoever read our output has gone, as `head` does when it has seen enough."""
+    """The reader of our output has gone, as `head` does after enough lines."""
 
 
 class NoOutput(Exception):
-    """The process was started without standard output, as by `>&-`, and has something to write there."""
+    """The process has no standard output, as with `>&-`, and must write to it."""
 
 
 def report(error: BaseException, debug: bool, flags: Collection[str] | None = None) -> int:
-    """Say what went wrong, on stderr, and give the exit code. flags: those of the command that was typed."""
+    """Print the error on stderr and return the exit code. flags: those of the typed command."""
     if debug and not isinstance(error, OutputClosed):
         traceback.print_exception(error)
     message, code = explain(error, flags)
@@ -51,9 +51,9 @@ def report(error: BaseException, debug: bool, flags: Collection[str] | None = No
 
 
 def explain(error: BaseException, flags: Collection[str] | None = None) -> tuple[str, int]:
-    """The sentence or two for an error, empty where there is nothing to say, and the exit code.
+    """The sentence or two for an error, empty if there is nothing to print, and the exit code.
 
-    An error names arguments as Python takes them, in backticks; here they are flags.
+    An error names arguments as in Python, in backticks. Here, they become flags.
     """
     message, code = _explain(error)
     return as_flags(message, flags), code
@@ -96,7 +96,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _usage(error: Exception) -> str:
-    """Typer's own message as a sentence, and where to look."""
+    """Typer's own message as a sentence, with a hint."""
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "htfl-sim"
@@ -107,7 +107,7 @@ def _usage(error: Exception) -> str:
 
 
 def _setting(option: str) -> str | None:
-    """The setting that somebody may mean who writes its name as an option: --lr is training.lr."""
+    """The setting that a user may mean with its short name as an option: --lr is training.lr."""
     from htfl_sim.catalog import config_keys
 
     name = option.lstrip("-").replace("-", "_")

@@ -1,4 +1,4 @@
-"""Arguments in an error's text, in backticks as Python takes them, put as the flags that a command takes."""
+"""Replace arguments in an error's text, in backticks as in Python, by a command's flags."""
 
 import ast
 import re
@@ -9,17 +9,16 @@ from typing import Any
 _ARGUMENT = re.compile(r"`([a-z][a-z_]*)(?:=([^`]+))?`")
 _KEY = re.compile(r"`([a-z_]+\.[a-z_0-9.]+=[^`]+)`")
 _CALLED = {"goal": "until", "origin": "from"}
-"""Flags that are not called like their argument."""
+"""Flags with other names than their arguments."""
 _SETTINGS = ("rounds", "seed", "until")
-"""Keys of a configuration that stand in no section: where a command has no flag for one, --set takes it."""
+"""Keys of a configuration outside of sections. --set takes them if a command has no flag."""
 
 
 def as_flags(text: str, flags: Collection[str] | None = None) -> str:
-    """`text` with `rounds=9` as --rounds 9, or as --set rounds=9 for a command whose flags lack that, and a key such as
-    `training.lr=0.1` as --set training.lr=0.1.
+    """`text` with `rounds=9` as --rounds 9, or as --set rounds=9 if the command lacks that flag.
 
-    flags: those of the command that was typed; None: of any. A name without a value is only put as a flag that the
-    command has, since it may be another word.
+    A key such as `training.lr=0.1` becomes --set training.lr=0.1. flags: those of the typed command; None: of any. A
+    name without a value becomes a flag only if the command has it, because it may be another word.
     """
 
     def flag(found: re.Match[str]) -> str:

@@ -66,24 +66,27 @@ def course(methods: Iterable[tuple[int, str]]) -> str:
 
 
 def branches(last: Sequence[bool]) -> str:
-    """What stands before a name in a tree; `last`: for each level below the root, whether it is the last there."""
+    """The branch symbols before a name in a tree.
+
+    `last`: for each level below the root, whether it is the last there.
+    """
     above = "".join("   " if each else "│  " for each in last[:-1])
     return above + "".join("└─ " if each else "├─ " for each in last[-1:])
 
 
-@lru_cache(maxsize=8192)  # a log of thousands of lines is wrapped again whenever one is added
+@lru_cache(maxsize=8192)  # cached: a log of thousands of lines is wrapped again for every new one
 def wrapped(text: str, width: int) -> tuple[str, ...]:
     """`text` in lines of at most `width` cells, at least one."""
     return tuple(wrap(text, max(width, 1))) or ("",)
 
 
 def printable(text: object) -> str:
-    """Text without control characters: what comes out of a file may not steer the terminal."""
+    """Text without control characters: a file's contents must not steer the terminal."""
     return "".join(char if char.isprintable() or char == "\n" else "�" for char in str(text))
 
 
 def spelled(text: object, glyphs: str) -> str:
-    """`text` as it may be shown: no control characters, and nothing but ASCII where `glyphs` are 'ascii'."""
+    """`text` for display: no control characters, and only ASCII if `glyphs` are 'ascii'."""
     clean = printable(text)
     if glyphs != "ascii":
         return clean

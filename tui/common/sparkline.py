@@ -13,10 +13,10 @@ def sparkline(
     bars: str = BARS,
     limits: tuple[float, float] | None = None,
 ) -> str:
-    """`width` characters, from that of `limits`' low to its high, the newest last; a space where there is none.
+    """`width` characters for values from low to high of `limits`, the newest last. A space is a missing value.
 
-    Without limits, from the lowest value to the highest; a series that never changes is then a line half-way up. More
-    values than characters: neighbours are averaged.
+    Without limits, the range is that of the values. A constant series is a line at half height. If there are more
+    values than characters, neighbors are averaged.
     """
     series = [math.nan if value is None else float(value) for value in values]
     if len(series) > width:
