@@ -188,7 +188,7 @@ def test_nodes_with_other_bits_than_this_machine_are_refused(
 ) -> None:
     elsewhere(monkeypatch)
     with pytest.raises(
-        ConfigError, match=r"node \S+: .* not be bit-identical \(torch 0\.1 → .*--allow-inexact"
+        ConfigError, match=r"node \S+: .* not be bit-identical \(torch 0\.1 → .*allow_inexact=True"
     ):
         Session.create(Subject("fedavg").config(runtime=RAY), tmp_path / "s", data_folder(None))
     assert not (tmp_path / "s").exists()
