@@ -57,24 +57,24 @@ from tui.common.errors import explain
 from tui.common.formatting import spelled
 
 KEEP, STOP, LEAVE = "keep", "stop", "leave"
-"""What the app hands back when it ends: the run of this process goes on, is to stop, or there is none."""
+"""The app's result: the run of this process continues, is to stop, or does not exist."""
 NOWHERE = Path()
-FRAME_ROWS = 3  # status, tabs and keys
-NOT_OF_CLIENTS = ("log", "sessions")  # panels filtered by words of their own; all others list clients
-SETTLED_SECONDS = 0.05  # after a resize nothing is drawn for so long; the parts have their sizes then
+FRAME_ROWS = 3  # status, tabs, and keys
+NOT_OF_CLIENTS = ("log", "sessions")  # panels whose filter has its own words; all others list clients
+SETTLED_SECONDS = 0.05  # seconds after a resize without drawing, until the parts have their new sizes
 NOTICE_SECONDS: dict[Severity, float] = {"information": 5.0, "warning": 8.0, "error": 12.0}
 
 Given = TypeVar("Given")
 
 
 class HtflApp(App[str]):
-    """`htfl-sim tui`. `start` is the session to show, the run to begin, or what to fill the new-run form with."""
+    """`htfl-sim tui`. `start`: the session to show, the run to begin, or the contents of the new-run form."""
 
     CSS_PATH = "style.tcss"
     TITLE = "htfl-sim"
     AUTO_FOCUS = ""
     ALLOW_IN_MAXIMIZED_VIEW = "#head, #filter, #keys"
-    ENABLE_COMMAND_PALETTE = False  # ours is bound in keys.py, with the commands made from that table
+    ENABLE_COMMAND_PALETTE = False  # htfl-sim's own is bound in keys.py, with the commands from that table
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
     def __init__(
@@ -87,7 +87,7 @@ class HtflApp(App[str]):
         panels: Sequence[Panel] | None = None,
         state: Path | None = None,
     ) -> None:
-        """state: the folder in which preferences are kept from start to start; None: nowhere."""
+        """state: the folder of preferences that are kept between starts; None: nowhere."""
         super().__init__()
         self._state, self._preferences = state, Preferences.read(state)
         self.sessions_dir = options.sessions
@@ -119,7 +119,7 @@ class HtflApp(App[str]):
         self._panels = panels if panels is not None else [PANELS[name](name) for name in PANEL_TITLES]
         self._drawn: tuple[str, View] | None = None
         self._words: dict[str, str] = {}
-        """What is filtered by in panels with words of their own, and by "" in all others."""
+        """The filter of each panel with its own words, and under "" that of all others."""
 
     def get_default_screen(self) -> rows.MainScreen:
         return rows.MainScreen(id="_default")
@@ -140,7 +140,7 @@ class HtflApp(App[str]):
         if not self.is_headless:
             terminal.on_signals(self._leave_by)
         self.files.start()
-        self.watch(self.screen, "focused", self.draw_rows, init=False)  # a chart has keys of its own
+        self.watch(self.screen, "focused", self.draw_rows, init=False)  # a chart has its own keys
         self._collector.begin()
         self.set_interval(1.0, self._collector.rest)
         self.call_after_refresh(self.draw)
@@ -209,7 +209,7 @@ class HtflApp(App[str]):
 
     @property
     def waiting(self) -> list[str]:
-        """What has been asked for and is not done yet, as the status row says it."""
+        """Requests that are not done yet, in the words of the status row."""
         return [*self.control.waiting, *self._background.doing]
 
     def change(self, **changes: Any) -> None:
@@ -218,8 +218,8 @@ class HtflApp(App[str]):
         self.draw()
 
     def draw(self) -> None:
-        """Bring the rows and the visible panel up to date."""
-        if not self.is_running:  # it is ending, and what was read meanwhile still comes
+        """Update the rows and the visible panel."""
+        if not self.is_running:  # the app is ending, but results of earlier reads still arrive
             return
         self.draw_rows()
         panel = self.panel
@@ -232,25 +232,25 @@ class HtflApp(App[str]):
             self._drawn = (panel.id or "", self.view)
             try:
                 panel.show(self.view)
-            except Exception as fault:  # a fault in a picture must not end the app, and the run with it
+            except Exception as fault:  # an error in drawing must not end the app, and the run with it
                 self.say(explain(fault)[0], "error")
 
     def draw_rows(self) -> None:
-        """Bring the rows around the panels up to date."""
+        """Update the rows around the panels."""
         if self.is_running and self.main.is_mounted:
             rows.draw(self.main, self.view, self.panel, self.waiting, self.glyphs)
 
     def say(self, message: str, severity: Severity = "information") -> None:
-        """A notice, in a sentence."""
+        """Show a notice of one sentence."""
         seconds = NOTICE_SECONDS[severity]
         self.notify(spelled(message, self.glyphs), severity=severity, timeout=seconds, markup=False)
 
     def ask(self, dialog: Dialog[Given], then: Callable[[Given], None]) -> None:
-        """Show a dialog; `then` gets what it gives back, unless it is left without an answer."""
+        """Show a dialog. `then` receives its result, unless the user cancels it."""
         self.push_screen(dialog, lambda given: None if given is None else then(given))
 
     def is_at(self, folder: Path) -> bool:
-        """Whether this session is still shown, and no dialog: what was asked of it a while ago is still wanted."""
+        """Whether this session is still shown, without a dialog, so an earlier request for it still applies."""
         return len(self.screen_stack) == 1 and self.view.run.folder == folder
 
     def show_panel(self, panel: str) -> None:
@@ -271,7 +271,7 @@ class HtflApp(App[str]):
             self._drawn = None
             self.call_after_refresh(self.draw)
 
-    # What is read, and what panels and runs tell
+    # Messages from reading, panels, and runs
 
     def open_session(self, folder: Path) -> None:
         """Show this session, live."""
@@ -292,7 +292,7 @@ class HtflApp(App[str]):
             self.say(run.error, "error")
         pinned = self.view.pinned
         if run.document and not self.view.run.document:
-            self.call_after_refresh(self._focus_panel)  # there was next to nothing to focus
+            self.call_after_refresh(self._focus_panel)  # there was almost nothing to focus
             pinned = self._preferences.pinned(run.document["id"])
         self.change(run=run, pinned=pinned)
 
@@ -343,7 +343,7 @@ class HtflApp(App[str]):
     def on_embedding_wanted(self, message: messages.EmbeddingWanted) -> None:
         self._embedder.compute(message.round)
 
-    # What keys do
+    # Actions of keys
 
     def action_steer(self, what: str) -> None:
         self.steering.steer(what)
@@ -379,7 +379,7 @@ class HtflApp(App[str]):
         self.navigation.maximise()
 
     def action_panel(self, action: str) -> None:
-        """Let the visible panel do it, if it can; the table of keys says which can."""
+        """Call the visible panel's action, if it has one. The table of keys says which panels have it."""
         key = next(key for key in KEYS if key.action == f"panel('{action}')")
         do: Callable[[], None] | None = getattr(self.panel, f"action_{action}", None)
         if do is not None and key.works_in(self.panel.id or ""):
@@ -397,7 +397,7 @@ class HtflApp(App[str]):
             self._focus_panel()
 
     def action_mouse(self) -> None:
-        """Hand the mouse to the terminal, whose own selection works then, or take it back."""
+        """Give the mouse to the terminal, so that its own selection works, or take it back."""
         self.has_mouse = not self.has_mouse
         terminal.give_mouse(self._driver, self.has_mouse)
         terminals = "The mouse selects text in the terminal. Press % to give it back to the app."

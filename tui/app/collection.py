@@ -1,8 +1,8 @@
 """Garbage collection while nobody waits for the screen.
 
-A full collection looks through all that Python holds, 50 to 200 ms of it, and would come by itself in the midst of an
-answer to a key. While the app is up it comes when nothing has been asked for a while; those of younger objects, a few
-milliseconds each, come as ever.
+A full collection walks through all of Python's objects, which takes 50 to 200 ms. By default, it may run in the middle
+of an answer to a key. While the app is open, it runs only after a pause in input. Collections of younger objects, a few
+milliseconds each, run as usual.
 """
 
 import gc
@@ -11,7 +11,7 @@ import time
 QUIET = 2.0
 """Seconds without a key or the mouse after which nobody waits."""
 ENOUGH = 300
-"""Collections of the middle generation after which a full one is worth its time: a minute of keys, or four of rest."""
+"""Middle collections after which a full one is worth its time: a minute of keys, or four of rest."""
 NEVER = 2**31 - 1
 
 
@@ -24,26 +24,26 @@ class Collector:
         self._collected = 0
 
     def begin(self) -> None:
-        """Have no full collection come by itself."""
+        """Prevent automatic full collections."""
         self._thresholds = gc.get_threshold()
         gc.set_threshold(*self._thresholds[:2], NEVER)
         self._collected = _younger()
 
     def asked(self) -> None:
-        """Somebody asks for something, and waits."""
+        """A user waits for an answer."""
         self._asked = time.monotonic()
 
     def rest(self) -> None:
-        """Collect all, if nobody waits and it is worth it."""
+        """Collect everything, if nobody waits and it is worth the time."""
         if time.monotonic() - self._asked >= QUIET and _younger() - self._collected >= ENOUGH:
             gc.collect()
             self._collected = _younger()
 
     def end(self) -> None:
-        """Leave it to Python again."""
+        """Let Python collect automatically again."""
         gc.set_threshold(*self._thresholds)
 
 
 def _younger() -> int:
-    """How often the middle generation was collected."""
+    """The number of middle collections so far."""
     return int(gc.get_stats()[1]["collections"])

@@ -1,4 +1,4 @@
-"""The places of what is compared: by its place a line has its key and its colour."""
+"""The slots of compared lines. A line's slot gives its key and its color."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -7,11 +7,12 @@ from htfl_sim.analysis import OKABE_ITO, Seeds
 
 
 class ColorSlots:
-    """A line keeps its place while others come and go, and has it again when it comes back, also at another start,
-    unless all colours were taken meanwhile."""
+    """A line keeps its slot while others come and go. It gets it back when it returns, also at another start, unless
+    all colors were taken meanwhile.
+    """
 
     def __init__(self, kept: dict[str, int] | None = None) -> None:
-        """kept: the places by line, as they are to be found here later, too; those that are none are taken out."""
+        """kept: the slots by line, updated in place. Invalid entries are removed."""
         self._kept = {} if kept is None else kept
         taken = set[int]()
         for name, place in [*self._kept.items()]:
@@ -21,7 +22,7 @@ class ColorSlots:
                 taken.add(place)
 
     def of(self, lines: Sequence[Seeds]) -> list[int]:
-        """The lines' places, each different."""
+        """The lines' slots, all different."""
         names = [f"{line.runs[0].folder.parent.absolute()}: {line.name}" for line in lines]
         for name in names:
             if name not in self._kept:
@@ -29,8 +30,10 @@ class ColorSlots:
         return [self._kept[name] for name in names]
 
     def _free(self, names: Sequence[str]) -> int:
-        """The first colour that no line has had; else the first place that none of these has, which is then taken from
-        the line that had it."""
+        """The first color that no line has had, else the first slot that none of these has.
+
+        Its former line loses it.
+        """
         kept = {place: name for name, place in self._kept.items()}
         unused = [place for place in range(len(OKABE_ITO)) if place not in kept]
         if unused:

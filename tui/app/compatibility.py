@@ -1,4 +1,4 @@
-"""The methods to choose from for a session's models, found on a thread and kept."""
+"""The methods that a session's models can run, computed on a thread and cached."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from tui.app.background import Background
 
 
 class MethodChoices:
-    """The choices for the models of a session, asked for once per federation."""
+    """The choices for the models of a session, computed once per federation."""
 
     def __init__(self, background: Background) -> None:
         self._background = background
@@ -17,11 +17,11 @@ class MethodChoices:
 
     @property
     def awaited(self) -> bool:
-        """Whether something is still to be called with them."""
+        """Whether a function is still to be called with them."""
         return self._then is not None and self._background.is_at("choices")
 
     def forget(self) -> None:
-        """Call nothing with them any more."""
+        """Cancel all calls."""
         self._then = None
 
     def give(self, config: Mapping[str, Any], then: Callable[[list[MethodChoice]], None]) -> None:

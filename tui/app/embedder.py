@@ -1,4 +1,4 @@
-"""Has embeddings computed: one at a time, in the background, and none of them twice."""
+"""Starts the computation of embeddings: one at a time, in the background, each only once."""
 
 from dataclasses import replace
 from functools import partial
@@ -13,14 +13,14 @@ from tui.common.errors import explain
 
 
 class Embedder:
-    """The process that computes one, if any; `View.embeddings` says what has come of it."""
+    """The process that computes one, if any. `View.embeddings` has the results."""
 
     def __init__(self, host: Host, background: Background, data_dir: Path) -> None:
         self._host, self._background, self._data_dir = host, background, data_dir
         self._process: EmbeddingProcess | None = None
 
     def compute(self, round: int) -> None:
-        """Begin on a kept round of the session shown. What is under way is ended; if that was this, nothing else."""
+        """Start on a kept round of the session shown. Stops a running computation; if it is the same one, only that."""
         run, now = self._host.view.run, self._host.view.embeddings
         place = (session_of(run), round)
         self.end()
@@ -38,18 +38,18 @@ class Embedder:
         self._background.run("embedding", f"t-SNE of round {round}…", self._process.result, ended)
 
     def end(self) -> None:
-        """End what is under way, if anything is."""
+        """Stop the running computation, if any."""
         if self._process is not None:
             self._process.cancel()
             self._process = None
 
     def _ended(self, process: EmbeddingProcess, place: EmbeddingKey, found: Embedding | str | None) -> None:
-        if process is self._process and found is not None:  # not cancelled
+        if process is self._process and found is not None:  # not canceled
             self._process = None
             self._keep(place, found)
 
     def _keep(self, place: EmbeddingKey, found: Embedding | str) -> None:
-        """What has come of a place, shown from now on; why there is none is said at once."""
+        """Show a result from now on. The reason of a failure appears at once."""
         self._show(under_way=None, found={**self._host.view.embeddings.found, place: found})
         if isinstance(found, str):
             self._host.say(found, "warning")

@@ -1,8 +1,8 @@
-"""t-SNE in a process of its own: torch, the models and the computation would hold up the app's keys, and a process can
-be ended at any moment.
+"""t-SNE in its own process.
 
-It gives way to a run that trains, hears nothing of signals for the app's terminal, and ends when the app has gone: then
-its standard input is closed.
+torch, the models, and the computation would delay the app's keys, and a process can be stopped at any moment. It has a
+lower priority than a run that trains. It ignores signals for the app's terminal, and ends when the app has ended,
+because its standard input is then closed.
 """
 
 import os
@@ -16,31 +16,31 @@ from htfl_sim.analysis import MANY, SAMPLED, Embedding
 from tui.common.errors import explain
 
 IMAGES, MOST = 40, 1500
-"""Test images of each client, and of all together: more would share cells."""
+"""Test images of each client, and of all together. More would share cells."""
 NICE = 5
 _ROOT = Path(__file__).parents[2]
 _BEGIN = (
     "import sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root)\n"
     "from tui.app.embedding_process import main; sys.exit(main(*sys.argv[1:]))"
 )
-"""The code of this app, whatever is installed or lies in the present folder."""
+"""The code of this app, whatever is installed or in the current folder."""
 
 
 def images_of(clients: int) -> int:
-    """How many images of each of so many clients are drawn; of very many clients SAMPLED are looked at."""
+    """The number of images of each client to draw. With very many clients, SAMPLED of them are drawn."""
     return max(min(IMAGES, MOST // max(looked_at(clients), 1)), 2)
 
 
 def looked_at(clients: int) -> int:
-    """Of how many clients, at most, images are drawn."""
+    """The maximum number of clients whose images are drawn."""
     return clients if clients <= MANY else SAMPLED
 
 
 class EmbeddingProcess:
-    """A computation under way."""
+    """A running computation."""
 
     def __init__(self, folder: Path, data_dir: Path, round: int, images: int) -> None:
-        """Begin with a kept round of the session in `folder`. Raises OSError when the system gives no process."""
+        """Start with a kept round of the session in `folder`. Raises OSError if the system cannot start a process."""
         self._cancelled = False
         what: list[str | Path] = [folder.absolute(), data_dir.absolute(), str(round), str(images)]
         self._process = subprocess.Popen(
@@ -48,7 +48,7 @@ class EmbeddingProcess:
             env={
                 **os.environ,
                 "OMP_NUM_THREADS": "1",
-            },  # threads that wait for one another are slow beside a run
+            },  # threads that wait for each other are slow next to a run
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -56,16 +56,16 @@ class EmbeddingProcess:
         )
 
     def cancel(self) -> None:
-        """End it at once."""
+        """Stop it at once."""
         self._cancelled = True
         self._process.kill()
 
     def result(self) -> Embedding | str | None:
-        """Wait for what came of it: the embedding, a sentence why there is none, or None where it was cancelled."""
+        """Wait for the result: the embedding, a sentence with the reason of a failure, or None if it was canceled."""
         with self._process as process:
             assert process.stdout is not None
             said = process.stdout.read()
-            process.wait()  # before its standard input is closed, which would end it with another code
+            process.wait()  # before its standard input closes, which would end it with another code
         if self._cancelled:
             return None
         if process.returncode == 0:
@@ -79,11 +79,11 @@ class EmbeddingProcess:
 
 
 def main(folder: str, data_dir: str, round: str, images: str) -> int:
-    """Write the embedding to standard output; where there is none, the sentence why, and the exit code says so."""
+    """Write the embedding to standard output, or the reason of a failure with an exit code."""
     threading.Thread(target=_end_with_the_app, daemon=True).start()
     os.nice(NICE)
     with os.fdopen(os.dup(1), "wb") as output:
-        os.dup2(2, 1)  # what libraries print would get in between
+        os.dup2(2, 1)  # libraries' output would get in between
         try:
             output.write(embedding(Path(folder), Path(data_dir), int(round), int(images)).to_bytes())
         except Exception as error:
@@ -94,8 +94,10 @@ def main(folder: str, data_dir: str, round: str, images: str) -> int:
 
 
 def embedding(folder: Path, data_dir: Path, round: int, images: int) -> Embedding:
-    """t-SNE of what the clients' models make of so many test images of each. Raises as
-    `htfl_sim.sessions.representations`."""
+    """t-SNE of the models' features of the same number of test images per client.
+
+    Raises as `htfl_sim.sessions.representations`.
+    """
     from htfl_sim.sessions import representations
 
     found = representations(folder, round, images=images, data_dir=data_dir)

@@ -1,4 +1,4 @@
-"""What is shown, as files in the working folder."""
+"""Write the shown contents as files into the working folder."""
 
 import csv
 from collections.abc import Callable, Sequence
@@ -37,9 +37,9 @@ def offer(host: Host, picture: Callable[[], str]) -> None:
 
 
 def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> tuple[Path, str]:
-    """Write one of CHOICES; the file, and its text where that is to be read at once.
+    """Write one of CHOICES. Returns the file, and its text if the user should read it at once.
 
-    Raises OSError, or the project's errors for a session that cannot be read.
+    Raises OSError, or the project's errors for an unreadable session.
     """
     name = view.run.name
     if what == "command":
@@ -57,7 +57,7 @@ def export(what: str, view: View, panel: Panel, picture: Callable[[], str]) -> t
 
 
 def free_path(folder: Path, stem: str, ending: str) -> Path:
-    """A file of that name that is not there yet."""
+    """A new file of that name."""
     number = 1
     while (path := folder / f"{stem}{'' if number == 1 else f'-{number}'}.{ending}").exists():
         number += 1
@@ -65,7 +65,7 @@ def free_path(folder: Path, stem: str, ending: str) -> Path:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A header and a line per row; None and NaN are empty. Raises OSError."""
+    """A header and a line per row. None and NaN are empty. Raises OSError."""
     with path.open("x", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(map(cell, columns))

@@ -1,4 +1,4 @@
-"""What the app's parts see of the app."""
+"""The interface of the app for its parts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,16 +31,16 @@ class Host(Protocol):
         """The visible panel."""
 
     def say(self, message: str, severity: Severity = "information") -> None:
-        """A notice, in a sentence."""
+        """Show a notice of one sentence."""
 
     def ask(self, dialog: Dialog[Answer], then: Callable[[Answer], None]) -> None:
-        """Show a dialog; `then` gets what it gives back, unless it is left without an answer."""
+        """Show a dialog. `then` receives its result, unless the user cancels it."""
 
     def is_at(self, folder: Path) -> bool:
-        """Whether this session is still shown, and no dialog: what was asked of it a while ago is still wanted."""
+        """Whether this session is still shown, without a dialog, so an earlier request for it still applies."""
 
     def draw(self) -> None:
-        """Bring what is shown up to date."""
+        """Update the display."""
 
     def change(self, **changes: Any) -> None:
         """Show another View."""
@@ -52,4 +52,4 @@ class Host(Protocol):
         """Show a panel, by its id."""
 
     def post_message(self, message: Message) -> bool:
-        """Tell the app something, from any thread."""
+        """Send the app a message, from any thread."""

@@ -1,9 +1,8 @@
-"""Keys one after the other: each goes where the one before it has led.
+"""Keys in order: each goes to the part that the key before it has focused.
 
-Textual hands a key to the part that has the focus now, which deals with it when its own turn comes, and passes it on.
-Typed fast, or while a run has the processors, a letter after a tab would land in the field before, and one after the
-key that opens a form nowhere. Where a form has to be prepared first, keys are kept for it, but for escape, which gives
-it up.
+Textual sends a key to the part that has the focus now. That part handles it in its own turn, and passes it on. With
+fast typing, or while a run uses the processors, a letter after a tab would reach the previous field, and one after the
+key that opens a form would be lost. If a form has to be prepared first, keys are kept for it. Escape cancels it.
 """
 
 import asyncio
@@ -20,13 +19,13 @@ from textual.widget import Widget
 from tui.app.compatibility import MethodChoices
 
 PATIENCE = 2.0
-"""Seconds after which the next key no longer waits for one before it."""
+"""Seconds after which a key no longer waits for the one before it."""
 PREPARING = 20.0
 """Seconds after which it no longer waits for a form."""
 
 
 class Passed(Message):
-    """Sent after a key on the same way; when the app has it, the key, and what was sent before, has been dealt with."""
+    """Sent after a key on the same way. When the app receives it, the key and earlier messages have been handled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +38,7 @@ class KeyQueue:
     def __init__(
         self, app: App[Any], deliver: Callable[[Key], Awaitable[None]], choices: MethodChoices
     ) -> None:
-        """`deliver` handles a key; a form that waits for `choices` holds the keys back."""
+        """`deliver` handles a key. A form that waits for `choices` holds the keys back."""
         self._app, self._deliver, self._choices = app, deliver, choices
         self._keys: deque[Key] = deque()
         self._following: asyncio.Task[None] | None = None
@@ -60,8 +59,9 @@ class KeyQueue:
         self._following = asyncio.create_task(self._follow(target))
 
     async def _follow(self, target: Widget) -> None:
-        """Wait for the key; for the messages that it made its target send; for a form it has asked for; for what has
-        the focus, or is new, now."""
+        """Wait for the key, for the messages that it caused, for a form that it requested, and for the focused or new
+        part.
+        """
         for part in (target, target, None):
             passed = Passed()
             with suppress(TimeoutError, ScreenStackError):  # the key may have ended the app

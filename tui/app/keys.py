@@ -1,4 +1,4 @@
-"""The one table of keys: bindings, footer, help and the command palette are all made from it.
+"""The one table of keys, from which bindings, footer, help, and the command palette are made.
 
 ctrl+a and ctrl+b stay free: they are the prefixes of screen and tmux.
 """
@@ -30,7 +30,7 @@ SHORT_TITLES = {
     "data": "Data",
     "sessions": "Sess",
 }
-"""What tabs are called where their titles have no room: nine fit into 80 cells."""
+"""Short names of tabs: nine of them fit into 80 cells."""
 
 PANELS_SHOW = {
     "live": "accuracy, clients, bytes, CKA and log at a glance",
@@ -43,17 +43,17 @@ PANELS_SHOW = {
     "data": "classes by client; t-SNE of features",
     "sessions": "all there are, with studies and forks",
 }
-"""What there is to see in each."""
+"""The contents of each."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key, or several that do the same, and what it does.
+    """A key, or several with the same effect.
 
-    keys: as Textual names them, comma-separated. action: of the app; `panel('pin')` is `action_pin` of the visible
-    panel. label: for the footer, one or two words. about: for help and palette, a short sentence. weight: the higher,
-    the sooner the footer has room for it; 0: never. where: the panels it works in; none means everywhere. shown: how
-    the key is printed.
+    keys: Textual's names, comma-separated. action: of the app; `panel('pin')` is `action_pin` of the visible panel.
+    label: for the footer, one or two words. about: for help and palette, a short sentence. weight: the higher, the
+    sooner it is in the footer; 0: never. where: the panels in which it works; none means everywhere. shown: its printed
+    form.
     """
 
     keys: str
@@ -66,7 +66,7 @@ class Key:
 
     @property
     def print(self) -> str:
-        """The key as it is printed."""
+        """The printed form of the key."""
         return self.shown or self.keys.split(",")[0]
 
     @property
@@ -76,7 +76,7 @@ class Key:
 
     @property
     def argument(self) -> str:
-        """The action's argument; "" where it has none."""
+        """The action's argument; "" if it has none."""
         return self.action.partition("(")[2].rstrip(")").strip("'")
 
     def works_in(self, panel: str) -> bool:
@@ -176,13 +176,13 @@ GROUPS: dict[str, tuple[Key, ...]] = {
 KEYS = tuple(key for keys in GROUPS.values() for key in keys)
 
 WHILE_REPLAYING = ("pause", "checkpoint", "switch", "stop")
-"""What steers the run, and so makes no sense while an earlier round is shown."""
+"""Actions that steer the run. They have no effect while an earlier round is shown."""
 IN_A_LIST = ("pause", "checkpoint", "stop")
-"""What steers a session that is chosen in the list of them."""
+"""Actions that steer a session that is chosen in the list."""
 OF_A_RUN = ("steer", "travel", "live", "crosshair", "replay", "export", "pin", "chart")
 """Actions, or their arguments, on the run shown, and `steer('new_run')`, which makes one."""
 IN_COMPARE = ("crosshair", "chart")
-"""Those of them that the marked sessions are enough for."""
+"""Those that work if only marked sessions exist."""
 
 
 def bindings() -> list[Binding]:
@@ -191,11 +191,11 @@ def bindings() -> list[Binding]:
 
 
 def footer(panel: str, width: int, state: str, steered: str = "", charted: bool = False) -> Iterator[Key]:
-    """The keys that a line of `width` cells has room for in this panel: the weightiest, in the table's order.
+    """The keys that fit into a line of `width` cells in this panel: those of the highest weight, in the table's order.
 
-    state: of the run shown, which decides what space does; "" where none is shown: then a new one comes first, and what
-    acts on a run has no place. steered: the state of the one that keys steer in its place, from a list. charted:
-    whether a chart has the focus; then its crosshair is among the first.
+    state: of the run shown, which decides the effect of space; "" if none is shown: then a new run comes first, and
+    actions on a run are left out. steered: the state of the run that keys steer instead, from a list. charted: whether
+    a chart has the focus; then its crosshair is among the first.
     """
     candidates = [key for key in KEYS if key.weight and key.works_in(panel)]
     if charted:
@@ -211,7 +211,7 @@ def footer(panel: str, width: int, state: str, steered: str = "", charted: bool 
         candidates = [replace(new_run, weight=100), *others]
     if (steered or state) not in ("", "running", "stopping"):
         candidates = [replace(key, label="resume") if key.argument == "pause" else key for key in candidates]
-    chosen, width = set[Key](), width + 2  # after the last there is no gap
+    chosen, width = set[Key](), width + 2  # there is no gap after the last
     for key in sorted(candidates, key=lambda key: -key.weight):
         taken = len(key.print) + 1 + len(key.label) + 2
         if taken <= width:

@@ -1,4 +1,4 @@
-"""The runs started here: on a thread of this process, or in a process of its own."""
+"""The runs started here: on a thread of this process, or in their own processes."""
 
 import signal
 import threading
@@ -28,7 +28,7 @@ _STOPPED = {0, *(128 + each for each in (signal.SIGHUP, signal.SIGINT, signal.SI
 
 
 class LocalRun(threading.Thread):
-    """A run started here. It is active until it reports its end, which may be before its thread is gone."""
+    """A run started here. It is active until it reports its end, which may be before its thread ends."""
 
     def __init__(self, name: str, folder: Path, post: Callable[[Message], object]) -> None:
         super().__init__(name=name, daemon=True)
@@ -49,21 +49,21 @@ class LocalRun(threading.Thread):
 
 
 class ThreadRun(LocalRun):
-    """Opens a session and runs it to its end, a stop, or a failure, which is kept and never raised."""
+    """Opens a session and runs it to its end, a stop, or an error, which is stored and never raised."""
 
     def __init__(self, folder: Path, open: Opener, post: Callable[[Message], object]) -> None:
         super().__init__("run", folder, post)
         self.error: Exception | None = None
-        """What ended it, if not the last round or a stop."""
+        """The error that ended it, if any."""
         self.state = "stopped"
         """Once it is over: 'finished' or 'stopped'."""
         self.observe: Observer | None = None
-        """Told of the run's events, if anybody wants them."""
+        """Receives the run's events, if it is set."""
         self._open = open
         self._reason: str | None = None
 
     def stop(self, reason: str) -> None:
-        """Let the run end between two clients, with a checkpoint."""
+        """Stop the run between two clients, with a checkpoint."""
         self._reason = self._reason or reason
 
     def run(self) -> None:
@@ -71,7 +71,7 @@ class ThreadRun(LocalRun):
             with self._open() as session:
                 self._tell_start()
                 self.state = session.run(self._tell, stop=lambda: self._reason).state
-        except Exception as error:  # whatever it is, it is shown, and the app goes on
+        except Exception as error:  # any error is shown, and the app continues
             self.error = error
         failure = explain(self.error)[0] if self.error else None
         self._tell_end(self.state, failure)
@@ -82,7 +82,7 @@ class ThreadRun(LocalRun):
 
 
 class ProcessRun(LocalRun):
-    """Starts `htfl-sim` with these arguments, and waits for its end: why it failed is told, and no zombie is left."""
+    """Starts `htfl-sim` with these arguments and waits for its end. It reports errors and leaves no zombie."""
 
     def __init__(self, folder: Path, arguments: Sequence[str], post: Callable[[Message], object]) -> None:
         super().__init__(f"process of {folder.name}", folder, post)
@@ -105,7 +105,7 @@ class ProcessRun(LocalRun):
 
 
 def _failure(code: int, words: str) -> str:
-    """What the process said last of an error, or else how it ended."""
+    """The last error message of the process, or how it ended."""
     said = [line.removeprefix(_ERROR) for line in words.splitlines() if line.startswith(_ERROR)]
     if said:
         return said[-1]
@@ -115,14 +115,14 @@ def _failure(code: int, words: str) -> str:
 
 
 def _owner(folder: Path) -> int | None:
-    """The process that owns the session; None while there is none."""
+    """The process that owns the session; None if there is none."""
     with suppress(SessionUnreadable, DiskError):
         return steering.owner_pid(folder)
     return None
 
 
 def _state(folder: Path) -> str:
-    """How the session stands; a run that failed before it made one has stopped."""
+    """The state of the session. A run that failed before it made one has stopped."""
     with suppress(SessionUnreadable, DiskError):
         return sessions.state(folder)
     return "stopped"

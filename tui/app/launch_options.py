@@ -1,4 +1,4 @@
-"""What the command line said of every run begun in the app: where sessions and data lie, and how they are opened."""
+"""Options from the command line for every run that the app starts: folders, and how sessions are opened."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Beginning:
-    """A run to begin: on a thread by `open`, or in a process of its own by `arguments` of `htfl-sim`."""
+    """A run to start: on a thread by `open`, or in its own process with `arguments` of `htfl-sim`."""
 
     folder: Path
     open: Opener
@@ -24,16 +24,16 @@ class Beginning:
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """The folders, and the options of every run begun here."""
+    """The folders and options of every run started here."""
 
     sessions: Path
     data: Path
     workers: int | None = None
     device: str | None = None
     name: str | None = None
-    """The name for the first new session, if one was given."""
+    """The name of the first new session, if it was given."""
     files: Files = field(default_factory=Files)
-    """The files of the user's own that were named."""
+    """The users' files from the command line."""
 
     def new(self, wish: NewRun) -> Beginning:
         """Makes the session of a new run."""
@@ -49,7 +49,7 @@ class LaunchOptions:
         return Beginning(wish.folder, create, ("run", *given, *where))
 
     def again(self, folder: Path, rounds: int | None = None, allow_inexact: bool = False) -> Beginning:
-        """Takes a session up again, with so many total rounds if they are to be others."""
+        """Resumes a session, with a new total number of rounds if it is given."""
 
         def resume() -> "Session":
             from htfl_sim.running import extend, reopen

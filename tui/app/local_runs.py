@@ -1,4 +1,4 @@
-"""The runs begun here: the first on a thread beside the app, those beside it each in a process of its own."""
+"""The runs started here: the first on a thread of the app, later ones in their own processes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from tui.app.messages import RunEnded, RunStarted
 
 
 class LocalRuns:
-    """The run on a thread of this process, if there is one, the processes begun here, and the sessions made."""
+    """The run on a thread of this process, if any, the processes started here, and the sessions made."""
 
     def __init__(
         self, host: Host, options: LaunchOptions, background: Background, choices: MethodChoices
@@ -39,7 +39,7 @@ class LocalRuns:
 
     @property
     def elsewhere(self) -> list[str]:
-        """The sessions that processes begun here run."""
+        """The sessions that processes started here run."""
         return [name_of(folder) for folder, other in self._others.items() if other.is_active]
 
     @property
@@ -49,7 +49,7 @@ class LocalRuns:
 
     @property
     def rounds(self) -> int:
-        """How many rounds that session is to have, as far as it was shown."""
+        """The number of rounds of that session, if it was shown."""
         run = self._host.view.run
         return run.rounds if self.launch is not None and self.launch.folder == run.folder else 0
 
@@ -75,7 +75,7 @@ class LocalRuns:
         self._host.show_panel("live")
 
     def resume(self, run: SessionData) -> None:
-        """Ask how a session that nobody runs is to go on."""
+        """Ask how to resume a session that no process runs."""
 
         def chosen(wish: ResumeWish) -> None:
             self.start(self._options.again(run.folder, wish.rounds, wish.allow_inexact))
@@ -83,12 +83,12 @@ class LocalRuns:
         self._host.ask(ResumeDialog(run), chosen)
 
     def resume_as_they_are(self, folders: Sequence[Path]) -> None:
-        """Let sessions that nobody runs go on to their last rounds."""
+        """Resume sessions that no process runs, to their last rounds."""
         for folder in folders:
             self.start(self._options.again(folder))
 
     def fork(self) -> None:
-        """Ask what the fork at the round shown is to be, once it is known which methods can go on from it."""
+        """Ask for the fork at the round shown, once it is known which methods can continue there."""
         run = self._host.view.run
         if run.document:
             self._choices.give(run.config, partial(self._show_fork, run.folder))
@@ -127,7 +127,7 @@ class LocalRuns:
         self._background.run("fork", "forking…", work, lambda _: self.forked(parent, wish))
 
     def forked(self, parent: Path, wish: ForkWish) -> None:
-        """A fork is made: go on as was wished, but take nobody away from what he has turned to meanwhile."""
+        """Continue after a fork is made, but keep what the user has opened meanwhile."""
         self._host.say(f"Created fork {wish.folder.name}.")
         if wish.then != "stay" and self._host.is_at(parent):
             self._host.open_session(wish.folder)
@@ -135,7 +135,7 @@ class LocalRuns:
             self.start(self._options.again(wish.folder))
 
     def start(self, beginning: Beginning) -> None:
-        """Run a session from now on: on a thread, or in a process of its own where a thread runs one already."""
+        """Run a session from now on: on a thread, or in its own process if a thread runs one already."""
         folder = beginning.folder
         begun: list[LocalRun] = [*([self.launch] if self.launch else []), *self._others.values()]
         if any(each.folder == folder and each.is_active for each in begun):
@@ -152,13 +152,13 @@ class LocalRuns:
             self.launch.start()
 
     def started(self, message: RunStarted) -> None:
-        """The session is there, and its files can be read."""
+        """The session exists, and its files can be read."""
         self._background.end(_topic(message.folder))
         if self._host.view.run.folder == message.folder:
             self._host.files.follow(message.folder)
 
     def ended(self, message: RunEnded) -> None:
-        """Say how the run has ended."""
+        """Show how the run has ended."""
         self._background.end(_topic(message.folder))
         name = name_of(message.folder)
         if message.failure is None:
@@ -182,5 +182,5 @@ class LocalRuns:
 
 
 def _topic(folder: Path) -> str:
-    """What of the work in the background is the start of this session."""
+    """The background topic of this session's start."""
     return f"run {folder}"

@@ -1,7 +1,8 @@
-"""What panels and threads tell the app. A panel changes nothing itself: it says what is wanted, the app makes a View.
+"""Messages of panels and threads to the app. A panel changes nothing itself: it sends a message, and the app makes a
+View.
 
-Keys reach panels by name: `action_pin`, `action_mark`, `action_sort` … on the visible panel are called for the keys
-that keys.py gives to panels, whether or not the panel has the focus. So a panel needs no BINDINGS of its own for them.
+Keys reach panels by name: for the keys that keys.py gives to panels, the app calls `action_pin`, `action_mark`,
+`action_sort` … on the visible panel, whether it has the focus or not. So a panel needs no BINDINGS for them.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class ClientSelected(Message):
 
 @dataclass
 class CrosshairMoved(Message):
-    """Have the crosshair at this place in all charts; None: put it away."""
+    """Put the crosshair of all charts at this place; None: hide it."""
 
     place: Position | None
 
@@ -41,7 +42,7 @@ class ChartWanted(Message):
 
 @dataclass
 class PanelWanted(Message):
-    """Show another panel, for more of what is selected; escape leads back."""
+    """Show another panel with more about the selection. Escape returns."""
 
     panel: str
 
@@ -56,21 +57,21 @@ class ClientsSorted(Message):
 
 @dataclass
 class EmbeddingWanted(Message):
-    """Compute t-SNE of this kept round of the session shown; while that is being computed: cease."""
+    """Compute t-SNE of this kept round of the session shown, or stop if it is being computed."""
 
     round: int
 
 
 @dataclass
 class SessionOpened(Message):
-    """Show this session in place of the present one."""
+    """Show this session instead of the present one."""
 
     folder: Path
 
 
 @dataclass
 class SessionMarked(Message):
-    """Mark this session for comparison, or take the mark away."""
+    """Mark this session for comparison, or remove the mark."""
 
     folder: Path
 
@@ -97,7 +98,7 @@ class ComparedRead(Message):
 
 @dataclass
 class Answered(Message):
-    """What became of a command the app posted; None: its session is now `ended`, or gone, without an answer."""
+    """The answer to a command that the app posted. None: its session is now `ended`, or gone, without an answer."""
 
     command: Command
     answer: Answer | None
@@ -113,7 +114,9 @@ class RunStarted(Message):
 
 @dataclass
 class RunEnded(Message):
-    """The run on this process's thread is over: 'finished' or 'stopped'; failed, if there is a sentence saying why."""
+    """The run on this process's thread is over: 'finished' or 'stopped'; failed, if there is a sentence with the
+    reason.
+    """
 
     folder: Path
     state: str

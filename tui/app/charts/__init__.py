@@ -1,5 +1,6 @@
-"""Charts, heatmaps and tables on grids of character cells: numpy in, a canvas out, no app and no terminal.
+"""Charts, heatmaps, and tables on grids of character cells. They take numpy arrays and return a canvas.
 
-canvas: the grid; glyphs: the three sets of characters; colours: palettes that read on any theme; axis, trace, figure,
-plot_area, legend, chart: line charts; heatmap, bins, order: heatmaps; sparkline, table: text.
+canvas: the grid; glyphs: the three sets of characters; colours: palettes for any theme; axis, trace, figure, plot_area,
+legend, chart: line charts; heatmap, bins, order: heatmaps; sparkline, table: text. None of them needs the app or a
+terminal.
 """

@@ -1,4 +1,4 @@
-"""Axes: which numbers to name, how to write them, and where a value lies between the ends."""
+"""Axes: the numbers to label, their format, and the position of a value between the ends."""
 
 import math
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ class Axis:
     high: float
 
     def fraction(self, value: float) -> float:
-        """Where one value lies between the ends."""
+        """The position of one value between the ends."""
         return float(self.fractions(np.asarray(value, float)))
 
     def fractions(self, values: Array) -> Array:
-        """Where values lie between the ends: 0 at low, 1 at high."""
+        """The positions of values between the ends: 0 at low, 1 at high."""
         return (values - self.low) / (self.high - self.low)
 
     def ticks(self, most: int) -> list[float]:
-        """At most `most` round numbers within the range, ascending; fewer where the range is short."""
+        """At most `most` round numbers within the range, ascending. Fewer if the range is short."""
         return nice_ticks(self.low, self.high, most)
 
 
@@ -42,7 +42,7 @@ def nice_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def nice_step(least: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below `least`."""
+    """The smallest of 1, 2, 5 times a power of ten that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
@@ -53,10 +53,9 @@ def whole_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
-    """A number as an axis shows it: with the decimals that steps of `step` need (0: three significant digits).
+    """A number in an axis's format, with the decimals that steps of `step` need (0: three significant digits).
 
-    From 10,000 on it is written in k, M, G or T, and so are the smaller numbers of an axis that goes as far as that
-    (`largest`).
+    From 10,000 on, it has a suffix k, M, G, or T. Smaller numbers have it too if the axis reaches that far (`largest`).
     """
     if not math.isfinite(value):
         return str(value)
@@ -72,7 +71,7 @@ def label(value: float, step: float = 0.0, largest: float = 0.0) -> str:
 
 
 def labels(ticks: list[float]) -> list[str]:
-    """Labels for ticks, with as many decimals as tell them apart."""
+    """Labels for ticks, with enough decimals to tell them apart."""
     if len(ticks) < 2:
         return [label(tick) for tick in ticks]
     evenly = math.isclose(ticks[-1] - ticks[-2], ticks[1] - ticks[0], rel_tol=1e-6)
@@ -81,7 +80,7 @@ def labels(ticks: list[float]) -> list[str]:
 
 
 def _decimals(value: float, step: float) -> str:
-    """`value` with the decimals of `step`; without a step, three significant digits."""
+    """`value` with the decimals of `step`. Without a step, three significant digits."""
     if step:
         places = max(0, -math.floor(math.log10(abs(step)) + 1e-9))
         return f"{value:.{places}f}" if value else f"{0:.{places}f}"
@@ -91,7 +90,7 @@ def _decimals(value: float, step: float) -> str:
 
 
 def apart(low: float, high: float) -> tuple[float, float]:
-    """low and high, or a little below and above them where there is next to nothing between."""
+    """low and high, or values a little below and above them if they are almost equal."""
     size = max(abs(low), abs(high))
     if high - low > size * 1e-9:
         return low, high
@@ -100,10 +99,10 @@ def apart(low: float, high: float) -> tuple[float, float]:
 
 
 def reach(values: Array, ceiling: float = 1.0, margin: float = 0.04) -> Axis:
-    """The axis that shows all finite values with a little room at both ends; 0…1 where there are none.
+    """The axis that shows all finite values with a margin at both ends; 0…1 if there are none.
 
-    Values from 0 on get no room below 0, and those that stay below the ceiling none above it either: an accuracy is at
-    most 1, or 100 %.
+    There is no margin below 0 if all values are at least 0, and none above the ceiling if all are below it. For
+    example, an accuracy is at most 1, or 100 %.
     """
     values = np.asarray(values, float).ravel()
     values = values[np.isfinite(values)]
@@ -120,9 +119,9 @@ def reach(values: Array, ceiling: float = 1.0, margin: float = 0.04) -> Axis:
 
 
 def reading(value: float, unit: str = "") -> str:
-    """A number as a legend gives it: with a unit, as "%" or "MiB", one decimal, as it is written everywhere.
+    """A number in a legend's format: with a unit such as "%" or "MiB", one decimal, as everywhere.
 
-    Without one, three decimals below ten, as columns of figures have them; else as on an axis.
+    Without a unit, three decimals below ten, as in columns of numbers; otherwise, as on an axis.
     """
     if unit:
         return f"{value:.1f} {unit}"

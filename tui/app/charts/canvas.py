@@ -1,4 +1,4 @@
-"""A grid of character cells: what every chart returns and every widget shows."""
+"""A grid of character cells. Every chart returns one, and every widget shows one."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-DEFAULT = -1  # a colour left to the terminal
+DEFAULT = -1  # a color that the terminal chooses
 BOLD, REVERSE = 1, 2
 
 Array = NDArray[Any]
@@ -19,8 +19,8 @@ Array = NDArray[Any]
 class Canvas:
     """[height, width] cells, as four arrays of int32.
 
-    chars: Unicode code points. fg, bg: colours 0xRRGGBB of character and background, or DEFAULT.
-    flags: BOLD and REVERSE, added.
+    chars: Unicode code points. fg, bg: colors 0xRRGGBB of character and background, or DEFAULT. flags: the sum of BOLD
+    and REVERSE.
     """
 
     chars: Array
@@ -44,7 +44,7 @@ class Canvas:
         return int(self.chars.shape[0])
 
     def window(self, top: int, left: int, height: int, width: int) -> "Canvas":
-        """The part of the grid that starts at (top, left); what is drawn in it is drawn here."""
+        """A view of the grid from (top, left). Drawing in it changes this grid."""
         rows, columns = slice(top, top + height), slice(left, left + width)
         return Canvas(
             self.chars[rows, columns],
@@ -54,7 +54,7 @@ class Canvas:
         )
 
     def put(self, row: int, column: int, text: str, fg: int, flags: int = 0) -> None:
-        """Write `text` from (row, column) on; what lies outside the grid is left out."""
+        """Write `text` from (row, column) on. Text outside of the grid is left out."""
         if not 0 <= row < self.height:
             return
         text = one_cell_each(text)
@@ -65,7 +65,7 @@ class Canvas:
         self.flags[row, cells] = flags
 
     def text(self) -> str:
-        """The characters alone, one line a row."""
+        """The characters only, one line per row."""
         return "\n".join(row_text(row) for row in self.chars)
 
     def changed_rows(self, other: "Canvas") -> list[int]:
@@ -82,9 +82,9 @@ class Canvas:
 
 @lru_cache(maxsize=4096)
 def one_cell_each(text: str) -> str:
-    """`text` with a ? for every character that does not take just one cell: wide, combining, or a control character.
+    """`text` with a ? for every character that does not take exactly one cell: wide, combining, or a control character.
 
-    Names come from files and from users; an escape sequence in one must not reach the terminal.
+    Names come from files and users. An escape sequence in one must not reach the terminal.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -92,7 +92,7 @@ def one_cell_each(text: str) -> str:
 
 
 def _takes_one_cell(character: str) -> bool:
-    """Whether it stands for itself: marks join what is before them, and terminals differ in how wide."""
+    """Whether the character takes one cell everywhere. Combining marks do not, and terminals differ in some widths."""
     return cell_len(character) == 1 and not category(character).startswith("M")
 
 

@@ -1,4 +1,4 @@
-"""A line chart on a canvas: axes, band, lines, marks and cursor, legend."""
+"""A line chart on a canvas: axes, band, lines, marks, cursor, and legend."""
 
 import math
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from tui.app.charts.names import apart
 from tui.app.charts.plot_area import PlotArea, draw_axes, fit
 from tui.app.charts.trace import NOWHERE, Spans, by_cell, counts, masks, stroked, trace
 
-NAMED = 60  # the cells of a chart that has room for names at the lines' ends
+NAMED = 60  # cells of a chart that has room for names at the lines' ends
 HALVES = (ord("▀"), ord("▄"))
-TINT = 0.16  # the share of its colour in a band: it is seen, and lines on it keep colours of their own
+TINT = 0.16  # share of its color in a band: visible, but lines on it keep their own colors
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A series with the key, colour, standing and stroke it is drawn with; a line of the crowd has no key."""
+    """A series with its key, color, rank, and stroke. A line of the crowd has no key."""
 
     series: Series
     key: str
@@ -36,14 +36,17 @@ class Line:
 
     @property
     def layer(self) -> tuple[bool, int, str, int]:
-        """Lines of one layer are drawn as one: of one standing, one colour, one key, one stroke."""
+        """Lines of one layer are drawn as one: of the same rank, color, key, and stroke."""
         return self.pinned, self.fg, self.key, self.stroke
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What a chart is made of, and where: entries of the legend in so many rows, under them a row for the labels of
-    marks, the plot, and what stands right of it at the end of each line that has a key (none where it is narrow)."""
+    """The layout of a chart.
+
+    From the top: entries of the legend in some rows, a row for the labels of marks, and the plot. To its right, the
+    text at the end of each line with a key, unless the chart is narrow.
+    """
 
     lines: Sequence[Line]
     entries: Sequence[Entry]
@@ -54,7 +57,7 @@ class Layout:
 
 
 def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Canvas:
-    """`figure` on [height, width] cells; on a small grid first the legend, then the axes give way to the plot."""
+    """`figure` on [height, width] cells. A small grid omits the legend first, then the axes."""
     canvas = Canvas.blank(width, height, scheme.text, scheme.background)
     if width < 2 or height < 1:
         return canvas
@@ -77,7 +80,7 @@ def draw_chart(figure: Figure, width: int, height: int, scheme: ColourScheme, gl
 def place_at(
     figure: Figure, column: int, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
 ) -> float | None:
-    """The x of a line that is nearest to a column of the chart's cells; None beside the plot, or without a line."""
+    """The x of a line that is nearest to a column of the chart's cells. None outside of the plot, or without a line."""
     area, places = laid_out(figure, width, height, scheme, glyphs).area, figure.places()
     if not places.size or not area.left <= column < area.left + area.width:
         return None
@@ -85,7 +88,7 @@ def place_at(
 
 
 def laid_out(figure: Figure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet) -> Layout:
-    """What there is room for on [height, width] cells."""
+    """The layout for [height, width] cells."""
     lines = lines_of(figure, scheme)
     if glyphs.name == "ascii":
         lines = marked(lines)
@@ -99,9 +102,9 @@ def laid_out(figure: Figure, width: int, height: int, scheme: ColourScheme, glyp
 
 
 def lines_of(figure: Figure, scheme: ColourScheme) -> list[Line]:
-    """The figure's series with colours and keys, in drawing order: the crowd or the plain lines, then the pinned.
+    """The figure's series with colors and keys, in drawing order: the crowd or the plain lines, then the pinned ones.
 
-    The first series of each kind comes last, on top. Lines of the crowd have neither a key nor a colour of their own.
+    The first series of each kind is last, on top. Lines of the crowd have no key and no color of their own.
     """
     crowded = figure.crowded()
     ground = None if figure.band is None or not scheme.coloured else band_tint(figure.band, scheme)
@@ -124,16 +127,20 @@ def lines_of(figure: Figure, scheme: ColourScheme) -> list[Line]:
 
 
 def marked(lines: Sequence[Line]) -> list[Line]:
-    """The lines as ASCII has them, drawn with their keys' first characters: a key that is longer stands behind a mark
-    of the line's own, a capital, as no other key is."""
+    """The lines for ASCII, drawn with their keys' first characters.
+
+    A longer key gets a mark of its own, a capital letter, which no other key is.
+    """
     free = iter([*ascii_uppercase, *(key for key in KEYS if all(line.key != key for line in lines))])
     keys = [line.key if len(line.key) < 2 else f"{next(free, '?')} {line.key}" for line in reversed(lines)]
     return [replace(line, key=key) for line, key in zip(lines, reversed(keys), strict=True)]
 
 
 def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyphs: GlyphSet) -> list[Entry]:
-    """Pinned lines, the band, plain lines, the crowd; each line with its value at the cursor, or its last shown. What
-    band and crowd reach from and to is said at a cursor alone."""
+    """Pinned lines, the band, plain lines, and the crowd. Each line has its value at the cursor, or its last shown one.
+
+    The ranges of band and crowd are shown only at a cursor.
+    """
 
     def reach(ends: Sequence[Series]) -> str:
         values = [] if figure.cursor is None else [figure.reading(one) for one in ends]
@@ -160,13 +167,13 @@ def legend_of(figure: Figure, lines: Sequence[Line], scheme: ColourScheme, glyph
 
 
 def legend_value(figure: Figure, one: Series) -> str:
-    """What the legend reads of a line."""
+    """The legend's value of a line."""
     value = figure.reading(one)
     return "" if math.isnan(value) else reading(value, figure.unit)
 
 
 def ends_of(figure: Figure, lines: Sequence[Line], width: int, glyphs: GlyphSet) -> list[Entry]:
-    """The key of each line that has one, and where there is room for it the name."""
+    """The key of each line that has one, and its name if there is room."""
     room = width // 5 if figure.named and width >= NAMED else 0
     keyed = [(line, line.series.short or line.series.name) for line in lines if line.key]
     shown = apart({name for _, name in keyed}, room, glyphs.ellipsis)
@@ -176,7 +183,7 @@ def ends_of(figure: Figure, lines: Sequence[Line], width: int, glyphs: GlyphSet)
 def draw_lines(
     canvas: Canvas, area: PlotArea, lines: Sequence[Line], scheme: ColourScheme, glyphs: GlyphSet
 ) -> None:
-    """Draw the lines layer by layer. Plain lines share the cells they meet in; a pinned line takes its cells."""
+    """Draw the lines layer by layer. Plain lines share the cells where they meet. A pinned line replaces others."""
     plot = canvas.window(area.top, area.left, area.height, area.width)
     total = np.zeros((area.height, area.width), int)
     keys = np.zeros_like(total)
@@ -200,7 +207,7 @@ def draw_lines(
 
 
 def dots_of(lines: Sequence[Line], area: PlotArea, glyphs: GlyphSet) -> Array:
-    """[rows, columns]: how many of the lines have each dot."""
+    """[rows, columns]: the number of lines with each dot."""
     rows, columns = area.height * glyphs.dots[0], area.width * glyphs.dots[1]
     total = np.zeros((rows, columns), int)
     for x, y in stacks([line.series for line in lines]):
@@ -209,7 +216,7 @@ def dots_of(lines: Sequence[Line], area: PlotArea, glyphs: GlyphSet) -> Array:
 
 
 def density(dots: Array, scheme: ColourScheme, glyphs: GlyphSet) -> Array:
-    """[height, width] of colours: the more lines of the crowd meet in a cell, the nearer to the text's colour."""
+    """[height, width] of colors: closer to the text's color where more lines of the crowd meet."""
     most = by_cell(dots, glyphs.dots).max(axis=2)
     share = np.sqrt(most / max(int(most.max()), 1))
     shades = [blend(scheme.text, scheme.background, 0.72 - 0.5 * step / 5) for step in range(6)]
@@ -217,7 +224,7 @@ def density(dots: Array, scheme: ColourScheme, glyphs: GlyphSet) -> Array:
 
 
 def stacks(series: Sequence[Series]) -> list[tuple[Array, Array]]:
-    """x [n] and y [s, n] of the series, those over the same x together."""
+    """x [n] and y [s, n] of the series, with those over the same x together."""
     together: dict[tuple[int, int], tuple[Array, list[Array]]] = {}
     for one in series:
         x, y = one.points()
@@ -227,7 +234,7 @@ def stacks(series: Sequence[Series]) -> list[tuple[Array, Array]]:
 
 
 def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> None:
-    """Write each line's key on the line a few times, where colours cannot tell lines apart."""
+    """Write each line's key on the line a few times if colors cannot tell lines apart."""
     keyed = [line for line in lines if line.key]
     room = 2 + max((len(line.key) for line in keyed), default=0)
     stride = max(12, room * len(keyed))
@@ -242,7 +249,7 @@ def write_keys_on_lines(plot: Canvas, area: PlotArea, lines: Sequence[Line]) -> 
 
 
 def heights(area: PlotArea, lines: Sequence[Line], ends: Sequence[Entry]) -> list[tuple[Entry, float]]:
-    """The ends of the lines that have a key, each with the share of the height at which its line leaves the plot."""
+    """The ends of the lines with a key, each with the share of the height at which its line leaves the plot."""
     values = [line.series.value_at(area.x.high) for line in lines if line.key]
     return [
         (end, min(max(area.y.fraction(value), 0.0), 1.0))
@@ -252,25 +259,27 @@ def heights(area: PlotArea, lines: Sequence[Line], ends: Sequence[Entry]) -> lis
 
 
 def band_colour(band: Band, scheme: ColourScheme) -> int:
-    """A band's own colour: that asked for, else the palette's second, since its mean often has the first. Of 256
-    colours none is a tint of it, and it is grey."""
+    """A band's color: the requested one, else the palette's second, because its mean often has the first.
+
+    With 256 colors, there is no tint of it, so it is gray.
+    """
     if not scheme.exact:
         return scheme.muted
     return scheme.series(1) if band.colour is None or not scheme.coloured else scheme.clear(band.colour)
 
 
 def tinted(scheme: ColourScheme, glyphs: GlyphSet) -> bool:
-    """Whether a band is a tint of the background, in half cells, rather than a character in whole ones."""
+    """Whether a band is a tint of the background in half cells, and not a character in whole cells."""
     return scheme.coloured and scheme.background != DEFAULT and glyphs.name != "ascii"
 
 
 def band_tint(band: Band, scheme: ColourScheme) -> int:
-    """What a band is where it is a tint."""
+    """The color of a band that is a tint."""
     return scheme.tint(band_colour(band, scheme), TINT)
 
 
 def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, glyphs: GlyphSet) -> None:
-    """Shade the area between the band's edges: by colour behind the lines, else by a character."""
+    """Shade the area between the band's edges: by color behind the lines, or by a character."""
     as_tint = tinted(scheme, glyphs)
     rows = area.height * (2 if as_tint else 1)
     low, high = (
@@ -297,7 +306,7 @@ def draw_band(canvas: Canvas, area: PlotArea, band: Band, scheme: ColourScheme, 
 def draw_cursor(
     canvas: Canvas, area: PlotArea, cursor: float | None, scheme: ColourScheme, glyphs: GlyphSet
 ) -> None:
-    """A vertical line at the cursor and its x, written into the axis below."""
+    """A vertical line at the cursor, with its x in the axis below."""
     column = area.column(cursor) if cursor is not None else None
     if column is None or cursor is None:
         return
@@ -312,7 +321,7 @@ def draw_cursor(
 
 
 def _clear_words(row: Array, start: int, end: int) -> None:
-    """Take away what is written in the cells start…end of a row, whole: a number that has lost a digit is another."""
+    """Clear the text in the cells start…end of a row, and whole numbers around them: a lost digit changes a number."""
     blank = row == ord(" ")
     while start > 0 and not blank[start - 1]:
         start -= 1

@@ -1,6 +1,6 @@
-"""Colours that read on dark and on light themes and to colour-blind eyes; every colour is an int 0xRRGGBB.
+"""Colors that are legible on dark and light themes and for color-blind people. Every color is an int 0xRRGGBB.
 
-The palette is that of the figures; here it meets the terminal, some of whose colours only the terminal knows.
+The palette is that of the figures. This module adapts it to the terminal, some of whose colors only the terminal knows.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,11 @@ import numpy as np
 from htfl_sim.analysis import OKABE_ITO, VIRIDIS_STOPS, channels, contrast, luminance, palette
 from tui.app.charts.canvas import DEFAULT, Array
 
-HEAT_LEVELS = (
-    32  # half-block cells show pairs of levels: 32 × 32 styles are what Textual's filters keep in cache
-)
+HEAT_LEVELS = 32  # half-block cells show pairs of levels: Textual's filters cache 32 × 32 styles
 
 
 def blend(colour: int, other: int, share: float) -> int:
-    """`colour` with `share` (0…1) of `other` mixed in; DEFAULT where either is the terminal's own."""
+    """`colour` with `share` (0…1) of `other` mixed in. DEFAULT if either is the terminal's own."""
     if DEFAULT in (colour, other):
         return DEFAULT
     return palette.blend(colour, other, share)
@@ -25,13 +23,13 @@ def blend(colour: int, other: int, share: float) -> int:
 
 @lru_cache(maxsize=1024)
 def readable(colour: int, background: int, ratio: float = 3.0) -> int:
-    """As in the palette; the terminal's own colours as they are."""
+    """The palette's colors. The terminal's own colors stay unchanged."""
     return colour if DEFAULT in (colour, background) else palette.readable(colour, background, ratio)
 
 
 @lru_cache(maxsize=64)
 def text_on(background: int) -> int:
-    """Black or white, whichever reads better on `background`."""
+    """Black or white, whichever is more legible on `background`."""
     return max((0x000000, 0xFFFFFF), key=lambda extreme: contrast(extreme, background))
 
 
@@ -53,7 +51,7 @@ VIRIDIS_256 = np.repeat(
     ],
     HEAT_LEVELS // 16,
 )  # fmt: skip
-"""Of xterm's 256 colours those that go the way of viridis, each lighter than the one before."""
+"""Those of xterm's 256 colors that follow viridis, each lighter than the one before."""
 ON_DARK_256, ON_LIGHT_256 = (
     dict(zip(OKABE_ITO, colours, strict=True))
     for colours in (
@@ -61,24 +59,24 @@ ON_DARK_256, ON_LIGHT_256 = (
         (0xAF5F00, 0x005F87, 0x008700, 0x875FAF, 0x005FD7, 0xD70000, 0x5F5F00, 0x6C6C6C),
     )
 )
-"""For each colour of the series the one of xterm's: near it, as far from the others, and legible on a band."""
+"""For each color of the series, xterm's color that is near it, far from the others, and legible on a band."""
 GREYS_256 = tuple(level * 0x010101 for level in range(8, 239, 10))
-"""xterm's greys."""
+"""xterm's grays."""
 
 
 def _grey(light: float) -> int:
-    """The one of GREYS_256 whose luminance is nearest."""
+    """The color of GREYS_256 with the nearest luminance."""
     return min(GREYS_256, key=lambda grey: abs(luminance(grey) - light))
 
 
 @dataclass(frozen=True)
 class ColourScheme:
-    """What a chart needs to know of the surface it is drawn on.
+    """The surface on which a chart is drawn.
 
-    text, background: those of the app's theme, or DEFAULT where only the terminal knows them (ANSI themes).
-    accent: the cursor and whatever has the focus. dark: whether the background is. coloured: False under NO_COLOR,
-    where nothing may be told by colour alone. exact: False where the terminal has xterm's 256 colours, as over SSH,
-    which leaves out what a terminal says of itself.
+    text, background: those of the app's theme, or DEFAULT if only the terminal knows them (ANSI themes). accent: the
+    cursor and the focus. dark: whether the background is dark. coloured: False under NO_COLOR, where color alone must
+    not carry meaning. exact: False for a terminal with xterm's 256 colors, as over SSH, which does not pass on the
+    terminal's abilities.
     """
 
     text: int = 0xE0E0E0
@@ -90,7 +88,7 @@ class ColourScheme:
 
     @cached_property
     def muted(self) -> int:
-        """Axes, ticks, what is said in passing."""
+        """Axes, ticks, and secondary text."""
         return blend(self.text, self.background, 0.35)
 
     @cached_property
@@ -100,7 +98,7 @@ class ColourScheme:
 
     @cached_property
     def highlight(self) -> int:
-        """The cursor, legible on the background; plain text under NO_COLOR."""
+        """The cursor, legible on the background. Plain text under NO_COLOR."""
         return self.clear(self.accent) if self.coloured else self.text
 
     @property
@@ -109,8 +107,11 @@ class ColourScheme:
         return VIRIDIS if self.exact else VIRIDIS_256
 
     def tint(self, colour: int, share: float) -> int:
-        """The background with a share (0…1) of a colour. Of xterm's colours the nearest to a dark tint are an olive and
-        a red, which say something else: there it is the grey that is as light, and not the background's."""
+        """The background with a share (0…1) of a color.
+
+        Of xterm's colors, the nearest to a dark tint are an olive and a red, which have another meaning. So it is then
+        a gray that is as light, and differs from the background.
+        """
         tinted = blend(self.background, colour, share)
         if self.exact or tinted == DEFAULT:
             return tinted
@@ -122,7 +123,7 @@ class ColourScheme:
         )
 
     def clear(self, colour: int, ground: int | None = None) -> int:
-        """`colour`, legible on this background, or on what is drawn on it as the ground of lines."""
+        """`colour`, legible on this background or on `ground`, which lines are drawn on."""
         surface = self.background if ground is None else ground
         if not self.exact:
             colour = (ON_DARK_256 if self.dark else ON_LIGHT_256).get(colour, colour)
@@ -131,5 +132,5 @@ class ColourScheme:
         return readable(colour, surface)
 
     def series(self, place: int, ground: int | None = None) -> int:
-        """The colour of the `place`-th series; the text's own under NO_COLOR."""
+        """The color of the `place`-th series. The text's own under NO_COLOR."""
         return self.clear(OKABE_ITO[place % len(OKABE_ITO)], ground) if self.coloured else self.text

@@ -1,4 +1,4 @@
-"""What a line chart shows: series, a band, marks, and the ranges of its axes."""
+"""The contents of a line chart: series, a band, marks, and the ranges of its axes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,19 +11,17 @@ from tui.app.charts.axis import Axis, apart, reach
 from tui.app.charts.canvas import Array
 
 KEYS = "123456789abcdefghijklmnopqrstuvwxyz"
-CROWD = (
-    8  # from this many plain series on they are a crowd: one muted colour, counted in the legend, not named
-)
+CROWD = 8  # from this many plain series on, they are a crowd: one muted color, counted in the legend and not named
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
     """One line: y [n] over x [n], or over 1…n. NaN is a gap.
 
-    pinned: drawn over all others and always named in the legend (a mean, a client one watches). colour: 0xRRGGBB, or
-    None for the palette's next. key: what names the line in the plot and the legend, one to three characters, or "" for
-    the next of 1…9, a…z. stroke: how many points stand between its dashes; 0: it is drawn through. short: what is
-    written at its end, where that is not its name.
+    pinned: drawn over all others and always named in the legend (a mean, a pinned client). colour: 0xRRGGBB, or None
+    for the palette's next. key: names the line in the plot and the legend; one to three characters, or "" for the next
+    of 1…9, a…z. stroke: the number of points between its dashes; 0: no gaps. short: the text at its end, if it is not
+    the name.
     """
 
     name: str
@@ -47,17 +45,17 @@ class Series:
             raise ValueError(
                 f"series '{self.name}' has {len(y)} values over {len(x)} places; give as many of both"
             )
-        if not x.size or (
-            np.isfinite(x[[0, -1]]).all() and np.all(x[1:] >= x[:-1])
-        ):  # false where any is NaN
+        if not x.size or (np.isfinite(x[[0, -1]]).all() and np.all(x[1:] >= x[:-1])):  # false for NaN
             return x, y
         kept = np.flatnonzero(np.isfinite(x))
         order = kept[np.argsort(x[kept], kind="stable")]
         return x[order], y[order]
 
     def value_at(self, x: float, near: bool = False) -> float:
-        """The last value at or before `x`; NaN where there is none. near: the value nearest to it, but for what lies
-        before the line begins, by more than half its first step."""
+        """The last value at or before `x`; NaN if there is none.
+
+        near: the nearest value, unless the line begins more than half its first step after `x`.
+        """
         places, values = self.points()
         known = np.isfinite(values)
         if not near:
@@ -86,7 +84,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Mark:
-    """A labelled vertical line at x: a method switch, a fork, a checkpoint."""
+    """A labeled vertical line at x: a method switch, a fork, a checkpoint."""
 
     x: float
     label: str
@@ -94,12 +92,11 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """All that a chart shows; ranges of None follow the data.
+    """All contents of a chart. Ranges of None follow the data.
 
-    unit: what values are in ("%", "MiB"), said after those in the legend. crowd: the noun for lines too many to name.
-    bands: what may be shown in the band's place, for which the axes have room already. over: what x counts of a run, in
-    `x_unit`; None: something else, on which there is no crosshair. named: whether lines have their names at their ends,
-    too.
+    unit: of the values ("%", "MiB"), shown after those in the legend. crowd: the noun for lines too many to name.
+    bands: possible replacements of the band, for which the axes have room. over: the meaning of x for a run, in
+    `x_unit`; None: something else, without a crosshair. named: whether lines also have their names at their ends.
     """
 
     series: Sequence[Series] = ()
@@ -133,27 +130,30 @@ class Figure:
         """Every x of a line, ascending."""
         apart = {
             len(one.y) if one.x is None else id(one.x): one for one in self.series
-        }  # 100 clients have one x
+        }  # 100 clients share one x
         return np.unique(np.concatenate([np.empty(0), *(one.points()[0] for one in apart.values())]))
 
     def reading(self, one: Series) -> float:
-        """The value of a line at the cursor, or its last in sight. Where x is what a run cost, that of the round
-        nearest to the cursor, since sessions pay by the round; else the last until then."""
+        """The value of a line at the cursor, or its last visible one.
+
+        If x is a cost of the run, the value is that of the round nearest to the cursor, because sessions pay by the
+        round. Otherwise, it is the last value until then.
+        """
         if self.cursor is None:
             return one.value_at(self.x_axis().high)
         return one.value_at(self.cursor, near=self.over not in (None, "rounds"))
 
     def all_bands(self) -> list[Band]:
-        """The band, and those that may be shown in its place."""
+        """The band and its possible replacements."""
         return [*self.bands, *([self.band] if self.band else [])]
 
     def x_axis(self) -> Axis:
-        """The x range shown: the one asked for, or the data's."""
+        """The x range shown: the requested one, or the data's."""
         low, high = self.x_range or self.x_extent()
         return Axis(*apart(low, high))
 
     def y_axis(self) -> Axis:
-        """The y range shown: the one asked for, or one that shows all values within the x range."""
+        """The y range shown: the requested one, or one that shows all values within the x range."""
         if self.y_range is not None:
             low, high = self.y_range
             if high > low:
@@ -166,5 +166,5 @@ class Figure:
         return reach(np.concatenate(seen), ceiling=100.0 if self.unit == "%" else 1.0)
 
     def crowded(self) -> bool:
-        """Whether the plain series are too many to be told apart."""
+        """Whether there are too many plain series to tell them apart."""
         return sum(not one.pinned for one in self.series) > CROWD

@@ -14,10 +14,10 @@ Glyphs = Literal["braille", "block", "ascii"]
 class GlyphSet:
     """The characters of one set.
 
-    dots: (rows, columns) of dots a cell holds. cells: [2 ** (rows × columns)] code points; bit (row × columns +
-    column) of the index is the dot there. ramp: from low to high, where there is no colour; a space is no value.
-    bars: from low to high, for sparklines; none fills its cell, so that rows stay apart. up, down, pointer: what
-    points at something from below, from above and from the left. The rest: the parts of axes and marks.
+    dots: (rows, columns) of dots in a cell. cells: [2 ** (rows × columns)] code points; bit (row × columns + column) of
+    the index is the dot there. ramp: from low to high, without color; a space is no value. bars: from low to high, for
+    sparklines; none fills its cell, so rows stay apart. up, down, pointer: pointers from below, from above, and from
+    the left. The rest: the parts of axes and marks.
     """
 
     name: Glyphs
@@ -43,7 +43,7 @@ class GlyphSet:
 
 
 def _braille() -> Array:
-    """Code points by dots; Unicode numbers them 1 2 3 7 down the left column and 4 5 6 8 down the right."""
+    """Code points by dots. Unicode numbers them 1 2 3 7 down the left column and 4 5 6 8 down the right."""
     unicode_bit = np.array([[0, 3], [1, 4], [2, 5], [6, 7]]).ravel()
     masks = np.arange(256)
     moved = sum((masks >> ours & 1) << int(theirs) for ours, theirs in enumerate(unicode_bit))

@@ -1,4 +1,4 @@
-"""A matrix on a canvas: colours or a ramp of characters, labels, a colour bar, a cursor."""
+"""A matrix on a canvas: colors or a ramp of characters, labels, a color bar, and a cursor."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from tui.app.charts.canvas import BOLD, REVERSE, Array, Canvas, row_text
 from tui.app.charts.colours import HEAT_LEVELS, ColourScheme, text_on
 from tui.app.charts.glyphs import GlyphSet
 
-WIDEST = 4  # a cell of the matrix is at most this many times as wide as it is high
+WIDEST = 4  # maximum ratio of width to height of a matrix's cell
 FIGURE_AT_AN_END = re.compile(r"^\.?\d|\d$")
 
 
@@ -20,10 +20,10 @@ FIGURE_AT_AN_END = re.compile(r"^\.?\d|\d$")
 class HeatFigure:
     """A matrix [n, m], NaN = empty, with the names of its rows and columns, in the order shown.
 
-    value_range: the values of the first and last colour, or None for the matrix's own extremes. cursor: (row, column).
-    marked: the row and the column that are marked in the margins where there is no cursor; None: none.
-    axes: what rows and columns are. unit: what values are in, "%", or "" for numbers without one. decimals: how exactly
-    they are said. titles: what the bottom row calls rows and columns, where that is more than their names.
+    value_range: the values of the first and last color, or None for the matrix's own extremes. cursor: (row, column).
+    marked: the row and the column that the margins mark without a cursor; None: none. axes: the meanings of rows and
+    columns. unit: of the values, "%", or "" for none. decimals: of the values. titles: the bottom row's names of rows
+    and columns, if they are longer than those at the edges.
     """
 
     matrix: Array
@@ -38,7 +38,7 @@ class HeatFigure:
     titles: tuple[Sequence[str], Sequence[str]] | None = None
 
     def limits(self) -> tuple[float, float]:
-        """The values of the first and the last colour."""
+        """The values of the first and the last color."""
         if self.value_range is not None:
             return apart(*self.value_range)
         finite = self.matrix[np.isfinite(self.matrix)]
@@ -49,9 +49,9 @@ class HeatFigure:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How the matrix is laid out: the plot's place in cells, and the values shown, [height × per_cell, …].
+    """The layout of the matrix: the plot's place in cells, and the values shown, [height × per_cell, …].
 
-    per_cell: values one above the other in a cell (2: half blocks). down, across: cells a value takes.
+    per_cell: values stacked in a cell (2: half blocks). down, across: cells per value.
     """
 
     top: int
@@ -70,11 +70,11 @@ class Plan:
         return int(self.values.shape[1]) * self.across
 
     def row(self, row: int, rows: int) -> int:
-        """The row of cells, counted from the top of the plot, that shows row `row` of a matrix of `rows` rows."""
+        """The row of cells, counted from the top of the plot, with row `row` of a matrix of `rows` rows."""
         return _bin_of(row, rows, len(self.values)) * self.down // self.per_cell
 
     def column(self, column: int, columns: int) -> int:
-        """The first column of cells that shows column `column` of a matrix of `columns` columns."""
+        """The first column of cells with column `column` of a matrix of `columns` columns."""
         return _bin_of(column, columns, self.values.shape[1]) * self.across
 
 
@@ -85,7 +85,7 @@ def _bin_of(place: int, count: int, bins: int) -> int:
 def draw_heatmap(
     figure: HeatFigure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
 ) -> Canvas:
-    """`figure` on [height, width] cells; what there is no room for (bar, labels, bottom row) is left out."""
+    """`figure` on [height, width] cells. Parts without room (bar, labels, bottom row) are left out."""
     canvas = Canvas.blank(width, height, scheme.text, scheme.background)
     if not figure.matrix.size or width < 2 or height < 1:
         return canvas
@@ -111,8 +111,10 @@ def draw_heatmap(
 
 
 def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
-    """The layout: exact cells if the rows fit, else two rows a cell (`halves`), else means of neighbours and a line
-    that says so; but the cursor's cell is its own."""
+    """The layout: exact cells if the rows fit, else two rows per cell (`halves`), else means of neighbors with a note.
+
+    The cursor's cell always shows its own value.
+    """
     rows, columns = figure.matrix.shape
     left = max(len(name) for name in figure.rows) + 2 if width >= 24 else 0
     left = left if left <= width // 3 else 0
@@ -136,8 +138,10 @@ def plan_of(figure: HeatFigure, width: int, height: int, halves: bool) -> Plan:
 def cell_at(
     figure: HeatFigure, width: int, height: int, halves: bool, x: int, y: int
 ) -> tuple[int, int] | None:
-    """(row, column) of the matrix that is drawn at cell (x, y) of a grid of this size, in the order shown; the first of
-    those that share it. None beside the matrix."""
+    """(row, column) of the matrix at cell (x, y) of a grid of this size, in the order shown.
+
+    The first one if several share the cell. None outside of the matrix.
+    """
     plan = plan_of(figure, width, height, halves)
     down, across = y - plan.top, x - plan.left
     if not (0 <= down < plan.height and 0 <= across < plan.width):
@@ -157,7 +161,7 @@ def levels_of(values: Array, limits: tuple[float, float], levels: int) -> Array:
 
 
 def paint(plot: Canvas, plan: Plan, levels: Array, scheme: ColourScheme) -> None:
-    """Colour the plot; an empty value shows the background."""
+    """Color the plot. An empty value shows the background."""
     colours = np.where(levels >= 0, scheme.heat[levels], scheme.background)
     colours = np.repeat(colours, plan.across, axis=1)
     if plan.per_cell == 1:
@@ -174,13 +178,15 @@ def paint(plot: Canvas, plan: Plan, levels: Array, scheme: ColourScheme) -> None
 
 
 def shade(plot: Canvas, plan: Plan, levels: Array, glyphs: GlyphSet) -> None:
-    """Write the plot in the ramp's characters; an empty value is a space."""
-    codes = np.array([ord(character) for character in glyphs.ramp + " "], np.int32)  # level −1: the last
+    """Write the plot in the ramp's characters. An empty value is a space."""
+    codes = np.array(
+        [ord(character) for character in glyphs.ramp + " "], np.int32
+    )  # level −1 is the last character
     plot.chars[:] = np.repeat(np.repeat(codes[levels], plan.across, axis=1), plan.down, axis=0)
 
 
 def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: str) -> None:
-    """Write each value into the middle of its cell, in black or white on a colour, between spaces in a ramp."""
+    """Write each value into the middle of its cell, in black or white on a color, or between spaces in a ramp."""
     for row, column in zip(*np.nonzero(levels >= 0), strict=True):
         text = cell_text(float(plan.values[row, column]), plan.across - 1, unit)
         if not coloured and text:
@@ -192,7 +198,7 @@ def write_values(plot: Canvas, plan: Plan, levels: Array, coloured: bool, unit: 
 
 
 def cell_text(value: float, room: int, unit: str = "") -> str:
-    """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" where none fits."""
+    """A value in at most `room` characters: .83 for 0.83, 81.2 or 81 for 81.2 %; "" if none fits."""
     short = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else label(value)
     texts = (f"{value:.1f}", f"{value:.0f}") if unit else (short, label(value))
     return next((text for text in texts if len(text) <= room), "")
@@ -201,7 +207,7 @@ def cell_text(value: float, room: int, unit: str = "") -> str:
 def draw_labels(
     canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet
 ) -> None:
-    """Names of rows on the left and of columns below, as many as do not run into one another or what is pointed at."""
+    """Names of rows on the left and of columns below: as many as fit without touching each other or the pointer."""
     rows, columns = figure.matrix.shape
     if plan.left:
         room = plan.height if rows <= plan.height else plan.height // 2
@@ -224,7 +230,7 @@ def draw_labels(
 
 
 def _stride(count: int, room: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50… that names at most `room` of `count` things."""
+    """The smallest of 1, 2, 5, 10, 20, 50… that labels at most `room` of `count` items."""
     power = 1
     while True:
         for factor in (1, 2, 5):
@@ -236,7 +242,7 @@ def _stride(count: int, room: int) -> int:
 def draw_bar(
     canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet, coloured: bool
 ) -> None:
-    """The colour bar to the right: high at the top, numbers at both ends and between where there is room."""
+    """The color bar to the right: high at the top, with numbers at both ends and between if there is room."""
     rows, left = plan.height, plan.left + plan.width + 2
     parts = 4 if rows >= 13 else 2 if rows >= 5 else 1
     texts = bar_labels(figure, parts)
@@ -256,7 +262,7 @@ def draw_bar(
 
 
 def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
-    """The numbers beside the colour bar, the highest first: both ends and what divides the range in `parts`."""
+    """The numbers next to the color bar, the highest first: both ends and those that divide the range into `parts`."""
     low, high = figure.limits()
     values = [high + (low - high) * part / parts for part in range(parts + 1)]
     step = max((high - low) / 100, 10.0**-figure.decimals)
@@ -264,7 +270,7 @@ def bar_labels(figure: HeatFigure, parts: int) -> list[str]:
 
 
 def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> tuple[int, str]:
-    """Where below the plot the column of the cursor, or the one that is marked, is named, and how; "" for none."""
+    """The position and text of the column's name below the plot, for the cursor or the mark; "" for none."""
     column = (figure.cursor or figure.marked)[1]
     if column is None:
         return 0, ""
@@ -276,7 +282,7 @@ def pointed_column(canvas: Canvas, plan: Plan, figure: HeatFigure, glyphs: Glyph
 def draw_pointer(
     canvas: Canvas, plan: Plan, figure: HeatFigure, scheme: ColourScheme, glyphs: GlyphSet
 ) -> None:
-    """Mark the cursor's cell, and its row and column in the margins; where there is none, what is marked there."""
+    """Mark the cursor's cell, and its row and column in the margins. Without a cursor, mark the marked ones there."""
     row, column = figure.cursor or figure.marked
     height, width = figure.matrix.shape
     top = plan.top + plan.row(row or 0, height)
@@ -303,7 +309,7 @@ def draw_pointer(
             canvas.fg[middle, edge] = text_on(bg) if scheme.coloured and bg >= 0 else scheme.text
     elif glyphs.name == "ascii" or not scheme.coloured:
         canvas.flags[top : top + plan.down, left : left + plan.across] |= REVERSE
-    else:  # half blocks: the other value of the cell gives way to a cross on this one's colour
+    else:  # half blocks: the cell's other value gives way to a cross on this one's color
         level = int(levels_of(figure.matrix[row, column, None], figure.limits(), HEAT_LEVELS)[0])
         bg = int(scheme.heat[level]) if level >= 0 else scheme.background
         canvas.put(top, left, "+" * plan.across, text_on(bg) if level >= 0 else scheme.text, BOLD)
@@ -311,8 +317,7 @@ def draw_pointer(
 
 
 def merged(plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> str:
-    """The row above the bottom one: how many rows and columns of the matrix it is the means of that are shown; "" where
-    all are shown as they are."""
+    """The row above the bottom one: how many rows and columns each shown mean covers; "" if all are shown exactly."""
     parts, spans, times = list[str](), dict[str, list[str]](), f" {glyphs.times} "
     sizes = zip(("row", "column"), figure.axes, figure.matrix.shape, plan.values.shape, strict=True)
     for part, axis, count, bins in sizes:
@@ -328,8 +333,10 @@ def merged(plan: Plan, figure: HeatFigure, glyphs: GlyphSet) -> str:
 
 
 def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
-    """The bottom row: the cell under the cursor and its value, or the range and the mean; those of the pairs where rows
-    and columns are the same things."""
+    """The bottom row: the cell under the cursor and its value, or the range and the mean.
+
+    If rows and columns are the same items, range and mean are those of the pairs.
+    """
     if figure.cursor is not None:
         row, column = figure.cursor
         value = float(figure.matrix[row, column])
@@ -338,7 +345,7 @@ def status(figure: HeatFigure, glyphs: GlyphSet) -> str:
         shown = "empty" if math.isnan(value) else _exactly(value, figure)
         return f"{names[0].strip()} {glyphs.times} {names[1].strip()}: {shown}"
     values = figure.matrix
-    if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each is like itself, which tells nothing
+    if figure.axes[0] and figure.axes[0] == figure.axes[1]:  # each equals itself, which says nothing
         values = np.where(np.eye(*values.shape) > 0, np.nan, values)
     finite = values[np.isfinite(values)]
     if not finite.size:
@@ -353,12 +360,12 @@ def _exactly(value: float, figure: HeatFigure) -> str:
 
 
 def edges(count: int, bins: int) -> Array:
-    """[bins + 1] edges that share `count` things out over `bins` bins, whose sizes differ by at most one."""
+    """[bins + 1] edges that divide `count` items over `bins` bins with sizes that differ by at most one."""
     return np.arange(bins + 1) * count // bins
 
 
 def binned(matrix: Array, rows: int, columns: int) -> Array:
-    """[rows, columns] means over blocks of `matrix` [n ≥ rows, m ≥ columns], NaN left out; NaN where all are."""
+    """[rows, columns] means over blocks of `matrix` [n ≥ rows, m ≥ columns], without NaN; NaN if all are."""
     if matrix.shape == (rows, columns):
         return matrix
     there = np.isfinite(matrix)

@@ -1,4 +1,4 @@
-"""What a line chart says beside its lines: the legend, the keys at the lines' ends, the labels of its marks."""
+"""Texts around a line chart's lines: the legend, the keys at the lines' ends, and the labels of marks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from tui.app.charts.figure import Mark
 from tui.app.charts.glyphs import GlyphSet
 from tui.app.charts.plot_area import PlotArea
 
-GUTTER = 5  # about as many cells as the y axis takes, beside which the legend begins
+GUTTER = 5  # about as wide as the y axis, after which the legend begins
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the legend: a key in the line's colour, a name, and what is read there ("": nothing)."""
+    """One entry of the legend: a key in the line's color, a name, and a value ("": none)."""
 
     key: str
     name: str
@@ -28,7 +28,7 @@ class Entry:
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, scheme: ColourScheme) -> None:
-    """Write entries from `left` on into the top `rows` rows, as many as fit; the last says how many are left out."""
+    """Write entries from `left` on into the top `rows` rows, as many as fit. The last says how many are left out."""
     row, column, gap = 0, left, 2
     for place, entry in enumerate(entries):
         left_out = len(entries) - place
@@ -51,7 +51,7 @@ def draw_legend(canvas: Canvas, entries: Sequence[Entry], rows: int, left: int, 
 
 
 def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
-    """How many rows the legend takes: those that it needs, but one in six of the chart's, and on a low one none."""
+    """The number of rows of the legend: as needed, but at most one in six of the chart's, and none on a low chart."""
     if not entries or height < 7:
         return 0
     rows, column = 1, 0
@@ -63,10 +63,10 @@ def legend_rows(entries: Sequence[Entry], width: int, height: int) -> int:
 
 
 def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]], height: int) -> None:
-    """Write each line's key, and its name if it has one here, beside its end: a row apart where lines end close
-    together, in the lines' order.
+    """Write each line's key, and its name if it has one here, next to its end.
 
-    ends: entries with the share of the height (0…1) their lines end at. Keys that find no row are left out.
+    If lines end close together, their keys are in separate rows, in the lines' order. ends: entries with the share of
+    the height (0…1) at their lines' ends. Keys without a free row are left out.
     """
     wanted = sorted(
         (((1 - share) * (height - 1), entry) for entry, share in ends if 0 <= share <= 1),
@@ -74,7 +74,7 @@ def draw_keys(canvas: Canvas, area: PlotArea, ends: Sequence[tuple[Entry, float]
     )[:height]
     rows: list[int] = []
     for place, (row, _) in enumerate(wanted):
-        lowest = height - (len(wanted) - place)  # leaves a row to each key still to come
+        lowest = height - (len(wanted) - place)  # leaves a row for each later key
         rows.append(min(max(int(row + 0.5), rows[-1] + 1 if rows else 0), lowest))
     for (_, entry), row in zip(wanted, rows, strict=True):
         right = area.left + area.width + 1
@@ -90,9 +90,9 @@ def draw_marks(
     scheme: ColourScheme,
     glyphs: GlyphSet,
 ) -> None:
-    """Draw the marks' lines, and in `label_row` those of their labels that do not run into one another.
+    """Draw the marks' lines, and in `label_row` those of their labels that do not touch each other.
 
-    A label starts over its line, or ends there where that is not free, or is left out; newer marks choose first.
+    A label starts above its line, ends there if that space is taken, or is left out. Newer marks choose first.
     """
     taken: list[tuple[int, int]] = []
     edge = area.left + area.width

@@ -1,14 +1,14 @@
-"""Names that are cut to the room there is, and can still be told apart."""
+"""Cut names to the available width so that they can still be told apart."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 TELLING = 5
-"""Cells in which a part of a name, between two ellipses, can tell it from others."""
+"""Cells in which a part of a name, between two ellipses, can identify it."""
 
 
 def cut(name: str, room: int, ellipsis: str) -> str:
-    """The name in at most `room` cells, with an ellipsis in its middle, since names differ at their ends."""
+    """The name in at most `room` cells, with an ellipsis in its middle, because names differ at their ends."""
     if len(name) <= room:
         return name
     end = (room - 1) // 2
@@ -16,9 +16,9 @@ def cut(name: str, room: int, ellipsis: str) -> str:
 
 
 def apart(names: Collection[str], room: int, ellipsis: str) -> dict[str, str]:
-    """Each name as `cut` has it; those that would look the same show instead the part in which they differ.
+    """Each name after `cut`. Names that would look the same show the part in which they differ.
 
-    Where even that has too little room, they may still look the same.
+    With too little room, they may still look the same.
     """
     shown = {name: cut(name, room, ellipsis) for name in names}
     alike = defaultdict(list)
@@ -29,19 +29,19 @@ def apart(names: Collection[str], room: int, ellipsis: str) -> dict[str, str]:
             begins = _alike(group)
             ends = _alike([name[begins:][::-1] for name in group])
             if any(begins + ends == len(name) for name in group):
-                ends = 0  # one is all that is alike: its end tells it, too
+                ends = 0  # a single name differs nowhere: its end identifies it too
             shown |= {name: _around(name, begins, len(name) - ends, room, ellipsis) for name in group}
     return shown
 
 
 def _alike(names: Sequence[str]) -> int:
-    """How many characters the names have in common from their start."""
+    """The number of characters that the names share at the start."""
     together = zip(*names, strict=False)
     return next((place for place, each in enumerate(together) if len(set(each)) > 1), min(map(len, names)))
 
 
 def _around(name: str, begins: int, ends: int, room: int, ellipsis: str) -> str:
-    """The name in at most `room` cells with what stands from `begins` to `ends`, and as much before it as has room."""
+    """The name in at most `room` cells with its part from `begins` to `ends`, and as much before it as fits."""
     after = ellipsis if ends < len(name) else ""
     spare = room - len(after) - (ends - begins)
     if begins <= spare:

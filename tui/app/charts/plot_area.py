@@ -1,4 +1,4 @@
-"""The plot of a line chart: where it lies, its axes with ticks and labels, and its grid."""
+"""The plot of a line chart: its position, its axes with ticks and labels, and its grid."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,7 +26,7 @@ class PlotArea:
         return self.top + self.height
 
     def column(self, x: float) -> int | None:
-        """The column of cells of `x`, counted from the plot's left; None outside the range."""
+        """The column of cells of `x`, counted from the plot's left; None outside of the range."""
         share = self.x.fraction(x)
         return int(share * (self.width - 1) + 0.5) if 0 <= share <= 1 else None
 
@@ -35,13 +35,15 @@ class PlotArea:
         return self.x.low + column / max(self.width - 1, 1) * (self.x.high - self.x.low)
 
     def row(self, y: float) -> int | None:
-        """The row of cells of `y`, counted from the plot's top; None outside the range."""
+        """The row of cells of `y`, counted from the plot's top; None outside of the range."""
         share = self.y.fraction(y)
         return int((1 - share) * (self.height - 1) + 0.5) if 0 <= share <= 1 else None
 
     def y_ticks(self) -> list[float]:
-        """Two ticks in about five rows: three from five rows on, eleven at most. Fewer, but three, where those lie
-        equally far apart and more do not."""
+        """About one tick in five rows: three from five rows on, eleven at most.
+
+        Fewer, but at least three, if only those are evenly spaced.
+        """
         most = min(max(self.height * 2 // 5, 3 if self.height >= 5 else 2), 11)
         for number in range(most, 2, -1):
             ticks = self.y.ticks(number)
@@ -54,13 +56,13 @@ class PlotArea:
         return len({lower - upper for lower, upper in pairwise(rows)}) == 1
 
     def x_ticks(self) -> list[float]:
-        """One tick in about eight columns; whole numbers, for rounds, where the range has any."""
+        """About one tick in eight columns. Whole numbers, for rounds, if the range has any."""
         most = max(self.width // 8, 3)
         return whole_ticks(self.x.low, self.x.high, most) or self.x.ticks(most)
 
 
 def fit(x: Axis, y: Axis, width: int, height: int, above: int, right: int) -> PlotArea:
-    """The area that leaves `above` rows over the plot, `right` columns beside it and room for the labels."""
+    """The area that leaves `above` rows above the plot, `right` columns next to it, and room for the labels."""
     axis_rows = 2 if height - above >= 4 else 0
     rows = max(height - above - axis_rows, 1)
     draft = PlotArea(above, 0, rows, 1, x, y)
@@ -70,7 +72,7 @@ def fit(x: Axis, y: Axis, width: int, height: int, above: int, right: int) -> Pl
 
 
 def draw_axes(canvas: Canvas, area: PlotArea, x_label: str, scheme: ColourScheme, glyphs: GlyphSet) -> None:
-    """Draw grid, axes, ticks and labels; where there is no room for axes, nothing."""
+    """Draw grid, axes, ticks, and labels. Draws nothing if there is no room for axes."""
     if area.left:
         _draw_y(canvas, area, scheme, glyphs)
     if area.bottom + 1 < canvas.height:

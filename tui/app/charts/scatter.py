@@ -1,4 +1,4 @@
-"""Points of a plane in cells: each cell shows, by a character and a colour, whose points are most in it."""
+"""Points of a plane in cells. Each cell shows the group of most of its points by a character and a color."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from tui.app.charts.legend import Entry, draw_legend, legend_rows
 
 KEYS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 IN_TURN = 3 * len(OKABE_ITO)
-"""So many groups have the colours of series in turn, and keys to tell them apart; more have the scale's, in order."""
+"""Up to this many groups have the colors of series and keys. More have the scale's colors, in order."""
 
 
 def key_of(group: int) -> str:
-    """The character that stands for a group; * for one that has none of its own."""
+    """The character of a group; * if it has none of its own."""
     return KEYS[group] if group < len(KEYS) else "*"
 
 
 @dataclass(frozen=True, eq=False)
 class ScatterFigure:
-    """points [n, 2] of the groups [n], whose names are listed; marks [m, 2], drawn over them, of `mark_groups` [m].
+    """points [n, 2] of the groups [n], with their names; marks [m, 2], drawn over them, of `mark_groups` [m].
 
-    mark_name: what a mark is ("prototype"). shown: which points [n] count, the others being dots behind them; None:
-    all. marks_coloured: whether marks have their groups' colours, which are then those of the points.
+    mark_name: the meaning of a mark ("prototype"). shown: the points [n] to highlight, with dots for the others behind
+    them; None: all. marks_coloured: whether marks, and not points, have their groups' colors.
     """
 
     points: Array
@@ -42,7 +42,7 @@ class ScatterFigure:
 def draw_scatter(
     figure: ScatterFigure, width: int, height: int, scheme: ColourScheme, glyphs: GlyphSet
 ) -> Canvas:
-    """`figure` on [height, width] cells, as large as they allow: the axes have no unit. The legend stands above."""
+    """`figure` on [height, width] cells. The axes have no unit. The legend is above."""
     canvas = Canvas.blank(width, height, scheme.text, scheme.background)
     if width < 4 or height < 2 or not len(figure.points):
         return canvas
@@ -81,11 +81,11 @@ def places(points: Array, width: int, height: int) -> tuple[Array, Array]:
 
 
 def most_in_each(rows: Array, columns: Array, groups: Array) -> list[tuple[int, int, int]]:
-    """(row, column, group) of every cell that has points: the group with most of them, of several the first."""
+    """(row, column, group) of every cell with points: the group with the most of them, or the first of several."""
     cells, counts = np.unique(np.stack([rows, columns, groups], axis=1), axis=0, return_counts=True)
     order = np.lexsort(
         (-cells[:, 2], counts, cells[:, 1], cells[:, 0])
-    )  # within a cell the largest, lowest group last
+    )  # within a cell, the largest, lowest group last
     cells = cells[order]
     last = np.ones(len(cells), bool)
     last[:-1] = (np.diff(cells[:, :2], axis=0) != 0).any(axis=1)
@@ -93,7 +93,7 @@ def most_in_each(rows: Array, columns: Array, groups: Array) -> list[tuple[int, 
 
 
 def colour_of(group: int, groups: int, scheme: ColourScheme) -> int:
-    """The colour of a group of so many."""
+    """The color of one of `count` groups."""
     if groups <= IN_TURN or not scheme.coloured:
         return scheme.series(group)
     return scheme.clear(int(scheme.heat[group * (len(scheme.heat) - 1) // (groups - 1)]))
@@ -102,8 +102,10 @@ def colour_of(group: int, groups: int, scheme: ColourScheme) -> int:
 def draw_marks(
     canvas: Canvas, marks: Sequence[tuple[int, int, int]], figure: ScatterFigure, scheme: ColourScheme
 ) -> None:
-    """Write [k] for each (row, column, group), three cells from its column on, in black or white on its colour; where
-    several meet, all keys stand before any bracket."""
+    """Write [k] for each (row, column, group), three cells from its column on, in black or white on its color.
+
+    Where several meet, all keys come before any bracket.
+    """
     for cells in (slice(0, 3), slice(1, 2)):
         for row, column, group in marks:
             text, first = f"[{key_of(group)}]", column + cells.start

@@ -1,4 +1,4 @@
-"""Rows of text in columns on a canvas: which columns fit, how wide each is, in what order the rows stand."""
+"""Rows of text in columns on a canvas: which columns fit, their widths, and the order of rows."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,22 +13,21 @@ from tui.common.sparkline import sparkline
 
 Tone = Literal["plain", "muted", "strong", "highlight", "warning", "gain", "loss"]
 Order = tuple[int, bool] | None
-"""The column that rows are sorted by, and whether from high to low."""
-STRETCH = 10  # cells that a column that stretches has at least
-TREND = 40  # cells of a sparkline that has all the room it wants
-LEFT_OUT = 3  # cells that say how many columns have no room
+"""The column by which rows are sorted, and whether from high to low."""
+STRETCH = 10  # minimum cells of a column that stretches
+TREND = 40  # cells of a sparkline with all the room it needs
+LEFT_OUT = 3  # cells for the number of columns without room
 
 
 @dataclass(frozen=True)
 class Column:
     """A column of a table.
 
-    title, name: what its header says, and what it is called in a sentence ("": as its title). numeric: flush right.
-    stretch: it gives way to others, down to `least` cells, and takes what they leave. names: its texts are cut so that
-    they can be told apart. worth: where not all columns fit, those of the least worth are left out. least, most: its
-    width in cells; without a `most`, as wide as its texts.
-    tone: of its texts, where neither row nor cell has one of its own. sort: which way rows are sorted by it first;
-    None: they are not.
+    title, name: the text in the header, and its name in a sentence ("": the title). numeric: aligned right. stretch: it
+    shrinks for others, down to `least` cells, and takes the room that they leave. names: its texts are cut so that they
+    can be told apart. worth: if not all columns fit, those with the least worth are left out. least, most: its width in
+    cells; without `most`, as wide as its texts. tone: of its texts, if neither row nor cell has one. sort: the order of
+    the first sort by it; None: no sort.
     """
 
     title: str
@@ -45,7 +44,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text with a tone of its own."""
+    """A text with its own tone."""
 
     text: str
     tone: Tone
@@ -53,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Trend:
-    """Values, NaN = none, that are shown as a sparkline of at most `width` cells, from 0 to `top`."""
+    """Values, NaN = none, shown as a sparkline of at most `width` cells, from 0 to `top`."""
 
     values: tuple[float, ...]
     top: float = 1.0
@@ -62,8 +61,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what it is of, what it shows, how it is said, what it is sorted by in each column (None: missing), and the
-    text in which a filter looks for its words."""
+    """A row: its item, its texts, its tone, its sort value in each column (None: missing), and its text for filters."""
 
     key: Hashable
     cells: tuple[str | Cell | Trend, ...]
@@ -74,7 +72,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column that is shown: which, its first cell, its width."""
+    """A shown column: its number, its first cell, and its width."""
 
     column: int
     left: int
@@ -88,7 +86,7 @@ def has_words(text: str, query: str) -> bool:
 
 
 def sorted_rows(rows: Iterable[Row], column: int, descending: bool) -> list[Row]:
-    """Rows by their values in a column; equal ones keep their order; those without a value come last either way."""
+    """Rows by their values in a column. Equal ones keep their order. Rows without a value are last either way."""
     given = list(rows)
     present = [row for row in given if not _missing(row.values[column])]
     present.sort(key=lambda row: row.values[column], reverse=descending)  # type: ignore[arg-type, return-value]
@@ -100,8 +98,10 @@ def _missing(value: float | str | None) -> bool:
 
 
 def widths(columns: Sequence[Column], rows: Sequence[Row], order: Order, glyphs: GlyphSet) -> list[int]:
-    """As wide as the texts of each column are, and its title, with a pointer beside that of the column sorted by; none
-    where no row has a text."""
+    """The widths of each column's texts and title, with a pointer next to the title of the column sorted by.
+
+    A column without a text has width 0.
+    """
     sorted_by = order[0] if order else None
     texts = [
         max((_width(row.cells[place], glyphs) for row in rows), default=1) for place in range(len(columns))
@@ -122,14 +122,17 @@ def _text(cell: str | Cell, glyphs: GlyphSet) -> str:
 
 
 def layout(columns: Sequence[Column], texts: Sequence[int], width: int, left: int) -> list[ShownColumn]:
-    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts; after them, where some
-    do not, there is room to say how many. Those without a text have no place, unless they have no title either."""
+    """The columns that fit from cell `left` on into `width` cells, by the widths of their texts.
+
+    If some do not fit, there is room after them for their number. Columns without a text have no place, unless they
+    have no title either.
+    """
     places = _layout(columns, texts, width, left)
     return _layout(columns, texts, width - LEFT_OUT, left) if left_out(texts, places) else places
 
 
 def left_out(texts: Sequence[int], places: Sequence[ShownColumn]) -> int:
-    """How many columns that have texts have no place."""
+    """The number of columns with texts that have no place."""
     shown = {place.column for place in places}
     return sum(text > 0 and place not in shown for place, text in enumerate(texts))
 
@@ -165,8 +168,10 @@ def draw_header(
     scheme: ColourScheme,
     glyphs: GlyphSet,
 ) -> None:
-    """The titles in the first row; that of the column sorted by, if there is one, has a pointer beside it. At the end,
-    as +2, how many columns are missing for want of room."""
+    """The titles in the first row, with a pointer next to that of the column sorted by, if there is one.
+
+    At the end, as +2, the number of columns without room.
+    """
     for place in places:
         column, sorted_by = columns[place.column], order is not None and place.column == order[0]
         pointer = (glyphs.down if order[1] else glyphs.up) if order and sorted_by else ""
@@ -179,7 +184,7 @@ def draw_header(
 def shortened(
     columns: Sequence[Column], places: Sequence[ShownColumn], rows: Sequence[Row], glyphs: GlyphSet
 ) -> dict[int, dict[str, str]]:
-    """By column, of those of names that have too little room: each name as it is shown there, told from the others."""
+    """For each column of names without enough room: each name as it is shown there, so that all can be told apart."""
     found = {}
     for place in places:
         if columns[place.column].names:
@@ -200,8 +205,10 @@ def draw_row(
     scheme: ColourScheme,
     glyphs: GlyphSet,
 ) -> None:
-    """A row in a grid of one, its names as `shortened` has them. The cursor is a pointer, and a tint where there is
-    colour."""
+    """A row as a grid of one row, with its names as in `shortened`.
+
+    The cursor is a pointer, with a tint if there is color.
+    """
     if under_cursor:
         canvas.put(0, 0, glyphs.pointer, scheme.highlight, BOLD)
         if scheme.coloured:
@@ -236,7 +243,7 @@ def _colour(tone: Tone, scheme: ColourScheme) -> int:
 
 
 def fit(text: str, room: int, numeric: bool, glyphs: GlyphSet) -> str:
-    """`text` in `room` cells: flush right if numeric, cut with an ellipsis if too long."""
+    """`text` in `room` cells: aligned right if numeric, cut with an ellipsis if too long."""
     if len(text) > room:
         text = text[: max(room - 1, 0)] + glyphs.ellipsis if room else ""
     return text.rjust(room) if numeric else text.ljust(room)

@@ -1,7 +1,7 @@
-"""Lines as dots: for every column of dots the lowest and the highest row a line passes through.
+"""Lines as dots: for every column of dots, the lowest and the highest row of a line.
 
-A column that many points fall into keeps their extremes, so a spike of one round survives any crowding; between points
-that lie columns apart the line is straight.
+A column with many points keeps their extremes, so a spike of one round is always visible. Between points that are
+columns apart, the line is straight.
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from tui.app.charts.canvas import Array
 
 NOWHERE = -(2**30)
 DASH, POINT, GAP = 9, 2, 3
-"""Columns of dots that the parts of a line take that is not drawn through."""
+"""Columns of dots that the parts of a dashed line take."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
     """low, high [s, columns]: the rows of dots, counted from the bottom, that each line covers in each column.
 
-    Rows may lie outside the plot. Where a line has no value both are NOWHERE.
+    Rows may be outside of the plot. Both are NOWHERE where a line has no value.
     """
 
     low: Array
     high: Array
 
     def clipped(self, rows: int) -> tuple[Array, Array, Array]:
-        """low and high within 0…rows − 1, and where there is anything left [s, columns]."""
+        """low and high within 0…rows − 1, and where anything is left [s, columns]."""
         there = (self.low != NOWHERE) & (self.high >= 0) & (self.low < rows)
         return np.clip(self.low, 0, rows - 1), np.clip(self.high, 0, rows - 1), there
 
@@ -34,8 +34,8 @@ class Spans:
 def trace(x: Array, y: Array, columns: int, rows: int) -> Spans:
     """The spans of the lines y [s, n] over x [n] on a plot of columns × rows dots.
 
-    x (ascending) and y are fractions of the axes: 0 lies in the middle of the first column or lowest row, 1 in the
-    middle of the last column or highest row. What lies left or right of the plot only gives the line its slope there.
+    x (ascending) and y are fractions of the axes: 0 is the middle of the first column or lowest row, 1 the middle of
+    the last column or highest row. Points left or right of the plot only give the line its slope there.
     """
     at = x * (columns - 1)
     height = y * (rows - 1)
@@ -46,7 +46,7 @@ def trace(x: Array, y: Array, columns: int, rows: int) -> Spans:
 
 
 def _extremes(at: Array, height: Array, columns: int) -> tuple[Array, Array]:
-    """The lowest and highest point in each column [s, columns]; NaN where there is none."""
+    """The lowest and highest point in each column [s, columns]; NaN if there is none."""
     nearest = np.floor(at + 0.5)
     inside = (nearest >= 0) & (nearest < columns)
     nearest, points = nearest[inside].astype(int), height[:, inside]
@@ -60,7 +60,7 @@ def _extremes(at: Array, height: Array, columns: int) -> tuple[Array, Array]:
 
 
 def _between(at: Array, height: Array, where: Array) -> Array:
-    """The lines' heights at `where` [s, k], straight between neighbouring points; NaN beyond the ends and in gaps."""
+    """The lines' heights at `where` [s, k], straight between neighboring points; NaN beyond the ends and in gaps."""
     if len(at) < 2:
         return np.full((len(height), len(where)), np.nan)
     left = np.clip(np.searchsorted(at, where, side="right") - 1, 0, len(at) - 2)
@@ -78,13 +78,13 @@ def _unbroken(at: Array, height: Array, columns: int) -> Array:
 
 
 def _whole(heights: Array) -> Array:
-    """Rows of dots; heights far outside the plot stop short of overflowing."""
+    """Rows of dots. Heights far outside of the plot are limited so that they do not overflow."""
     rounded = np.floor(np.clip(np.where(np.isnan(heights), 0, heights), -1e6, 1e6) + 0.5).astype(int)
     return np.where(np.isnan(heights), NOWHERE, rounded)
 
 
 def _joined(low: Array, high: Array, unbroken: Array) -> Spans:
-    """Neighbouring columns made to touch: each reaches half-way to the other where the line jumps between them."""
+    """Make neighboring columns touch: each reaches half-way to the other where the line jumps between them."""
     there = (low != NOWHERE) & (high != NOWHERE)
     joins = unbroken & there[:, :-1] & there[:, 1:]
     reach_low, reach_high = low.copy(), high.copy()
@@ -100,7 +100,7 @@ def _joined(low: Array, high: Array, unbroken: Array) -> Spans:
 
 
 def counts(spans: Spans, rows: int) -> Array:
-    """[rows, columns], the top row first: how many of the lines have a dot there."""
+    """[rows, columns], the top row first: the number of lines with a dot there."""
     low, high, there = spans.clipped(rows)
     columns = low.shape[1]
     place = np.broadcast_to(np.arange(columns), low.shape)[there]
@@ -111,8 +111,10 @@ def counts(spans: Spans, rows: int) -> Array:
 
 
 def stroked(dots: Array, points: int, steep: int) -> Array:
-    """The dots of a line with so many points between its dashes. Columns that hold more than `steep` dots stay whole,
-    so that a spike survives this, too."""
+    """The dots of a line with this many points between its dashes.
+
+    Columns with more than `steep` dots stay whole, so that spikes stay visible.
+    """
     if not points:
         return dots
     parts = [1] * DASH + [0] * GAP + ([1] * POINT + [0] * GAP) * points

@@ -1,1 +1,1 @@
-"""Modal screens. Each is left with escape, holds at 80×24, and hands back what was chosen, or None."""
+"""Modal screens. Escape leaves each of them, each fits 80×24, and each returns the choice, or None."""

@@ -1,4 +1,4 @@
-"""Which session to show."""
+"""A dialog for the session to show."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,16 +10,16 @@ from tui.app.dialogs.form import Field, Form, Known
 
 
 class AttachDialog(Form[Path]):
-    """Gives back the folder of a session, by its name in the sessions folder or by path."""
+    """Returns the folder of a session, by its name in the sessions folder or by path."""
 
     def __init__(self, sessions: Path, known: Callable[[], Sequence[Known]] | None = None) -> None:
-        """`known` are the sessions to choose from; by default those of the folder."""
+        """`known`: the sessions to choose from; by default, those of the folder."""
         self._sessions = sessions
         super().__init__("Show a session", [Field("session", "name or path", known=known or self._known)])
 
     def accept(self, values: dict[str, str]) -> Path:
         folder = session_folder(values["session"], self._sessions)
-        state(folder)  # raises if it is none
+        state(folder)  # raises for an unknown session
         return folder
 
     def _known(self) -> Sequence[Known]:

@@ -1,4 +1,4 @@
-"""What every dialog has: a title, a body that scrolls, a line for what is wrong, and a line of keys."""
+"""The parts of every dialog: a title, a body that scrolls, a line for errors, and a line of keys."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
@@ -18,14 +18,14 @@ from tui.common.formatting import spelled
 
 Result = TypeVar("Result")
 WIDE, TALL = 120, 40
-"""From so many columns of the screen on a dialog is -wide; from so many rows on -tall, below them -short."""
+"""From this many columns of the screen on, a dialog is -wide. From this many rows on, it is -tall, below -short."""
 
 
 class Dialog(ModalScreen[Result]):
-    """Base of the dialogs: `title` above, what `body` yields in the middle, `hint` below."""
+    """Base class of the dialogs: `title` above, the widgets of `body` in the middle, `hint` below."""
 
     focused = Reactive[Widget | None](None, repaint=False)
-    """As of the main screen: Textual paints all of a screen, and what is under it, when the focus moves."""
+    """As for the main screen: Textual repaints a whole screen, and the one below, when the focus moves."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "leave", show=False)]
     hint = "esc cancel"
 
@@ -43,7 +43,7 @@ class Dialog(ModalScreen[Result]):
 
     def compose(self) -> ComposeResult:
         self.set_class(glyphs_of(self) == "ascii", "-ascii", update=False)
-        self._fit(self.app.size, update=False)  # so that it is laid out with them at once
+        self._fit(self.app.size, update=False)  # so that the first layout includes them
         with Vertical(classes="dialog"):
             yield Static(self.spelled(self._title), classes="title", markup=False)
             yield from self.body()
@@ -54,12 +54,12 @@ class Dialog(ModalScreen[Result]):
         self._fit(event.size)
 
     def _fit(self, size: Size, update: bool = True) -> None:
-        """Have the classes by which style.tcss gives dialogs their room."""
+        """Set the classes by which style.tcss sizes dialogs."""
         classes = {"-wide": size.width >= WIDE, "-tall": size.height >= TALL, "-short": size.height < TALL}
         self.update_classes(classes, update=update, animate=False)
 
     def complain(self, fault: str) -> None:
-        """Say what is wrong, in the dialog; an empty sentence takes it back."""
+        """Show an error in the dialog. An empty sentence removes it."""
         line = self.query_one("#fault", Static)
         line.update(self.spelled(fault))
         line.display = bool(fault)

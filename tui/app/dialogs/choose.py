@@ -1,4 +1,4 @@
-"""One of a few things to do, or nothing: confirmations, checkpoints, themes, leaving."""
+"""A choice of a few actions: confirmations, checkpoints, themes, leaving."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,15 +11,15 @@ from textual.widgets.option_list import Option
 from tui.app.dialogs.base import Dialog
 
 Choice = tuple[str, str, str]
-"""What it gives back, its name, and what it does."""
+"""The result, its name, and its effect."""
 
 
 PAUSE = 1.0
-"""Seconds after which the next character begins anew."""
+"""Seconds after which the next character starts a new search."""
 
 
 class Options(OptionList):
-    """As Textual's, and a letter or several lead to a line that can be chosen."""
+    """Textual's list, in which typed letters select a line."""
 
     _typed = ""
     _typed_at = 0.0
@@ -41,7 +41,7 @@ class Options(OptionList):
 
 
 class Choose(Dialog[str]):
-    """Gives back the id of the line chosen."""
+    """Returns the id of the chosen line."""
 
     hint = "↑↓ choose · enter confirm · esc cancel"
 
@@ -79,5 +79,5 @@ class Choose(Dialog[str]):
 
 
 def confirm(title: str, text: str, yes: str) -> Choose:
-    """A question whose harmless answer comes first."""
+    """A question with the harmless answer first."""
     return Choose(title, text, [("no", "no", "change nothing"), ("yes", "yes", yes)])

@@ -1,4 +1,4 @@
-"""What a fork is to be: its name, and what is to differ from its parent."""
+"""A dialog for a fork: its name, and its differences from its parent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ THEN: tuple[Known, ...] = (
     ("run", "show the fork and run it here"),
     ("stay", "find it in Sessions (s)"),
 )
-"""What is to be done once it is made."""
+"""What to do after the fork is made."""
 
 
 @dataclass(frozen=True)
 class ForkWish:
-    """The arguments of `simulator.fork`, for a new session in `folder`, and what then."""
+    """The arguments of `simulator.fork` for a new session in `folder`, and what to do then."""
 
     folder: Path
     round: int
@@ -30,7 +30,7 @@ class ForkWish:
 
 
 class ForkDialog(Form[ForkWish]):
-    """Gives back a ForkWish; empty lines mean: as the parent."""
+    """Returns a ForkWish. Empty lines keep the parent's values."""
 
     def __init__(self, run: SessionData, round: int, sessions: Path, methods: Sequence[Known]) -> None:
         self._run, self._round, self._sessions = run, round, sessions
@@ -49,7 +49,7 @@ class ForkDialog(Form[ForkWish]):
         )
 
     def remark(self, values: dict[str, str]) -> str:
-        """What will be computed for it, and what becomes of it where nothing changes."""
+        """What will be computed for it, and its result if nothing changes."""
         rounds, took = remaining.rounds_again(self._run, self._round)
         count = "1 round" if rounds == 1 else f"{rounds} rounds"
         said = [f"{count} must be computed again, about {duration(took)}."] if rounds else []
@@ -68,7 +68,7 @@ class ForkDialog(Form[ForkWish]):
         if folder.exists():
             raise ConfigError(f"{folder.name} exists. Choose another name.")
         if values["method"]:
-            method(values["method"])  # raises if it is unknown
+            method(values["method"])  # raises for an unknown one
         if values["then"] not in dict(THEN):
             raise ConfigError(f"then: one of {', '.join(dict(THEN))}.")
         seed, rounds = number(values, "seed", 0), number(values, "rounds")

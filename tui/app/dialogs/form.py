@@ -1,4 +1,4 @@
-"""Lines to fill in, with what may stand there listed under the one that has the focus."""
+"""A form of lines, with possible values listed under the focused line."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from tui.common.errors import explain
 
 Result = TypeVar("Result")
 Known = tuple[str, str]
-"""A value that may stand in a field, and what it is."""
+"""A possible value of a field, and its description."""
 VALUE_CELLS = 28
-"""The widest that the column of listed values is made: a longer one moves what it is, and does not cut all others'."""
+"""The maximum width of the column of values. A longer value moves its own description only."""
 SLOW_SECONDS = 0.5
-"""An answer that takes longer says that it is being worked on."""
+"""Seconds after which the form shows that it is working."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A line of a form. `known` gives the values to choose from, if there are any to list; `whole`: a whole number."""
+    """A line of a form. `known` returns the values to choose from, if any. `whole`: a whole number."""
 
     name: str
     label: str
@@ -38,7 +38,7 @@ class Field:
 
 
 class Form(Dialog[Result]):
-    """Fields by line. Enter hands the values to `accept`, on a thread; what it raises is said in the dialog."""
+    """Fields in lines. Enter passes the values to `accept`, on a thread. Its errors appear in the dialog."""
 
     hint = "tab next · ↑↓ choose · enter confirm · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -53,11 +53,11 @@ class Form(Dialog[Result]):
         self._working = False
 
     def accept(self, values: dict[str, str]) -> Result:
-        """What the form gives back for these values; on a thread. Raises the project's errors for bad ones."""
+        """The form's result for these values, on a thread. Raises the project's errors for invalid ones."""
         raise NotImplementedError
 
     def remark(self, values: dict[str, str]) -> str:
-        """What is to be said under the fields while they are filled in; quick."""
+        """The text under the fields while they are edited. Must be quick."""
         return ""
 
     @property
@@ -88,7 +88,7 @@ class Form(Dialog[Result]):
         self._remark()
 
     def begin(self) -> None:
-        """Give the focus to what is filled in first."""
+        """Focus the first field."""
         self.set_focus(self.query(Input).first())
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -128,7 +128,7 @@ class Form(Dialog[Result]):
     def _accept(self, values: dict[str, str]) -> None:
         try:
             result = self.accept(values)
-        except Exception as error:  # said in the dialog, whatever it is
+        except Exception as error:  # any error is shown in the dialog
             self.app.call_from_thread(self._refuse, explain(error)[0])
         else:
             self.app.call_from_thread(self.dismiss, result)
@@ -139,7 +139,7 @@ class Form(Dialog[Result]):
         self.complain(fault)
 
     def _entitle(self) -> None:
-        """The title, and whether the values are being looked at."""
+        """The title, and whether the values are being checked."""
         working = " · checking…" if self._working else ""
         self.query_one(".title", Static).update(self.spelled(self._title + working))
 
@@ -161,7 +161,7 @@ class Form(Dialog[Result]):
         line.display = bool(text)
 
     def _list_known(self) -> None:
-        """The values for the field with the focus that have what was typed."""
+        """The values for the focused field that contain the typed text."""
         known = self.query_one("#known", OptionList)
         name = (self.focused.id or "").removeprefix("field-") if self.focused else ""
         field = self._fields.get(name)
@@ -177,7 +177,7 @@ class Form(Dialog[Result]):
 
 
 def number(values: dict[str, str], name: str, least: int = 1) -> int | None:
-    """A whole number from a field, None where it is empty. Raises ConfigError."""
+    """A whole number from a field; None if it is empty. Raises ConfigError."""
     from htfl_sim.errors import ConfigError
 
     text = values[name]

@@ -16,7 +16,7 @@ WIDEST = 12
 
 
 class Keys(Widget):
-    """A text that is made for the width there is."""
+    """A text that depends on its width."""
 
     DEFAULT_CSS = "Keys { width: 1fr; height: auto; }"
 
@@ -32,7 +32,7 @@ class Keys(Widget):
 
 
 class Help(Dialog[None]):
-    """The keys by group; those that do not work in the present panel say where they do."""
+    """The keys by group. Those without an effect in the present panel name their panels."""
 
     DEFAULT_CSS = """
     Help VerticalScroll { scrollbar-gutter: stable; }  /* or it would be laid out twice */

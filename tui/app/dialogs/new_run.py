@@ -1,4 +1,4 @@
-"""The form for a new run: what to run, what that comes to, and what is missing for it."""
+"""The form for a new run: its settings, its size, and missing data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ from tui.common.formatting import size
 
 @dataclass(frozen=True)
 class NewRun:
-    """A run to begin, and its folder."""
+    """A new run and its folder."""
 
     choices: Choices
     folder: Path
 
 
 class NewRunDialog(Form[NewRun]):
-    """Gives back a NewRun whose data are here."""
+    """Returns a NewRun whose data are here."""
 
     hint = (
         "tab next · ↑↓ choose · enter start · esc cancel\n"
@@ -39,7 +39,7 @@ class NewRunDialog(Form[NewRun]):
     ]
 
     def __init__(self, sessions: Path, data: Path, choices: Choices, name: str = "") -> None:
-        """`choices` fills the form in, and gives what the form has no line for."""
+        """`choices` fill in the form, and include settings without a line in the form."""
         self._sessions, self._data, self._choices = sessions, data, choices
         self._fetching = ""
         super().__init__(
@@ -65,7 +65,7 @@ class NewRunDialog(Form[NewRun]):
         )
 
     def remark(self, values: dict[str, str]) -> str:
-        """What the preset says, as far as that is known without reading the whole configuration."""
+        """The preset's values, as far as they are known without reading the whole configuration."""
         if self._fetching:
             return self._fetching
         name = values["preset"] or QUICKSTART
@@ -110,7 +110,7 @@ class NewRunDialog(Form[NewRun]):
         self.query_one("#field-dataset", Input).value = "digits"
 
     def action_fetch(self) -> None:
-        """Download the data set, on a thread, with the bytes under the fields."""
+        """Download the data set on a thread, with the progress under the fields."""
         if not self._fetching:
             self._fetching = "downloading…"
             self.run_worker(partial(self._fetch, self.values), thread=True)
@@ -121,7 +121,7 @@ class NewRunDialog(Form[NewRun]):
         fault = ""
         try:
             catalog.fetch_dataset(name, self._data, partial(self._fetched, name))
-        except Exception as error:  # said in the dialog, whatever it is
+        except Exception as error:  # any error is shown in the dialog
             fault = explain(error)[0]
         self.app.call_from_thread(self._fetch_ended, fault)
 
@@ -145,7 +145,7 @@ class NewRunDialog(Form[NewRun]):
 
 
 def is_here(choices: Choices, data: Path) -> bool:
-    """Whether the data of a run are there, as far as its preset and its options tell."""
+    """Whether the data of a run are here, as far as its preset and options tell."""
     name = choices.dataset
     if name is None and choices.file is None:
         name = catalog.preset(choices.preset or QUICKSTART).config.get("data", {}).get("dataset")
@@ -153,14 +153,14 @@ def is_here(choices: Choices, data: Path) -> bool:
 
 
 def made_up(choices: Choices, sessions: Path) -> str:
-    """A name for a run of which only the options are known."""
+    """A name for a run, from its options alone."""
     stem = choices.preset or (choices.file.stem if choices.file else QUICKSTART)
     plain = plain_name([stem, *(Path(word).stem for word in (choices.method, choices.dataset) if word)])
     return free_name(sessions, f"{plain}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
 
 
 def _missing(dataset: str, data: Path) -> str:
-    """What is not here of the data, in words; nothing where all is, or the loader has to say."""
+    """The missing data in words; empty if nothing is missing, or only the loader can tell."""
     if dataset in catalog.dataset_names():
         return f"{dataset} is not in {data}" if catalog.is_missing(dataset, data) else ""
     return "" if Path(dataset).expanduser().exists() else f"no data set or folder is named '{dataset}'"

@@ -1,4 +1,4 @@
-"""Notices: a text to read, and the notice in a terminal that is too small for the app."""
+"""Notices: a text to read, and a message for a terminal that is too small for the app."""
 
 from collections.abc import Iterable
 from typing import ClassVar
@@ -17,7 +17,7 @@ SMALLEST = (60, 16)
 
 
 class TooSmall(ModalScreen[None]):
-    """Covers everything until there is room again; a run goes on under it."""
+    """Covers everything until there is enough room again. A run continues meanwhile."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "app.quit", "quit", show=False)]
 

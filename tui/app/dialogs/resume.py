@@ -1,4 +1,4 @@
-"""How a session that nobody runs is to go on."""
+"""A dialog for the resume of a session that no process runs."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from tui.common.formatting import duration
 
 @dataclass(frozen=True)
 class ResumeWish:
-    """The number of total rounds, None for as many as it has; and whether other bits than a single run's will do."""
+    """The total number of rounds, None for no change; and whether other bits are accepted."""
 
     rounds: int | None
     allow_inexact: bool
 
 
 class ResumeDialog(Form[ResumeWish]):
-    """Gives back a ResumeWish."""
+    """Returns a ResumeWish."""
 
     def __init__(self, run: SessionData) -> None:
         self._run = run
@@ -41,7 +41,7 @@ class ResumeDialog(Form[ResumeWish]):
         )
 
     def remark(self, values: dict[str, str]) -> str:
-        """Which rounds will be computed, and about how long that takes."""
+        """The rounds to be computed, and about how long they take."""
         repeated, _ = remaining.rounds_again(self._run, self._run.round)
         first = self._run.round - repeated + 1
         last = int(values["rounds"]) if values["rounds"].isdecimal() else self._run.rounds

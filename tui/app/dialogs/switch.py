@@ -1,4 +1,4 @@
-"""Which method goes on from the next round, and with what hyper-parameters."""
+"""A dialog for the method from the next round on, and its hyper-parameters."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from tui.app.dialogs.choose import Options
 from tui.app.dialogs.form import Field, Form, assignments
 
 PARAMETER = "method."
-"""What the names of the method's hyper-parameters begin with among the values."""
+"""The prefix of the method's hyper-parameters among the values."""
 
 
 @dataclass(frozen=True)
 class SwitchWish:
-    """A switch command's arguments; None: the method stays, and only settings change."""
+    """A switch command's arguments. None: the method stays, and only settings change."""
 
     method: str | None
     settings: tuple[str, ...]
 
 
 class SwitchDialog(Form[SwitchWish]):
-    """Gives back a SwitchWish that the configuration accepts. Methods the models cannot run are grey and say why."""
+    """Returns a valid SwitchWish. Methods that the models cannot run are gray, with the reason."""
 
     hint = "letters or ↑↓ method · tab settings · enter switch · esc cancel"
 
@@ -76,7 +76,7 @@ class SwitchDialog(Form[SwitchWish]):
         return SwitchWish(replaced, tuple(settings))
 
     async def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Lay out the method's hyper-parameters: those in force for the present one, else its defaults."""
+        """Fill in the method's hyper-parameters: the present values of the present method, else the defaults."""
         if event.option_list.id != "methods":
             return
         choice = self._choices[str(event.option_id)]

@@ -1,4 +1,4 @@
-"""What a newcomer is told, page by page, on the first start."""
+"""Pages for newcomers on the first start."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +24,7 @@ PAGES = (
 
 
 class Tour(Dialog[None]):
-    """A few pages; escape skips what is left."""
+    """A few pages. Escape skips the rest."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,right,space", "page(1)", "on", show=False),
@@ -51,7 +51,7 @@ class Tour(Dialog[None]):
 
 
 def is_due(folder: Path) -> bool:
-    """Whether the tour has not been shown yet; from now on it has. Where that cannot be noted it is not shown."""
+    """Whether the tour has not been shown yet, and mark it as shown. If that cannot be stored, it is not shown."""
     seen = folder / "tour-seen"
     if seen.exists():
         return False
