@@ -1,4 +1,4 @@
-"""Moves through panels, rounds, clients, and charts. What it chooses becomes part of the View."""
+"""Moves through panels, rounds, clients, and charts. Every choice becomes part of the View."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from tui.app.widgets import LineChart
 
 
 class Navigation:
-    """The path that Escape goes back, and the actions of keys that move or select."""
+    """The path back for Escape, and the actions of keys that move or select."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -97,7 +97,7 @@ class Navigation:
             self.point(chart, x)
 
     def point(self, chart: LineChart, x: float) -> None:
-        """Put the crosshair of all charts at this place of one."""
+        """Put the crosshair of all charts at this x of one of them."""
         if chart.figure.over is not None:
             self.set_crosshair((chart.figure.over, x * chart.figure.x_unit))
 
@@ -116,7 +116,7 @@ class Navigation:
             chart.pan(share)
 
     def maximise(self) -> None:
-        """Give the focused part the whole screen, with its title; or undo that."""
+        """Give the focused part the whole screen, with its title, or undo that."""
         screen = self._host.screen
         if screen.maximized is not None:
             screen.minimize()
@@ -129,7 +129,7 @@ class Navigation:
         screen = self._host.screen
         charts = list(self._host.panel.query(LineChart))
         shown = [chart for chart in charts if chart.is_on_screen]
-        if not shown and screen.maximized is None:  # a panel that has just come up is not laid out yet
+        if not shown and screen.maximized is None:  # a panel that has just appeared has no layout yet
             shown = [chart for chart in charts if in_sight(chart)]
         able = (chart for chart in (screen.focused, *shown) if isinstance(chart, LineChart))
         return next((chart for chart in able if not over_rounds or chart.figure.over is not None), None)

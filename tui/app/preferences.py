@@ -1,4 +1,4 @@
-"""What is kept from one start of the app to the next: theme, chart, sort, pins, colours in Compare."""
+"""Preferences that are kept between starts of the app: theme, chart, sort, pins, and colors in Compare."""
 
 import json
 from collections.abc import Iterable
@@ -8,13 +8,14 @@ from pathlib import Path
 
 FILE = "app.json"
 SESSIONS = 200
-"""Sessions whose pins are kept: those pinned in last."""
+"""Sessions whose pins are kept: those with the latest changes."""
 
 
 @dataclass
 class Preferences:
-    """theme: its name. chart: the accuracy chart's mode. sort: the column that clients are sorted by, and whether from
-    high to low. pins: the clients pinned, by session id. places: those of what was compared, by folder and name."""
+    """theme: its name. chart: the accuracy chart's mode. sort: the column by which clients are sorted, and whether from
+    high to low. pins: the pinned clients, by session id. places: the slots of compared lines, by folder and name.
+    """
 
     theme: str = ""
     chart: int = 0
@@ -24,7 +25,7 @@ class Preferences:
 
     @classmethod
     def read(cls, folder: Path | None) -> "Preferences":
-        """Those that were written there; in place of what cannot be read, what a first start has."""
+        """Read the preferences there. Unreadable ones have their defaults."""
         kept = cls()
         with suppress(OSError, ValueError, TypeError, AttributeError):
             found = json.loads((folder / FILE).read_text(encoding="utf-8")) if folder else {}
@@ -37,7 +38,7 @@ class Preferences:
         return kept
 
     def keep(self, folder: Path | None, *, theme: str, chart: int, sort: tuple[str, bool]) -> None:
-        """Write them there, with these; where that is not possible they are not kept."""
+        """Write them there, with these changes. If that is impossible, they are not kept."""
         self.theme, self.chart, self.sort = theme, chart, sort
         if folder is None:
             return
@@ -48,13 +49,13 @@ class Preferences:
             new.replace(folder / FILE)
 
     def pinned(self, session: str) -> frozenset[int]:
-        """The clients pinned in a session, by its id."""
+        """The pinned clients of a session, by its id."""
         kept = self.pins.get(session, [])
         return (
             frozenset(each for each in kept if type(each) is int) if isinstance(kept, list) else frozenset()
         )
 
     def pin(self, session: str, clients: Iterable[int]) -> None:
-        """Those pinned in a session from now on."""
+        """Set the pinned clients of a session."""
         self.pins.pop(session, None)
         self.pins = dict([*self.pins.items(), (session, sorted(clients))][-SESSIONS:])

@@ -1,4 +1,4 @@
-"""Steering the session shown, whoever runs it: commands left in its mailbox, and the answers to them."""
+"""Steer the session shown, in any process: commands in its mailbox, and the answers to them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,11 +22,11 @@ WAITING = {
     "checkpoint": "writing a checkpoint…",
     "switch": "switching…",
 }
-"""What is said while a command of this kind waits for its boundary."""
+"""The text while a command of this kind waits for its boundary."""
 
 
 class RemoteControl:
-    """Asks of the session shown what its keys say, and says what became of it."""
+    """Sends the session shown the commands of keys, and shows the answers."""
 
     def __init__(self, host: Host, background: Background, choices: MethodChoices) -> None:
         self._host, self._background, self._choices = host, background, choices
@@ -34,21 +34,21 @@ class RemoteControl:
 
     @property
     def waiting(self) -> list[str]:
-        """What has been asked of the session and is not done yet, as the status row says it."""
+        """Requests to the session that are not done yet, in the words of the status row."""
         run = self._host.view.run
         asked = (*run.pending, *(command for folder, command in self._asked.values() if folder == run.folder))
-        # A switch that has been made is answered once a round that it rules is committed.
+        # A switch is answered once a round with its settings is committed.
         made = {event.get("command") for event in run.events if event["event"] == "switched"}
         still = (command for command in asked if command.kind in WAITING and command.id not in made)
         said = (_waiting(command, run.live) for command in still)
         return list(dict.fromkeys(filter(None, said)))
 
     def pause(self) -> None:
-        """Hold a run, or let one that is held go on."""
+        """Pause a run, or resume a paused one."""
         self.post("resume" if self._host.view.run.state in ("paused", "pausing") else "pause")
 
     def stop(self) -> None:
-        """Ask whether the run is really to end."""
+        """Ask for confirmation of a stop."""
         if self.steerable("stop", live=True):
             question = confirm(
                 f"Stop {self._host.view.run.name}?",
@@ -58,12 +58,12 @@ class RemoteControl:
             self._host.ask(question, lambda answer: self.post("stop") if answer == "yes" else None)
 
     def checkpoint(self) -> None:
-        """A checkpoint of the session shown."""
+        """Request a checkpoint of the session shown."""
         if self.steerable("a checkpoint", live=True):
             self.ask_for_checkpoints([self._host.view.run.folder])
 
     def ask_for_checkpoints(self, folders: Sequence[Path]) -> None:
-        """Ask whether CKA is wanted with them."""
+        """Ask whether it should include CKA."""
         choices = [
             ("now", "now", "when the current client finishes, with all finished clients"),
             ("cka", "with CKA", "at the end of the round, with the similarity of the models"),
@@ -76,7 +76,7 @@ class RemoteControl:
         self._host.ask(Choose("Write a checkpoint", "", choices), chosen)
 
     def switch(self) -> None:
-        """Ask which method goes on, once it is known which can."""
+        """Ask for the next method, once it is known which ones can continue."""
         if self.steerable("a switch"):
             run = self._host.view.run
             self._choices.give(run.config, partial(self._show_switch, run.folder))
@@ -95,7 +95,7 @@ class RemoteControl:
         self._host.ask(SwitchDialog(run.config, choices, when), chosen)
 
     def post(self, kind: str, arguments: dict[str, Any] | None = None, folder: Path | None = None) -> None:
-        """Leave a command in a mailbox, by default that of the session shown, and say so until it is answered."""
+        """Put a command into a mailbox, by default that of the session shown, and show it until it is answered."""
         folder = folder or self._host.view.run.folder
 
         def posted(command: Command) -> None:
@@ -106,7 +106,7 @@ class RemoteControl:
         self._background.run("post", "", partial(post, folder, kind, arguments), posted)
 
     def answered(self, message: Answered) -> None:
-        """Say what became of a command."""
+        """Show the answer to a command."""
         command, answer = message.command, message.answer
         folder, _ = self._asked.pop(command.id, (self._host.view.run.folder, command))
         shown = self._host.view.run.folder
@@ -124,7 +124,7 @@ class RemoteControl:
         self._host.draw()
 
     def steerable(self, what: str, live: bool = False) -> bool:
-        """Whether the session can be steered now; says why not."""
+        """Whether the session can be steered now. Shows why not."""
         view, run = self._host.view, self._host.view.run
         why = None
         if not run.document:
@@ -141,9 +141,9 @@ class RemoteControl:
 
 
 def _waiting(command: Command, live: bool) -> str:
-    """What is said of a command that waits; a switch may be for a round that is far away.
+    """The text of a waiting command. A switch may wait for a later round.
 
-    Where nobody runs the session only a switch still waits; the next start refuses the others.
+    If no process runs the session, only a switch still waits. The next start refuses the others.
     """
     at_round = command.arguments.get("at_round")
     if at_round is not None:

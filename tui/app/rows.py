@@ -23,11 +23,11 @@ class MainScreen(Screen[None]):
     """The screen under all dialogs. Its widgets show their focus themselves."""
 
     focused = Reactive[Widget | None](None, repaint=False)
-    """Textual repaints the whole screen when this changes: after a change of panel, the one before once more."""
+    """Textual repaints the whole screen when this changes, that is, once more after a change of panel."""
 
 
 def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyphs: Glyphs) -> None:
-    """Bring the three rows of the main screen up to date, under the visible panel."""
+    """Update the three rows of the main screen to the visible panel."""
     width, name = screen.size.width, panel.id or ""
     chosen = next((each.state for each in panel.steered()), "")
     live = chosen in LIVE if chosen else view.run.live
@@ -40,15 +40,15 @@ def draw(screen: Screen[Any], view: View, panel: Panel, waiting: list[str], glyp
 
 
 def _write(screen: Screen[Any], row: str, text: Content) -> None:
-    """Update a row that is to look different; two Contents are equal when only their styles differ."""
+    """Update a row whose look changes. Two Contents are equal even if their styles differ."""
     widget = screen.query_one(f"#{row}", Static)
     shown = widget.content
     if not isinstance(shown, Content) or (shown.plain, shown.spans) != (text.plain, text.spans):
-        widget.update(text, layout=False)  # the row stays a row
+        widget.update(text, layout=False)  # the row stays a single row
 
 
 def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Content:
-    """One row of `width` cells; `waiting` are the things asked for and not yet done, said last and in colour."""
+    """One row of `width` cells. `waiting`: requests that are not done yet, at the end and in color."""
     shout = [*waiting]
     if view.replaying:
         shout.insert(0, f"REPLAY round {view.shown}")
@@ -68,8 +68,10 @@ def status(view: View, waiting: list[str], width: int, glyphs: Glyphs) -> Conten
 
 
 def tabs(shown: str, width: int) -> Content:
-    """The row of tabs, in `width` cells: with their titles, shorter ones, or but that of the panel shown, which is
-    reversed."""
+    """The row of tabs in `width` cells: with their titles, with shorter ones, or with only the present panel's.
+
+    The present panel's tab is reversed.
+    """
     short = {panel: SHORT_TITLES.get(panel, title) for panel, title in PANEL_TITLES.items()}
     alone = {panel: title if panel == shown else "" for panel, title in PANEL_TITLES.items()}
     titles = next((each for each in (PANEL_TITLES, short) if _cells(each) <= width), alone)
@@ -83,12 +85,12 @@ def tabs(shown: str, width: int) -> Content:
 
 
 def _cells(titles: Mapping[str, str]) -> int:
-    """What a row of tabs with these titles takes."""
+    """The width of a row of tabs with these titles."""
     return sum(len(title) + 4 for title in titles.values())
 
 
 def keys(shown: Iterable[Key], idle: Sequence[str]) -> Content:
-    """The row of keys; those of `idle`, which would not act now, are dim."""
+    """The row of keys. Those of `idle`, which have no effect now, are dim."""
     return Content("  ").join(
         Content.assemble(
             (key.print, "dim" if key.argument in idle else "bold"),
@@ -100,7 +102,7 @@ def keys(shown: Iterable[Key], idle: Sequence[str]) -> Content:
 
 
 def _facts(view: View) -> list[str]:
-    """From the one that is dropped last to the one that is dropped first."""
+    """Sort from the one that is dropped last to the one that is dropped first."""
     run = view.run
     if not run.document:
         if not run.name:

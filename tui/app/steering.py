@@ -1,4 +1,4 @@
-"""Steers the session shown, or those chosen in the list of sessions: the one under the cursor, or all marked ones."""
+"""Steers the session shown, or those selected in the list of sessions: the one under the cursor, or all marked ones."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ class Steering:
         self._host, self._background, self._control, self._runs = host, background, control, runs
 
     def steer(self, what: str) -> None:
-        """Act on the session shown, or on those chosen in the list of sessions."""
+        """Act on the session shown, or on those selected in the list of sessions."""
         chosen = self._host.panel.steered() if what in IN_A_LIST else ()
         if chosen and [Path(each.path) for each in chosen] != [self._host.view.run.folder]:
             self.steer_listed(what, chosen)
@@ -49,7 +49,7 @@ class Steering:
             self._control.pause() if run.live else self._runs.resume(run)
 
     def _pause(self, chosen: Sequence[Listed]) -> None:
-        """Hold those that run; if none does, let those that are held go on; if none is, start the rest again."""
+        """Pause those that run. If none runs, resume the paused ones. If none is paused, start the rest again."""
         if running := [each for each in chosen if each.state == "running"]:
             self._post("pause", running)
         elif held := [each for each in chosen if each.state in ("paused", "pausing")]:
@@ -72,7 +72,7 @@ class Steering:
             self._control.ask_for_checkpoints([Path(each.path) for each in live])
 
     def _live(self, chosen: Sequence[Listed], what: str) -> list[Listed]:
-        """Those that a process runs; says where there are none."""
+        """Those that a process runs. Shows a notice if there are none."""
         live = [each for each in chosen if each.state in LIVE]
         if not live:
             self._host.say(f"{_named(chosen)}: not running. Press space to resume.")
@@ -84,7 +84,7 @@ class Steering:
         self._host.say(f"Requested {kind}: {_named(chosen)}.")
 
     def _start_again(self, chosen: Sequence[Listed]) -> None:
-        """Start sessions that nobody runs: one asks how, several go on to the rounds they are to have."""
+        """Start sessions that no process runs. One session opens the dialog; several continue to their last rounds."""
         sessions = [each for each in chosen if isinstance(each, Summary) and not each.error]
         unfinished = [each for each in sessions if each.state != "finished"]
         if len(chosen) == 1 and sessions:
@@ -107,6 +107,6 @@ class Steering:
 
 
 def _named(chosen: Sequence[Listed]) -> str:
-    """Three names at most, and how many more."""
+    """At most three names, and the number of others."""
     names = [each.name for each in chosen[:3]]
     return ", ".join([*names, f"{len(chosen) - 3} more"] if len(chosen) > 3 else names)

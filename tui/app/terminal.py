@@ -1,7 +1,7 @@
-"""The terminal under the app: what is done when it is none, when a signal comes, and when it goes away.
+"""The terminal under the app: what happens if there is none, after a signal, and when it is closed.
 
-A closed pty is seen by poll even where SIGHUP is ignored. Nothing may be left that reads or writes it: both fail at
-once, again and again, and would keep a core busy.
+poll notices a closed pty even if SIGHUP is ignored. Nothing may continue to read or write it: both fail at once, again
+and again, and would keep a core busy.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def is_there() -> bool:
-    """Whether input, output and messages all go to a terminal."""
+    """Whether input, output, and messages all go to a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def on_signals(do: Callable[[signal.Signals], None]) -> None:
-    """Call `do` in the running loop for a signal that ends the app; what was ignored before stays ignored."""
+    """Call `do` in the running loop for a signal that ends the app. Signals that were ignored before stay ignored."""
     loop = asyncio.get_running_loop()
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -31,19 +31,19 @@ def on_signals(do: Callable[[signal.Signals], None]) -> None:
 
 
 class Hangup(threading.Thread):
-    """Waits, asleep, until the terminal has gone; then lets `stop` end what is to be ended, and ends the process."""
+    """Waits, asleep, until the terminal is closed. Then it calls `stop`, and ends the process."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         super().__init__(name="hangup", daemon=True)
         self._stop = stop
         self.disarmed = False
-        """Set when the app has ended by itself, and the process looks after itself again."""
+        """Set when the app has ended by itself and the process continues."""
 
     def run(self) -> None:
         poller = select.poll()
         poller.register(
             sys.__stdin__.fileno() if sys.__stdin__ else 0, 0
-        )  # only what cannot be masked: HUP, ERR
+        )  # only events that cannot be masked: HUP, ERR
         poller.poll()
         if not self.disarmed:
             silence()
@@ -52,7 +52,7 @@ class Hangup(threading.Thread):
 
 
 def silence() -> None:
-    """Let reads of the terminal wait for ever, and writes go nowhere."""
+    """Make reads of the terminal wait forever, and discard writes."""
     with suppress(OSError):
         never, _ = os.pipe()
         os.dup2(never, 0)
@@ -62,8 +62,8 @@ def silence() -> None:
 
 
 def give_mouse(driver: object, to_app: bool) -> None:
-    """Have the terminal report the mouse to the app, or keep it for its own selection."""
-    # Textual has no public switch for it; its drivers for real terminals have this pair.
+    """Make the terminal report the mouse to the app, or keep it for its own selection."""
+    # Textual has no public switch for it. Its drivers for real terminals have this pair.
     switch = getattr(driver, f"_{'enable' if to_app else 'disable'}_mouse_support", None)
     if switch is not None:
         switch()

@@ -1,4 +1,4 @@
-"""What the panels show: one run, at one round, with what the user has pinned, marked and filtered."""
+"""The contents of the panels: one run at one round, with the user's pins, marks, and filters."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ EmbeddingKey = tuple[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """found: by place, the embedding or the sentence why there is none. under_way: the place being computed, if any."""
+    """found: by place, the embedding or the sentence why there is none. under_way: the running computation, if any."""
 
     found: Mapping[EmbeddingKey, Embedding | str] = field(default_factory=dict)
     under_way: EmbeddingKey | None = None
 
     def last(self, run: SessionData, round: int) -> Embedding | None:
-        """The last one of a session at or before a round."""
+        """The last embedding of a session at or before a round."""
         own = [
             each
             for (session, at), each in self.found.items()
@@ -44,7 +44,7 @@ class Embeddings:
         return max(own, key=lambda each: each.round, default=None)
 
     def refusal(self, run: SessionData, round: int) -> str | None:
-        """Why there is none of a round, where that has been tried."""
+        """Why a round has none, if its computation failed."""
         found = self.found.get((session_of(run), round))
         return found if isinstance(found, str) else None
 
@@ -59,37 +59,37 @@ NO_EMBEDDINGS = Embeddings()
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The state of the app as far as panels draw it."""
+    """The state of the app as far as panels show it."""
 
     run: SessionData
     round: int | None = None
-    """The round travelled to; None: live."""
+    """The earlier round that is shown; None: live."""
     crosshair: Position | None = None
-    """The place chosen in a chart, at which all of them are read; None: none is."""
+    """The chosen place in a chart, at which all charts show values; None: none."""
     client: int | None = None
-    """The client under the cursor, in every panel; None before anyone was evaluated."""
+    """The client under the cursor, in every panel; None before the first evaluation."""
     pinned: frozenset[int] = frozenset()
-    """Clients drawn on top and named."""
+    """Clients that are drawn on top and named."""
     filter: str = ""
-    """Words that a client's line must have."""
+    """Words that a client's line must contain."""
     chart: int = 0
     """The accuracy chart's mode: 0 band and mean, 1 all lines, 2 clients × rounds."""
     sort: tuple[str, bool] = ("accuracy", False)
-    """The column that clients are sorted by, and whether from high to low."""
+    """The column by which clients are sorted, and whether from high to low."""
     marked: tuple[Path, ...] = ()
     """Sessions marked for comparison, in order of marking."""
     compared: tuple[SessionData, ...] = ()
-    """The marked sessions as they were last read."""
+    """The marked sessions in the last reading."""
     embeddings: Embeddings = NO_EMBEDDINGS
-    """t-SNE of the sessions' rounds, as far as it was asked for."""
+    """t-SNE of the sessions' rounds, if it was requested."""
     places: ColorSlots = field(default_factory=ColorSlots)
-    """Of what is compared."""
+    """The slots of compared lines."""
     sessions_dir: Path | None = None
-    """The folder of sessions; None: the one that the run lies in."""
+    """The folder of sessions; None: that of the run."""
 
     @property
     def library(self) -> Path:
-        """Where the other sessions are."""
+        """The folder of the other sessions."""
         return self.sessions_dir or sessions_folder(self.run.folder)
 
     @property
@@ -97,8 +97,10 @@ class View:
         return self.round is not None and self.round < self.run.round
 
     def cursor(self, over: Cost = "rounds") -> float | None:
-        """Where charts over rounds, or over what these cost, have their cursor: at the crosshair, else at the round
-        travelled to. What is said over another axis lies there where the run shown has its nearest round."""
+        """The cursor of charts over rounds, or over their costs: at the crosshair, else at the earlier round shown.
+
+        A value of another axis is at the nearest round of the run shown.
+        """
         place: Position | None = ("rounds", float(self.shown)) if self.replaying else None
         if (place := self.crosshair or place) is None:
             return None
@@ -117,12 +119,15 @@ class View:
 
     @property
     def curves(self) -> Curves:
-        """All rounds: while replaying, charts show the whole run with a cursor at the round shown."""
+        """All rounds. In replay, charts show the whole run with a cursor at the round shown."""
         return self.run.curves
 
     def looks_like(self, other: "View", within_rounds: bool = False) -> bool:
-        """Whether panels would draw the same of both; how far a round has got is for the status row to say, but for the
-        first, beside which there is nothing else, and where a panel shows what goes on `within_rounds`."""
+        """Whether panels would draw the same for both.
+
+        Progress within a round concerns only the status row, except in the first round, which has nothing else to show,
+        and in panels that show events `within_rounds`.
+        """
         mine, theirs = ({**vars(view), **vars(view.run)} for view in (self, other))
         seen = within_rounds or not self.run.round
         unseen = _NOT_DRAWN[1:] if seen else _NOT_DRAWN
@@ -133,36 +138,36 @@ _NOT_DRAWN = ("progress", "run", "owner", "pending", "places")
 
 
 def _is(mine: object, theirs: object) -> bool:
-    """The very same, without looking into hundreds of rounds; what is small may also be equal."""
+    """The same objects, without comparing hundreds of rounds. Small values may also be equal."""
     return mine is theirs or (isinstance(mine, str | int) and mine == theirs)
 
 
 class Panel(Container):
-    """One of the app's panels. It draws what a View says, and asks for nothing itself."""
+    """One of the app's panels. It draws a View and reads nothing itself."""
 
     FOLLOWS_PROGRESS: ClassVar[bool] = False
-    """Whether it shows where the clients are in a round under way, also in later rounds than the first."""
+    """Whether it shows the clients' places in an unfinished round, also after the first round."""
 
     def first(self) -> Widget | None:
-        """The part that has the focus when the panel comes up: the first in sight that takes keys."""
+        """The part that is focused when the panel appears: the first visible one that takes keys."""
         return next((part for part in self.query("*") if part.focusable and in_sight(part)), None)
 
     def prepare(self, width: int, height: int) -> None:
-        """It will have this size: choose what there is room for, so that it is laid out once."""
+        """Choose the parts for this size in advance, so that they are laid out once."""
 
     def show(self, view: View) -> None:
-        """Draw this view. Called while the panel is visible, when what it shows may have changed."""
+        """Draw this view. Called while the panel is visible, when its contents may have changed."""
         raise NotImplementedError
 
     def steered(self) -> Sequence[Summary | StudySummary]:
-        """The sessions that keys steer in place of the one shown; none: that one."""
+        """The sessions that keys steer instead of the one shown; empty: that one."""
         return ()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """What is shown, as columns and rows for a CSV file."""
+        """The panel's contents, as columns and rows for a CSV file."""
         raise NotImplementedError
 
 
 def in_sight(part: Widget) -> bool:
-    """Whether a widget is displayed, or will be once the layout that is under way is done."""
+    """Whether a widget is displayed, or will be after the present layout."""
     return all(each.display for each in part.ancestors_with_self if isinstance(each, Widget))

@@ -1,4 +1,4 @@
-"""The thread that reads files for the app: the session shown, the compared ones, and the answers to what was asked."""
+"""The thread that reads files for the app: the session shown, the compared ones, and the answers to commands."""
 
 import threading
 import time
@@ -16,12 +16,12 @@ from tui.app.messages import Answered, ComparedRead, RunRead
 
 POLL_SECONDS = 0.5
 ASKED_SECONDS = 0.1
-"""How often to look while a command waits for its answer."""
+"""Seconds between two readings while a command waits for its answer."""
 COMPARED_SECONDS = 2.0
 
 
 class Watch(threading.Thread):
-    """Reads until `end`, and posts what changed; the app draws. Every method may be called from any thread."""
+    """Reads until `end` and posts changes, which the app draws. Every method may be called from any thread."""
 
     def __init__(self, post: Callable[[Message], object]) -> None:
         super().__init__(name="watch", daemon=True)
@@ -39,7 +39,7 @@ class Watch(threading.Thread):
         self._wake.set()
 
     def compare(self, folders: tuple[Path, ...]) -> None:
-        """Read these as well, less often."""
+        """Read these sessions too, less often."""
         self._compared = folders
         self._wake.set()
 
@@ -76,12 +76,12 @@ class Watch(threading.Thread):
             self._wake.wait(ASKED_SECONDS if soon else POLL_SECONDS)
 
     def _look_for_answers(self) -> bool:
-        """Post those that have come; whether a run is at work on others."""
+        """Post the answers that have come. Returns whether a run works on others."""
         soon = False
         for folder, command in self._asked:
             answer, state = None, ""
             with suppress(SessionUnreadable, DiskError):
-                # The state is read before the answer: an owner answers before it ends.
+                # Read the state before the answer, because an owner answers before it ends.
                 state = sessions.state(folder)
                 answer = answer_to(folder, command.id)
             over = state not in ("", *LIVE) and command.kind != "switch"
@@ -95,7 +95,7 @@ class Watch(threading.Thread):
 
 
 def sessions_of(marked: Sequence[Path]) -> list[Path]:
-    """Sessions as they are, and in place of a study those of its sessions that are there now."""
+    """The sessions as of now. A study becomes its present sessions."""
     found = []
     for folder in marked:
         with suppress(DiskError):

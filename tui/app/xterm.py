@@ -1,7 +1,7 @@
-"""xterm's 256 colours, which a terminal over SSH has: everything is sent in the one of them that looks nearest.
+"""xterm's 256 colors, which a terminal over SSH has. Everything is sent in the nearest of them.
 
-Without this each of red, green and blue is rounded by itself, which makes a dark blue-grey a navy blue and an orange
-tint an olive.
+By default, red, green, and blue are rounded separately, which makes a dark blue-gray navy blue, and an orange tint
+olive.
 """
 
 from functools import lru_cache
@@ -15,12 +15,12 @@ from textual.color import Color as TextualColor
 from textual.filter import LineFilter
 
 STEPS = (0, 95, 135, 175, 215, 255)
-FIRST = 16  # those before it look as the user has set them
+FIRST = 16  # users may have changed those before it
 COLOURS = np.array(
     [(red, green, blue) for red in STEPS for green in STEPS for blue in STEPS]
     + [(grey, grey, grey) for grey in range(8, 239, 10)]
 )
-"""[240, 3] red, green and blue of the colours numbered from FIRST on."""
+"""[240, 3] red, green, and blue of the colors from FIRST on."""
 
 _CONES = np.array(
     [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
@@ -33,7 +33,7 @@ _OPPONENTS = np.array(
 
 
 def as_seen(rgb: NDArray[np.int_]) -> NDArray[np.float64]:
-    """Colours [n, 3] where distances are as eyes see them: OKLab (Ottosson 2020), lightness first."""
+    """Colors [n, 3] in a space of perceived distances: OKLab (Ottosson 2020), lightness first."""
     share = rgb / 255
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     return np.asarray(np.cbrt(linear @ _CONES.T) @ _OPPONENTS.T)
@@ -44,7 +44,7 @@ _SEEN = as_seen(COLOURS)
 
 @lru_cache(maxsize=4096)
 def nearest(red: int, green: int, blue: int) -> int:
-    """The number of the colour that looks nearest."""
+    """The number of the nearest color."""
     distance = np.linalg.norm(_SEEN - as_seen(np.array([[red, green, blue]])), axis=1)
     return FIRST + int(distance.argmin())
 
@@ -61,7 +61,7 @@ def _colour(colour: Color | None) -> Color | None:
 
 
 class XtermFilter(LineFilter):
-    """Brings what is drawn to these colours."""
+    """Converts a drawing to these colors."""
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:
         return [

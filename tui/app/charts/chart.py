@@ -321,7 +321,7 @@ def draw_cursor(
 
 
 def _clear_words(row: Array, start: int, end: int) -> None:
-    """Clear the text in the cells start…end of a row, and whole numbers around them: a lost digit changes a number."""
+    """Clear the cells start…end of a row, and the rest of the words in them: a lost digit changes a number."""
     blank = row == ord(" ")
     while start > 0 and not blank[start - 1]:
         start -= 1

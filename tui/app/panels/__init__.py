@@ -1,4 +1,4 @@
-"""The app's panels, by the ids that tabs and keys know them by."""
+"""The app's panels, by the ids that tabs and keys use."""
 
 from tui.app.panels.base import SizedPanel
 from tui.app.panels.clients import ClientsPanel

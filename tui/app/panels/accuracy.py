@@ -21,7 +21,7 @@ BAND = (0.1, 0.9)
 
 
 class AccuracyChart(Container):
-    """The chart of `View.chart`'s mode, with the pinned clients on top."""
+    """The chart in `View.chart`'s mode, with the pinned clients on top."""
 
     DEFAULT_CSS = "AccuracyChart { width: 1fr; height: 1fr; }"
 
@@ -76,7 +76,7 @@ class AccuracyChart(Container):
         self._map.home = (_first_row(view), max(len(rounds) - 1, 0))
 
     def point(self, view: View) -> None:
-        """Have the map's cursor in the column of the view's; that of the lines is put there with all others'."""
+        """Put the map's cursor in the view's column. The cursor of the lines is set with all others."""
         self._rounds, at = view.curves.evaluated, view.cursor()
         self._column = None if at is None else max(int((self._rounds <= at).sum()) - 1, 0)
         if not self._map.display:
@@ -93,9 +93,9 @@ class AccuracyChart(Container):
             self._map.put_cursor(row, self._column)
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        """The crosshair, and the client selected, go with the map's cursor."""
-        message.stop()  # its rows may be some of the clients
-        if message.cell != self._map.cursor:  # an older message, of a cursor that has moved on since
+        """The crosshair and the selected client follow the map's cursor."""
+        message.stop()  # its rows may be a part of the clients
+        if message.cell != self._map.cursor:  # an older message, from before the cursor moved on
             return
         if message.cell is not None and self._map.has_focus:
             self.post_message(ClientSelected(self._clients[message.cell[0]]))
@@ -111,7 +111,7 @@ def _band(accuracy: Array) -> Array:
 
 
 def _first_row(view: View) -> int:
-    """The row of the map that a cursor begins in: of the client selected, else of the first that is pinned."""
+    """The row of the map for a new cursor: the selected client's, else that of the first pinned one."""
     clients = shown(view)
     first = min(view.pinned, default=0) if view.client is None else view.client
     return clients.index(first) if first in clients else 0

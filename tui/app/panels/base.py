@@ -1,4 +1,4 @@
-"""What all panels share: they know how much room they have, and draw a part again only when it shows something else."""
+"""Common to all panels: they know their size, and draw a part again only if its contents change."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -19,7 +19,7 @@ from tui.common.errors import explain
 from tui.common.formatting import spelled
 
 WIDE, FULL, TALL = 96, 170, 30
-"""From so many cells on a panel is -wide, -full; from so many rows on, -tall."""
+"""From this many columns on, a panel is -wide, or -full. From this many rows on, it is -tall."""
 
 
 class SizedPanel(Panel):
@@ -37,7 +37,7 @@ class SizedPanel(Panel):
         self._view: View | None = None
         self._drawn: dict[str, tuple[object, ...]] = {}
         self._sizes: list[Size] = []
-        """Of all parts when the panel was drawn last."""
+        """The contents of all parts when the panel was last drawn."""
 
     def on_mount(self) -> None:
         self.set_class(glyphs_of(self) == "ascii", "-ascii")
@@ -50,7 +50,7 @@ class SizedPanel(Panel):
             self._draw(view)
 
     def _only_pointed(self, before: View, view: View) -> bool:
-        """Whether nothing but the crosshair differs."""
+        """Whether only the crosshair differs."""
         pointed = replace(before, crosshair=view.crosshair)
         return before.crosshair != view.crosshair and view.looks_like(pointed, self.FOLLOWS_PROGRESS)
 
@@ -63,7 +63,7 @@ class SizedPanel(Panel):
         return [room(part) for part in self.query("*")]
 
     def point(self, view: View) -> None:
-        """Have the cursor of every chart where the view has it."""
+        """Put the cursor of every chart at the view's place."""
         for chart in self.query(LineChart):
             if (over := chart.figure.over) is not None:
                 at = view.cursor(over)
@@ -71,23 +71,23 @@ class SizedPanel(Panel):
 
     @abstractmethod
     def draw(self, view: View) -> None:
-        """Bring every part up to date with the view."""
+        """Update every part to the view."""
 
     def update(self) -> None:
-        """Draw the present view again: something of the panel's own has changed."""
+        """Draw the present view again, because the panel's own state has changed."""
         if self._view is not None:
             try:
                 self._draw(self._view)
-            except Exception as fault:  # a fault in a picture must not end the app, and the run with it
+            except Exception as fault:  # an error in drawing must not end the app, and the run with it
                 self.notify(explain(fault)[0], severity="error", markup=False)
 
     def redraw(self) -> None:
-        """The same, with the parts that would be found unchanged."""
+        """Draw, and check which parts have changed."""
         self._drawn.clear()
         self.update()
 
     def differs(self, part: str, *about: object) -> bool:
-        """Whether a part is to show anything else than it does; what is asked about is taken as shown from now on."""
+        """Whether a part's contents differ from those shown. The new contents then count as shown."""
         if self._drawn.get(part) == about:
             return False
         self._drawn[part] = about
@@ -95,7 +95,7 @@ class SizedPanel(Panel):
 
     def prepare(self, width: int, height: int) -> None:
         classes = {"-wide": width >= WIDE, "-full": width >= FULL, "-tall": height >= TALL}
-        # All at once, since each time styles every widget in it.
+        # All at once, because each change styles every widget in it.
         self.update_classes(classes, update=self.is_attached)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -103,12 +103,12 @@ class SizedPanel(Panel):
         self.call_after_refresh(self._redraw_resized)  # once the parts have their new sizes
 
     def _redraw_resized(self) -> None:
-        if self._sizes_now() != self._sizes:  # else it was hidden, and is as large as it was
+        if self._sizes_now() != self._sizes:  # otherwise it was hidden, and keeps its size
             self.redraw()
 
 
 class Part(Container):
-    """A titled part of a panel. Where there is nothing to show it says a sentence instead: `say`."""
+    """A titled part of a panel. Without contents, it shows a sentence: `say`."""
 
     ALLOW_MAXIMIZE = True
     DEFAULT_CSS = """
@@ -151,7 +151,7 @@ class Part(Container):
         self.caption(self._title)
 
     def say(self, sentence: str | None) -> None:
-        """Show a sentence in place of the content; None: the content."""
+        """Show a sentence instead of the content; None: the content."""
         if sentence == self._said:
             return
         self._said = sentence
@@ -163,9 +163,9 @@ class Part(Container):
 
 
 def at_most(widget: Widget, lines: int | None) -> None:
-    """Let a widget have no more lines than these; None: as many as it wants.
+    """Limit a widget to this many lines; None: no limit.
 
-    Textual lays the screen out anew whenever a rule is cleared, also one that there was not.
+    Textual lays out the screen again whenever a rule is cleared, even one that was not set.
     """
     if lines is not None or widget.styles.has_rule("max_height"):
         widget.styles.max_height = lines

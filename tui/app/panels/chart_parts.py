@@ -1,4 +1,4 @@
-"""What the panels' charts have in common: marks where something changed, names, percentages, sizes in one unit."""
+"""Common to the panels' charts: marks of changes, names, percentages, and sizes in one unit."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from tui.app.charts.figure import Figure, Mark, Series
 from tui.common.formatting import size, size_unit
 
 PERCENT = 100.0
-"""What an accuracy is multiplied by to be drawn, with the unit "%"."""
+"""An accuracy is multiplied by this, with the unit "%"."""
 
 
 def marks(run: SessionData) -> list[Mark]:
@@ -25,13 +25,13 @@ def named_clients(run: SessionData, clients: Iterable[int] | None = None) -> lis
 
 
 def sizes(*bytes: Array) -> tuple[list[Array], str, float]:
-    """Amounts of bytes in the unit of the largest, which is KiB at least; that unit, and how many bytes it is."""
+    """Bytes in the unit of the largest value, at least KiB; that unit, and its number of bytes."""
     unit, one = size_unit(max(_most(*bytes), 1024))
     return [each / one for each in bytes], unit, one
 
 
 def traffic(up: Array, down: Array) -> Figure:
-    """Bytes sent up and down, by round. The axis begins at nothing, so that a change looks as large as it is."""
+    """Bytes sent up and down, by round. The axis starts at 0, so that a change keeps its proportion."""
     amounts, unit, _ = sizes(up, down)
     series = [Series(name, amount) for name, amount in zip(("up", "down"), amounts, strict=True)]
     top = _most(*amounts) * 1.05 or 1.0
@@ -39,18 +39,18 @@ def traffic(up: Array, down: Array) -> Figure:
 
 
 def steady(curves: Curves) -> bool:
-    """Whether the same crosses the wire in every round, so that a line of it tells no more than its number."""
+    """Whether every round sends the same bytes, so that a line would show only one number."""
     return not (np.ptp(curves.up) or np.ptp(curves.down))
 
 
 def in_each_round(record: Record) -> str:
-    """What crosses the wire where it is the same in every round."""
+    """The sentence for the same bytes in every round."""
     up, down = size(record["bytes"]["up"]), size(record["bytes"]["down"])
     return f"{up} up and down per round" if up == down else f"{up} up, {down} down per round"
 
 
 def losses(mean: Array) -> Figure:
-    """The mean training loss [n] of the clients that took part, by round."""
+    """The mean training loss [n] of the participants, by round."""
     rounds = np.flatnonzero(np.isfinite(mean))
     return Figure([Series("mean loss", mean[rounds], rounds + 1.0, key="l")], x_label="round", over="rounds")
 

@@ -1,4 +1,4 @@
-"""The clients of a view as a table's rows, and what is to be remarked on each."""
+"""The clients of a view as a table's rows, with remarks on each."""
 
 import numpy as np
 from textual.widget import Widget
@@ -18,9 +18,9 @@ from tui.app.view import View
 from tui.app.widgets import Table
 from tui.common.formatting import percent, points, size
 
-TREND = 40  # rounds of which a sparkline tells
-CLASSES = 20  # cells that a client's classes have at most; of more, neighbours share one
-SEEN = 0.0005  # the smallest change of accuracy that is shown as one
+TREND = 40  # rounds in a sparkline
+CLASSES = 20  # maximum cells of a client's classes; with more classes, neighbors share a cell
+SEEN = 0.0005  # the smallest change of accuracy that is shown as a change
 
 COLUMNS = (
     Column("", name="pinned", worth=9, least=1, tone="highlight", sort="falling"),
@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 def known(sort: tuple[object, ...]) -> tuple[str, bool]:
-    """A column to sort by, and whether from high to low, as it was kept; in place of what is none, worst first."""
+    """The saved column to sort by, and whether from high to low. If it is invalid, the worst come first."""
     names = [column.name or column.title for column in COLUMNS if column.sort]
     match sort:
         case (str(name), bool(descending)) if name in names:
@@ -47,7 +47,7 @@ def known(sort: tuple[object, ...]) -> tuple[str, bool]:
 
 
 def follow(table: Table, view: View) -> None:
-    """Put a table's cursor on the client selected; before anyone is, on the first, the worst."""
+    """Put a table's cursor on the selected client. Without one, on the first row, the worst."""
     if view.client is not None:
         table.put_cursor(view.client)
     elif view.shown and table.rows:
@@ -55,7 +55,7 @@ def follow(table: Table, view: View) -> None:
 
 
 def tell(panel: Widget, message: Table.CursorMoved, table: Table) -> None:
-    """Say which client is under a table's cursor, unless that has moved on since."""
+    """Report the client under a table's cursor, unless the cursor has moved on since."""
     if isinstance(message.key, int) and message.key == table.selected:
         panel.post_message(ClientSelected(message.key))
 
@@ -93,13 +93,13 @@ def rows(view: View) -> list[Row]:
 
 
 def shown(view: View) -> list[int]:
-    """The clients that lists and charts show: of more than a thousand, a thousand and those pinned."""
+    """The clients in lists and charts: if there are more than a thousand, a thousand and the pinned ones."""
     clients = view.curves.clients or len(view.run.models)
     return listed_clients(clients, view.curves.participated.upto(view.shown).named, view.pinned)
 
 
 def drawn(view: View) -> str:
-    """What is to be said of them where they are not all."""
+    """The note that not all of them are shown."""
     return ", a sample of those that took part" if len(shown(view)) < view.curves.clients else ""
 
 
@@ -115,8 +115,11 @@ def client_row(
     samples: Samples | None = None,
     doing: str = "",
 ) -> Row:
-    """A client's row. accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the mark of one that is; doing: what
-    is said in place of its first accuracy. An accuracy that rests on few test samples is grey."""
+    """A client's row.
+
+    accuracy, change: 0…1, NaN = none; up, down: bytes; pinned: the mark of a pinned client; doing: replaces its first
+    accuracy. An accuracy on few test samples is gray.
+    """
     few = samples is not None and samples.few(client)
     tone: Tone = "muted" if few or not abs(change) >= SEEN else "gain" if change > 0 else "loss"
     reached = (
@@ -142,12 +145,12 @@ def client_row(
 
 
 def doing_tone(word: str) -> Tone:
-    """Of where a client is in the round: those at work stand out."""
+    """The color of a client's place in the round: running ones stand out."""
     return "highlight" if word == "training" else "muted"
 
 
 def behind(view: View) -> str:
-    """Who is worst at the round shown, and whom it set back most; "" before anyone was evaluated."""
+    """The worst client at the round shown, and the one with the largest drop; "" before the first evaluation."""
     curves, models = view.curves.upto(view.shown), view.run.models
     said = []
     if (worst := lowest_client(curves)) is not None:
@@ -158,7 +161,7 @@ def behind(view: View) -> str:
 
 
 def remarks(view: View, client: int) -> list[str]:
-    """What happened to a client in the round shown, and what has happened before."""
+    """Events of a client in the round shown, and earlier ones."""
     if not view.shown:
         return []
     now = incidents(view.run.records[view.shown - 1 : view.shown], client)

@@ -1,4 +1,4 @@
-"""The Clients panel: all of them in a table, and the one under the cursor beside it."""
+"""The Clients panel: all clients in a table, and the one under the cursor next to it."""
 
 import numpy as np
 from textual.app import ComposeResult
@@ -16,12 +16,12 @@ from tui.app.widgets import LineChart, Table
 from tui.app.widgets.surface import room
 from tui.common.formatting import number, percent, size
 
-LARGEST = 5  # classes of a client that are named
+LARGEST = 5  # classes of a client with a name
 BEGINNING = "No round is finished yet. This chart starts after the first round."
 
 
 class ClientsPanel(SizedPanel):
-    """All clients, and one of them in full."""
+    """All clients, and one of them in detail."""
 
     DEFAULT_CSS = """
     ClientsPanel { layout: horizontal; }
@@ -45,7 +45,7 @@ class ClientsPanel(SizedPanel):
         self._accuracy, self._loss = LineChart(), LineChart()
         self._facts = Facts()
         self._clients = Part("clients", self._table)
-        self._room = Vertical(self._clients)  # not the part's own height, which z makes the screen's
+        self._room = Vertical(self._clients)  # not the part's own height, because z makes it the screen's
         self._parts = {
             "clients": self._clients,
             "accuracy": Part("accuracy", self._accuracy),
@@ -63,7 +63,7 @@ class ClientsPanel(SizedPanel):
         if few != self.has_class("-few"):
             self.set_class(
                 few, "-few"
-            )  # then one client's parts stand below the table, with all that it leaves
+            )  # then one client's parts are below the table, in the room that it leaves
             self.call_after_refresh(self.redraw)  # once they have their new sizes
         at_most(self._room, count + 2 if few else None)
         begins = None if view.curves.rounds else view.run.progress
@@ -131,18 +131,18 @@ class ClientsPanel(SizedPanel):
             self.post_message(ClientPinned(self._table.selected))
 
     def action_sort(self) -> None:
-        """By the next column."""
+        """Sort by the next column."""
         self._table.cycle_sort()
 
     def action_reverse(self) -> None:
-        """The other way round."""
+        """Reverse the order."""
         self._table.reverse_sort()
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
         self.post_message(ClientsSorted(*self._table.sort))
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a client, in the order shown."""
+        """One row per client, in the order shown."""
         columns = ["client", "model", "accuracy", "best", "loss"]
         columns += ["up", "down", "up_total", "down_total", "rounds"]
         curves, models, samples = view.curves.upto(view.shown), view.run.models, Samples.of(view.run)
@@ -169,7 +169,7 @@ class ClientsPanel(SizedPanel):
 
 
 def _counts(samples: Samples | None, client: int) -> list[int]:
-    """Its samples as the file has them: of the test, of training, of training class by class."""
+    """Its samples in the file: for test, for training, and for training by class."""
     if samples is None:
         return []
     counts = samples.train[client].tolist()
@@ -177,7 +177,7 @@ def _counts(samples: Samples | None, client: int) -> list[int]:
 
 
 def facts_of(view: View, client: int) -> list[tuple[str, str]]:
-    """What there is to say of a client at the round shown; before the first, its model and its data."""
+    """The facts of a client at the round shown; before the first round, its model and its data."""
     curves, samples = view.curves.upto(view.shown), Samples.of(view.run)
     if not view.shown:
         return [("model", view.run.models[client]), *_data(samples, client)]
@@ -198,7 +198,7 @@ def facts_of(view: View, client: int) -> list[tuple[str, str]]:
 
 
 def _data(samples: Samples | None, client: int) -> list[tuple[str, str]]:
-    """Its data, and of which classes most of them are."""
+    """Its data, and its most frequent classes."""
     if samples is None:
         return []
     found = samples.largest(client)

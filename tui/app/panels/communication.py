@@ -1,4 +1,4 @@
-"""The Communication panel: what crossed the wire, for which tensors and clients, and what accuracy it bought."""
+"""The Communication panel: traffic by tensor and client, and accuracy over its cost."""
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -19,8 +19,8 @@ BEGINNING = (
     "No round is finished yet. This panel counts traffic per tensor and per client after the first round."
 )
 CHARTS = ("bytes per round", "total bytes", *(f"accuracy over {cost}" for cost in COSTS[1:]))
-OVER = 2  # from here on CHARTS are of accuracy
-FACTS = 7  # lines that are said of a round
+OVER = 2  # CHARTS from here on show accuracy
+FACTS = 7  # lines about a round
 
 TENSORS = (
     Column("tensor", stretch=True, names=True, worth=9),
@@ -100,7 +100,7 @@ class CommunicationPanel(SizedPanel):
             self._draw_chart(view, "round", self._chart)
         self._draw_tensors(view)
         rows = max(len(self._tensors.rows), len(self._clients.rows), FACTS)
-        at_most(self._lower, rows + 2)  # what is not needed below, the charts have
+        at_most(self._lower, rows + 2)  # the charts get the room that is not needed below
         self._parts["facts"].caption(f"round {view.shown}")
         self._facts.tell(facts_of(view))
 
@@ -161,14 +161,14 @@ class CommunicationPanel(SizedPanel):
             self.post_message(PanelWanted("clients"))
 
     def action_unit(self) -> None:
-        """The next chart; where all fit side by side, accuracy over the next unit."""
+        """Show the next chart. If all fit side by side, show accuracy over the next unit."""
         least = OVER if self.has_class("-wide") else 0
         following = max(self._chart, least) + 1
         self._chart = following if following < len(CHARTS) else least
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a tensor and direction: bytes of the round shown and since round 1."""
+        """One row per tensor and direction: bytes of the round shown and since round 1."""
         return ["tensor", "direction", "bytes", "share", "bytes_total"], [
             [each.name, each.direction, each.bytes, each.share, each.total]
             for each in by_tensor(view.run.records[: view.shown])
@@ -176,7 +176,7 @@ class CommunicationPanel(SizedPanel):
 
 
 def facts_of(view: View) -> list[tuple[str, str]]:
-    """What the round shown cost, and all up to it."""
+    """The cost of the round shown, and of all rounds up to it."""
     record, curves = view.run.records[view.shown - 1], view.curves.upto(view.shown)
     traffic, parameters, flops = record["bytes"], record["params"], record["flops"]
     return [

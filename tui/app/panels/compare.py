@@ -1,6 +1,6 @@
-"""The Compare panel: what is marked side by side: lines over what they cost, and what a target took.
+"""The Compare panel: the marked sessions side by side, with lines over costs, and the costs of a target.
 
-Of a study, sessions that differ in their seed alone are one line, with a band.
+Sessions of a study that differ only in their seed are one line, with a band.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ STEP = 0.01  # of the target
 
 
 class ComparePanel(SizedPanel):
-    """Sessions in one chart, their standings, and the different settings."""
+    """Sessions in one chart, their results, and their different settings."""
 
     DEFAULT_CSS = """
     ComparePanel > .upper { height: 1fr; }
@@ -57,13 +57,13 @@ class ComparePanel(SizedPanel):
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self._unit, self._shown = COSTS[0], SHOWN[0]
-        self._target: float | None = None  # None: what all have reached
+        self._target: float | None = None  # None: the accuracy that all have reached
         self._chart = LineChart()
         self._table, self._settings = Table(STANDINGS, cursor=True), Table(())
         self._caveat = Static("", classes="caveat", markup=False)
         self._curves = Part("compare", self._chart)
         self._sessions = Part("target", self._table)
-        self._room = Vertical(self._sessions, classes="table")  # not the part's own height, for z
+        self._room = Vertical(self._sessions, classes="table")  # not the part's own height, because of z
         self._differences = Part("different settings", self._settings, classes="differences")
 
     def compose(self) -> ComposeResult:
@@ -83,7 +83,7 @@ class ComparePanel(SizedPanel):
             return
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
-        at_most(self._room, len(lines) + 2)  # what it does not need, the chart has
+        at_most(self._room, len(lines) + 2)  # the chart gets the room that it does not need
         places = view.places.of(lines)
         ledgers = tuple(run.curves for run in runs)
         clients = tuple(clients_of(view)) if self._shown == SHOWN[-1] else ()
@@ -100,7 +100,7 @@ class ComparePanel(SizedPanel):
             self._say_caveats(lines, study_axes(runs, view.marked))
 
     def target(self, runs: Sequence[SessionData]) -> float:
-        """The accuracy to reach: the one asked for, or the highest multiple of five per cent that all reached."""
+        """The accuracy to reach: the chosen one, or the highest multiple of five percent that all have reached."""
         return common_target(runs) if self._target is None else self._target
 
     def _draw_chart(self, lines: Sequence[Seeds], places: Sequence[int], clients: Sequence[int]) -> None:
@@ -115,13 +115,13 @@ class ComparePanel(SizedPanel):
         self._curves.caption(f"{shown} (y) over {self._unit} (u){band}")
 
     def _say_caveats(self, lines: Sequence[Seeds], axes: Sequence[str]) -> None:
-        """Above the chart, which training and data settings differ between lines."""
+        """A note above the chart about training and data settings that differ between lines."""
         said = rows_differ({line.name: [run.config for run in line.runs] for line in lines}, axes)
         self._caveat.update(spelled(" ".join(said), glyphs_of(self)))
         self._caveat.display = bool(said)
 
     def _draw_settings(self, lines: Sequence[Seeds], places: Sequence[int]) -> None:
-        """Of a line of several seeds the values of all."""
+        """The values of all seeds of a line."""
         of = [line for line in lines for _ in line.runs]
         rows = list[tuple[str, ...]]()
         for name, values in differences([run for line in lines for run in line.runs]):
@@ -138,27 +138,27 @@ class ComparePanel(SizedPanel):
         self._differences.say(None if rows else "All settings are equal.")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
-        """The band is that of the row under the cursor."""
+        """The band belongs to the row under the cursor."""
         if message.table is self._table:
             self.update()
 
     def action_unit(self) -> None:
-        """Over rounds, bytes, FLOPs or seconds."""
+        """Over rounds, bytes, FLOPs, or seconds."""
         self._unit = COSTS[(COSTS.index(self._unit) + 1) % len(COSTS)]
         self._chart.reset_view()
         self.update()
 
     def action_chart(self) -> None:
-        """The next measure."""
+        """Show the next measure."""
         self._shown = SHOWN[(SHOWN.index(self._shown) + 1) % len(SHOWN)]
         self.update()
 
     def action_previous(self) -> None:
-        """A lower target."""
+        """Lower the target."""
         self._move_target(-STEP)
 
     def action_next(self) -> None:
-        """A higher target."""
+        """Raise the target."""
         self._move_target(STEP)
 
     def _move_target(self, by: float) -> None:
@@ -167,7 +167,7 @@ class ComparePanel(SizedPanel):
             self.draw(self._view)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a session: accuracies, and what the target took."""
+        """One row per session: accuracies, and the cost of the target."""
         columns = ["session", "methods", "state", "round", "best", "last", "target"]
         columns += ["rounds_to_target", "bytes_to_target", "flops_to_target", "seconds_to_target"]
         rows: list[list[object]] = []
@@ -197,7 +197,7 @@ STANDINGS = (
 
 
 def standing_row(place: int, run: SessionData, target: float) -> Row:
-    """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and what the target took."""
+    """A session's row under STANDINGS: key, name, methods, state, rounds, accuracies, and the cost of the target."""
     stands = standing(run, target)
     took = stands.reached
     cost = ("not yet" if run.live else "never", NONE, NONE, NONE)
@@ -209,9 +209,9 @@ def standing_row(place: int, run: SessionData, target: float) -> Row:
 
 
 def row_of(place: int, line: Seeds, target: float) -> Row:
-    """The same of all seeds: means of their accuracies, and of what the target took.
+    """The row of all seeds: means of their accuracies, and of the costs of the target.
 
-    Where not all reached it, all rounds of the others count, and the means are lower bounds.
+    If some have not reached it, all their rounds count, and the means are lower bounds.
     """
     if len(line.runs) == 1:
         return standing_row(place, line.runs[0], target)

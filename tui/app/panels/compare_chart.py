@@ -1,4 +1,4 @@
-"""The chart of Compare: a line for each session, or for all seeds of a study's, in a colour that it keeps."""
+"""The chart of Compare: a line for each session, or for all seeds of a study's, each with a fixed color."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -27,16 +27,16 @@ from tui.app.view import View
 
 Shown = Measure | Literal["accuracy of clients"]
 SHOWN: tuple[Shown, ...] = (*MEASURES, "accuracy of clients")
-"""What the y axis can be."""
+"""The possible y axes."""
 PLAIN: tuple[Shown, ...] = ("loss", "CKA")
-"""Those that are not in per cent."""
+"""Those that are not in percent."""
 UNKNOWN: dict[Shown, str] = {
     "CKA": "None of these sessions has measured CKA. In a run that goes on c measures it, with a checkpoint; "
     "--set cka.every=5 has it measured every fifth round.",
     "selected on eval": "None of these sessions has an eval part to select rounds on; --set data.split=8:1:1 "
     "makes one.",
 }
-"""What is said where no session has it."""
+"""The sentence if no session has such a value."""
 
 
 def key_of(place: int) -> str:
@@ -44,7 +44,7 @@ def key_of(place: int) -> str:
 
 
 def clients_of(view: View) -> list[int]:
-    """Whose accuracies are compared: the pinned clients', else that of the one selected."""
+    """The clients whose accuracies are compared: the pinned ones, else the selected one."""
     return sorted(view.pinned) or [view.client or 0]
 
 
@@ -56,9 +56,11 @@ def figure(
     clients: Sequence[int],
     front: Path | None = None,
 ) -> Figure:
-    """The lines over what they cost; a fork begins where it left a session that is drawn, too. Where all are of one
-    study, its name is left out. Of several bands, in which none could be read, one is shown: that of the line whose
-    first session is `front`, else the first."""
+    """The lines over their costs. A fork starts where it left a shown session.
+
+    If all are of one study, its name is left out. Of several bands, which would hide each other, one is shown: that of
+    the line whose first session is `front`, else the first.
+    """
     known = {run.document.get("id") for line in lines for run in line.runs}
     studies = {line.name.rpartition("/")[0] for line in lines}
     prefix = f"{studies.pop()}/" if len(studies) == 1 and len(lines) > 1 else "/"
@@ -95,9 +97,10 @@ def figure(
 
 
 def colours(lines: Sequence[Seeds], places: Sequence[int]) -> list[tuple[int, int]]:
-    """Each line's color, and how many lines before it have the same.
+    """Each line's color, and the number of earlier lines with the same.
 
-    Lines of several methods have those of their methods, as in every figure; lines of one have those of their places.
+    Lines of several methods have their methods' colors, as in every figure. Lines of one method have those of their
+    slots.
     """
     looks = looks_of([axes.key_of(line.runs[0], ("method",))[0] for line in lines])
     if looks is None:
@@ -107,7 +110,7 @@ def colours(lines: Sequence[Seeds], places: Sequence[int]) -> list[tuple[int, in
 
 
 def _curves(name: str, key: str, shown: Shown, clients: Sequence[int]) -> list[tuple[str, str, Values]]:
-    """Key, name and numbers of what is drawn of a session."""
+    """Key, name, and values of a session's line."""
     if shown != "accuracy of clients":
         return [(key, name, partial(measured, measure=shown))]
     return [(f"{key}:{client}", name, partial(accuracy_of, client=client)) for client in clients]

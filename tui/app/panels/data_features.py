@@ -1,4 +1,4 @@
-"""The Data & features panel: classes by client, and what the models make of images, in the plane."""
+"""The Data & features panel: classes by client, and the models' features of images in the plane."""
 
 import numpy as np
 from textual.app import ComposeResult
@@ -30,7 +30,7 @@ GONE = (
     "Press f to fork a session that computes this round again. In a new run, --set checkpoint.keep_last={more} keeps "
     "more checkpoints."
 )
-MARGIN = 14  # cells beside the partition's columns: names of rows, and the colour bar
+MARGIN = 14  # cells next to the partition's columns: names of rows, and the color bar
 BY_CLASS, BY_CLIENT, OF_ONE = range(3)
 
 
@@ -52,7 +52,7 @@ class DataFeaturesPanel(SizedPanel):
         self._map = Heatmap(axes=("class", "client"), decimals=0)
         self._scatter = Scatter()
         self._partition = Part("classes by client", self._map)
-        self._room = Vertical(self._partition, classes="partition")  # not the part's own height, for z
+        self._room = Vertical(self._partition, classes="partition")  # not the part's own height, because of z
         self._plane = Part("t-SNE", self._scatter, classes="plane")
 
     def compose(self) -> ComposeResult:
@@ -91,8 +91,10 @@ class DataFeaturesPanel(SizedPanel):
         self._partition.caption(f"training samples: {len(names)} classes × {len(clients)} clients")
 
     def _follow(self, view: View) -> None:
-        """Keep the cursor in the column of the client selected; where there is none, mark that, and let it come up
-        there."""
+        """Keep the cursor in the column of the selected client.
+
+        Without a cursor, mark that column, where it will appear.
+        """
         client = view.client or 0
         self._map.mark(column=view.client)
         if self._map.cursor is None:
@@ -138,12 +140,12 @@ class DataFeaturesPanel(SizedPanel):
         )
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        # An older message may tell of a cursor that has moved on since.
+        # An older message may be from before the cursor moved on.
         if message.cell is not None and message.cell == self._map.cursor:
             self.post_message(ClientSelected(message.cell[1]))
 
     def action_embed(self) -> None:
-        """Have t-SNE of the round shown computed; while it is: cease."""
+        """Compute t-SNE of the round shown, or stop if it is being computed."""
         if self._view is None:
             return
         under_way, target = self._view.embeddings.under_way, target_of(self._view)
@@ -155,12 +157,12 @@ class DataFeaturesPanel(SizedPanel):
             self.notify(gone(self._view).partition("\n")[0], severity="warning", markup=False)
 
     def action_colours(self) -> None:
-        """Points by class, by client, or those of the client selected alone."""
+        """Color points by class, by client, or only those of the selected client."""
         self._points = (self._points + 1) % 3
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a point of the plane; while none is drawn, a row a class of a client."""
+        """One row per point of the plane. While there is none, one row per class of a client."""
         found, samples = view.embeddings.last(view.run, view.shown), Samples.of(view.run)
         if found is not None:
             points = zip(found.points, found.labels, found.clients, strict=True)
@@ -179,7 +181,7 @@ class DataFeaturesPanel(SizedPanel):
 
 
 def target_of(view: View) -> int | None:
-    """The kept round to compute: the one shown, or, live, the newest there is; None: it is gone."""
+    """The kept round to compute: the one shown or, live, the newest; None: it is gone."""
     if view.shown in view.run.checkpoints:
         return view.shown or None
     before = [round for round in view.run.checkpoints if 0 < round <= view.shown]
@@ -187,7 +189,7 @@ def target_of(view: View) -> int | None:
 
 
 def gone(view: View) -> str:
-    """That the checkpoint of the round shown is gone, and what can be done."""
+    """A note that the checkpoint of the round shown is gone, with the ways out."""
     kept = [round for round in view.run.checkpoints if round]
     said = f"Round{'s' * (len(kept) > 1)} {', '.join(map(str, kept[-6:]))} can be computed. Press [ or ] to go there."
     return GONE.format(
@@ -196,7 +198,7 @@ def gone(view: View) -> str:
 
 
 def _sentence(view: View, target: int | None, under_way: int | None) -> str:
-    """What stands in place of the plane."""
+    """The text in place of the plane."""
     if not view.run.round:
         return view.run.error or BEGINNING
     if under_way is not None:
@@ -213,6 +215,6 @@ def _sentence(view: View, target: int | None, under_way: int | None) -> str:
 
 
 def beside_key(number: int, name: str) -> str:
-    """What a legend says of a group beside its key: its name, without the key where it begins with that."""
+    """A group's name in a legend, next to its key. The key is left out if the name begins with it."""
     key = key_of(number)
     return "" if name == key else name.removeprefix(f"{key} ")

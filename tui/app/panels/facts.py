@@ -1,4 +1,4 @@
-"""Names and what there is to say of each, line by line."""
+"""Names and their texts, line by line."""
 
 from collections.abc import Sequence
 
@@ -7,19 +7,19 @@ from tui.app.widgets import Table
 from tui.app.widgets.surface import room
 from tui.common.formatting import wrapped
 
-NAMES = 10  # cells that the names take at least
+NAMES = 10  # minimum cells for the names
 ALARMING = ("remark", "damaged")
 
 
 class Facts(Table):
-    """Pairs of a name and a text; long texts wrap."""
+    """Pairs of a name and a text. Long texts wrap."""
 
     def __init__(self) -> None:
         super().__init__([Column("", worth=2), Column("", stretch=True, worth=3)])
         self._facts: Sequence[tuple[str, str]] = ()
 
     def tell(self, facts: Sequence[tuple[str, str]]) -> None:
-        """Show these in place of those shown."""
+        """Replace the pairs."""
         self._facts = facts
         names = max(NAMES, *(len(name) + 1 for name, _ in facts), 0)
         width = max(room(self).width - names, 20)

@@ -1,4 +1,4 @@
-"""The sessions of a folder, read again and again off the UI thread, and only those that changed."""
+"""The sessions of a folder, read repeatedly on another thread. Only changed ones are read again."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -13,31 +13,31 @@ from htfl_sim.errors import DiskError, SessionUnreadable
 
 ENDED = ("finished", "stopped", "interrupted", "failed", "damaged")
 LIVE_SECONDS = 1.0
-"""Between two readings while any session of the folder runs."""
+"""Seconds between two readings while any session of the folder runs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """What a session came to so far: its mean accuracies, 0…1, NaN where nobody was evaluated [n]; its settings."""
+    """A session's results so far: its mean accuracies, 0…1, NaN without an evaluation [n]; its settings."""
 
     mean: Array
     config: dict[str, Any]
 
 
 class Library:
-    """`tell` is called, on a thread of the library's own, with the sessions whenever anything about them changed."""
+    """`tell` is called with the sessions after every change, on the library's own thread."""
 
     def __init__(
         self, tell: Callable[[tuple[Summary, ...]], None], every: float = 3.0, sketches: bool = True
     ) -> None:
-        """`every`: seconds between two readings; `sketches`: whether ledgers are read whole, live ones oftener."""
+        """`every`: seconds between two readings; `sketches`: whether to read whole ledgers, live ones more often."""
         self._tell, self._every, self._sketching = tell, every, sketches
         self._folder: Path | None = None
         self._known: dict[Path, tuple[tuple[sessions.Stamp, ...], Summary]] = {}
         self.studies: tuple[StudySummary, ...] = ()
-        """The studies among what was read last."""
+        """The studies in the last reading."""
         self.sketches: Mapping[Path, Sketch] = {}
-        """Of every session that can be read, as far as they were read: they come after the list."""
+        """The results of every readable session that was read. They come after the list."""
         self._sketched: dict[Path, tuple[object, Sketch | None]] = {}
         self._wake, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -56,12 +56,12 @@ class Library:
         self._wake.set()
 
     def read(self, folder: Path) -> tuple[Summary, ...]:
-        """Every session of the folder; one whose files are as they were is not opened again."""
+        """Every session of the folder. A session with unchanged files is not opened again."""
         known: dict[Path, tuple[tuple[sessions.Stamp, ...], Summary]] = {}
         with suppress(OSError, DiskError):
             for path in sessions.folders_in(folder):
                 stamp, before = sessions.changed_stamp(path), self._known.get(path)
-                # Whether an owner still lives is not in the files: one that is said to run is looked at again.
+                # The files do not show whether an owner still lives, so a running session is checked again.
                 if before is not None and before[0] == stamp and before[1].state in ENDED:
                     known[path] = before
                 else:
@@ -71,7 +71,7 @@ class Library:
         return tuple(summary for _, summary in known.values())
 
     def sketch(self) -> bool:
-        """Read the whole ledgers of the sessions last found that have other rounds since; whether there are any."""
+        """Read the whole ledgers of the listed sessions with new rounds. Returns whether there are any."""
         sketched: dict[Path, tuple[object, Sketch | None]] = {}
         for path, (_, summary) in self._known.items():
             about = (summary.id, summary.round, summary.rounds, summary.history, summary.error)
@@ -108,7 +108,7 @@ def _sketch(folder: Path) -> Sketch | None:
 
 
 def _studies(folder: Path, known: Mapping[Path, tuple[object, Summary]]) -> tuple[StudySummary, ...]:
-    """The studies of the folder, also those none of whose sessions has begun."""
+    """The studies of the folder, also those without sessions."""
     found = []
     with suppress(OSError, DiskError):
         for study in sessions.studies_in(folder):

@@ -1,4 +1,4 @@
-"""The Live panel: is it learning, who is behind, what does it cost, how alike have the models become."""
+"""The Live panel: accuracy, clients behind, costs, and the similarity of models."""
 
 import math
 
@@ -33,12 +33,12 @@ UNMEASURED = (
     "CKA has not been measured yet. Press c to measure it now, or start the run with --set cka.every=5."
 )
 NEVER_MEASURED = "CKA was not measured. Use --set cka.every=5 to measure it every fifth round."
-FEW = 4  # clients at work that are named
-CROWD = 40  # from so many clients on the matrix has like beside like, where it has the room
+FEW = 4  # running clients with a name
+CROWD = 40  # from this many clients on, the matrix sorts similar clients next to each other if there is room
 
 
 class LivePanel(SizedPanel):
-    """Accuracy and the log; where there is room also the clients, the bytes, the similarity and the other sessions."""
+    """Accuracy and the log. If there is room, also the clients, the bytes, the similarity, and the other sessions."""
 
     DEFAULT_CSS = """
     LivePanel { layout: vertical; }
@@ -76,7 +76,9 @@ class LivePanel(SizedPanel):
             "log": Part("log", self._log, classes="log -bare"),
             "sessions": Part("sessions", self._sessions, classes="sessions"),
         }
-        self._room = Vertical(self._parts["clients"])  # not the part's own height, which z makes the screen's
+        self._room = Vertical(
+            self._parts["clients"]
+        )  # not the part's own height, because z makes it the screen's
 
     def compose(self) -> ComposeResult:
         parts = self._parts
@@ -145,12 +147,12 @@ class LivePanel(SizedPanel):
         self._parts["clients"].caption(
             f"{shown} of {count} clients{client_rows.drawn(view)}" if shown != count else f"{count} clients"
         )
-        at_most(self._room, max(count, 1) + 2)  # what it does not need, the matrix has
+        at_most(self._room, max(count, 1) + 2)  # the matrix gets the room that it does not need
         nobody = "No client matches the filter. Press / to change it." if count else BEGINNING
         self._parts["clients"].say(None if shown else nobody)
 
     def _draw_trend(self, view: View) -> None:
-        """Bytes by round; where they are the same in all, they are said and the loss is drawn."""
+        """Bytes by round. If they are equal in all rounds, a sentence shows them, and the chart shows the loss."""
         if not self.differs("trend", view.curves, view.round):
             return
         curves, record, part = view.curves, view.record, self._parts["trend"]
@@ -185,7 +187,7 @@ class LivePanel(SizedPanel):
             self._map.show(found.matrix(layer), names, names, titles=(titles, titles))
 
     def _draw_log(self, view: View) -> None:
-        # One line an event where there are but two; checkpoints, one a round, would push out what matters.
+        # One line per event if there are only two. One checkpoint per round would push out important events.
         width = room(self._log).width - 15 if self.has_class("-wide") else 1000
         if self.differs("log", view.run.events, width, view.shown):
             self._log.show(log_lines.lines(log_lines.upto(view), width, routine=False))
@@ -201,7 +203,7 @@ class LivePanel(SizedPanel):
             self.post_message(SessionOpened(self._sessions.folder))
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        # Not where `draw` has moved it, nor if it has moved on since.
+        # Not if `draw` has moved it, or if it has moved on since.
         if self._view is None or not message.heatmap.has_focus or message.cell != message.heatmap.cursor:
             return
         found = last_measured(self._view.run.ledger.measured, self._view.shown)
@@ -215,7 +217,7 @@ class LivePanel(SizedPanel):
         )  # it had no rows to scroll in
 
     def first(self) -> Widget | None:
-        """The table, whose cursor says which client to pin."""
+        """The table whose cursor selects the client to pin."""
         return self._table if in_sight(self._table) else super().first()
 
     def action_pin(self) -> None:
@@ -224,22 +226,22 @@ class LivePanel(SizedPanel):
             self.post_message(ClientPinned(self._table.selected))
 
     def action_chart(self) -> None:
-        """The accuracies as band and mean, as all lines, as clients × rounds."""
+        """Show accuracies as band and mean, as all lines, or as clients × rounds."""
         self.post_message(ChartWanted())
 
     def action_sort(self) -> None:
-        """The table by its next column."""
+        """Sort the table by its next column."""
         self._table.cycle_sort()
 
     def action_reverse(self) -> None:
-        """The table the other way round."""
+        """Reverse the table's order."""
         self._table.reverse_sort()
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
         self.post_message(ClientsSorted(*self._table.sort))
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
+        """One row per round: accuracies over clients, traffic, seconds, and the accuracy of each client shown."""
         clients = client_rows.shown(view)
         columns = ["round", "method", "accuracy", "weighted", "std", "min", "max", "best"]
         columns += ["up", "down", "up_total", "down_total", "seconds"]
@@ -260,14 +262,14 @@ class LivePanel(SizedPanel):
 
 
 def _unmeasured(view: View) -> str:
-    """What stands in the place of CKA."""
+    """The text in place of CKA."""
     if not view.run.document:
         return ""
     return UNMEASURED if view.run.live else NEVER_MEASURED
 
 
 def at_it(view: View) -> str:
-    """Which clients train now, where that is known and they are few."""
+    """The clients that train now, if that is known and they are few."""
     found = [
         f"{client} {view.run.models[client]}"
         for client, doing in enumerate(at_work(view.run))
@@ -279,7 +281,7 @@ def at_it(view: View) -> str:
 
 
 def beginning(view: View) -> str:
-    """What is said before there is a round to draw."""
+    """The text before the first round."""
     if not view.run.name:
         return NO_SESSION
     match view.run.progress:

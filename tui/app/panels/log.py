@@ -1,4 +1,4 @@
-"""The Log panel: what happened, newest at the bottom."""
+"""The Log panel: events, newest at the bottom."""
 
 from textual.app import ComposeResult
 
@@ -9,7 +9,7 @@ from tui.app.view import View
 from tui.app.widgets import Table
 from tui.app.widgets.surface import room
 
-MARGIN = 16  # what time and round take of a line
+MARGIN = 16  # cells of time and round in a line
 
 
 class LogPanel(SizedPanel):
@@ -37,7 +37,7 @@ class LogPanel(SizedPanel):
         self._part.say(None if rows else nothing)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row an event."""
+        """One row per event."""
         return ["at", "round", "event", "text"], [
             [event.get("at"), event.get("round"), event.get("event"), description(event)]
             for event in log_lines.upto(view)

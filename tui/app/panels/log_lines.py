@@ -8,24 +8,24 @@ from tui.app.view import View
 from tui.common.formatting import wrapped
 
 COLUMNS = (Column("", worth=1), Column("", numeric=True, worth=2), Column("", stretch=True, worth=3))
-LINES = 2000  # of the newest events; the file has them all
+LINES = 2000  # the number of newest events shown; the file has all of them
 
 
 def upto(view: View) -> Sequence[Event]:
-    """The events of the rounds up to the one shown; live, all of them."""
+    """The events of the rounds up to the one shown. Live, all of them."""
     events = shown_events(view.run)
     return [event for event in events if event.get("round", 0) <= view.shown] if view.replaying else events
 
 
 def matches(event: Event, query: str) -> bool:
-    """Whether every word is in what the event tells."""
+    """Whether every word is in the event's text."""
     return not query.strip() or has_words(
         f"{event.get('event')} {description(event)} round {event.get('round', '')}", query
     )
 
 
 def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = True) -> list[Row]:
-    """Time, round and words of each event that passes the filter; long words wrap to `width` cells.
+    """Time, round, and words of each event that passes the filter. Long words wrap to `width` cells.
 
     Without `routine`, checkpoints are left out.
     """
@@ -47,5 +47,5 @@ def lines(events: Sequence[Event], width: int, query: str = "", routine: bool = 
 
 
 def clock(event: Event) -> str:
-    """The time of day of an event, as its session wrote it (UTC)."""
+    """The time of day of an event, as in its session (UTC)."""
     return str(event.get("at", ""))[11:19]

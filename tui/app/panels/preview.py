@@ -1,4 +1,4 @@
-"""What there is to see of a session in the list before it is opened: its curve, its facts, how its settings differ."""
+"""A preview of a session in the list: its curve, its facts, and the differences of its settings."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ BEGINNING = "No round is finished yet."
 
 
 class Preview(Horizontal):
-    """Of the session, or the study, under the list's cursor, beside the session shown."""
+    """Previews the session or study under the list's cursor, next to the session shown."""
 
     DEFAULT_CSS = """
     Preview > .facts { width: 44; display: none; margin-right: 1; }
@@ -46,7 +46,7 @@ class Preview(Horizontal):
         yield self._differences
 
     def show_session(self, session: Summary, sketches: Mapping[Path, Sketch], view: View) -> None:
-        """Preview a session: beside its curve that of the session shown, with whose settings its own are compared."""
+        """Preview a session: its curve next to that of the session shown, and the settings that differ."""
         sketch = sketches.get(Path(session.path))
         self.set_class(sketch is None, "-facts")
         self._about.caption(session.name)
@@ -101,7 +101,7 @@ def _said(value: object) -> str:
 
 
 def facts(session: Summary) -> list[tuple[str, str]]:
-    """What the list has no room for."""
+    """Facts without room in the list."""
     if session.error:
         return [("damaged", session.error)]
     found = [("methods", course(session.methods) or NONE)]
@@ -114,7 +114,7 @@ def facts(session: Summary) -> list[tuple[str, str]]:
 
 
 def study_facts(study: StudySummary) -> list[tuple[str, str]]:
-    """How far a study is."""
+    """The progress of a study."""
     states = Counter(each.state for each in study.sessions)
     begun = ", ".join(f"{number} {state}" for state, number in states.items())
     waiting = study.points - len(study.sessions)

@@ -1,4 +1,4 @@
-"""The Resources panel: where a round's time goes, which client takes it, what the run takes of the machine."""
+"""The Resources panel: the time of a round by purpose and client, and the use of the machine."""
 
 from collections.abc import Mapping
 
@@ -35,8 +35,8 @@ MACHINE = {
     "GPU memory": "peak GPU memory of tensors",
 }
 TITLES = {"time": "seconds per round", "machine": MACHINE["memory"], "metric": "metrics of the method"}
-TREND = 40  # rounds of which a sparkline tells
-FACTS = 9  # lines that are said of a round
+TREND = 40  # rounds in a sparkline
+FACTS = 9  # lines about a round
 
 CLIENTS = (
     Column("id", numeric=True, worth=11, least=3, sort="rising"),
@@ -48,12 +48,14 @@ CLIENTS = (
     Column("rounds", numeric=True, worth=2, tone="muted", sort="falling"),
     Column("trend", stretch=True, worth=4, least=5),
 )
-SLOW = 1.5  # times the median: from here on a client is pointed out
-FLAT = 0.05  # of the largest value: what differs by less is a straight line in a chart that begins at zero
+SLOW = 1.5  # times the median: slower clients are pointed out
+FLAT = (
+    0.05  # share of the largest value: smaller differences are a straight line in a chart that starts at zero
+)
 
 
 class ResourcesPanel(SizedPanel):
-    """Seconds by what they are for and by client, memory and processors, and the method's own figures."""
+    """Seconds by purpose and by client, memory and processors, and the method's own metrics."""
 
     FOLLOWS_PROGRESS = True
     DEFAULT_CSS = """
@@ -92,7 +94,7 @@ class ResourcesPanel(SizedPanel):
         doing = at_work(view.run)
         if self.differs("clients", view.curves, view.round, view.run.config, doing):
             self._clients.show(rows(view, doing))
-            at_most(self._lower, max(len(view.run.models), FACTS) + 2)  # the rest have the charts
+            at_most(self._lower, max(len(view.run.models), FACTS) + 2)  # the charts get the rest
         self._clients.filter(view.filter)
         client_rows.follow(self._clients, view)
         self._parts["clients"].caption(f"by client, {len(self._clients.rows)} of {len(view.run.models)}")
@@ -132,7 +134,7 @@ class ResourcesPanel(SizedPanel):
         self._show("time", TITLES["time"], view, series, "s")
 
     def _of_machine(self, view: View) -> str:
-        """What is drawn of the machine beside the other charts: what was chosen, or the first that varies."""
+        """The machine's chart next to the others: the chosen one, or the first that varies."""
         varying = (name for name in MACHINE if varies(of_machine(view.curves, name)))
         return self._chart if self._chart in MACHINE else next(varying, "memory")
 
@@ -171,15 +173,15 @@ class ResourcesPanel(SizedPanel):
         self.post_message(PanelWanted("clients"))
 
     def action_sort(self) -> None:
-        """The clients by the next column."""
+        """Sort the clients by the next column."""
         self._clients.cycle_sort()
 
     def action_reverse(self) -> None:
-        """The clients the other way round."""
+        """Reverse the clients' order."""
         self._clients.reverse_sort()
 
     def action_unit(self) -> None:
-        """The next chart; where all are side by side, the next of the machine's."""
+        """Show the next chart. If all are side by side, show the machine's next one."""
         if self._view is None:
             return
         names = list(MACHINE)
@@ -194,11 +196,11 @@ class ResourcesPanel(SizedPanel):
         self.update()
 
     def action_previous(self) -> None:
-        """The method's figure before."""
+        """Show the method's previous metric."""
         self._move_metric(-1)
 
     def action_next(self) -> None:
-        """The method's next figure."""
+        """Show the method's next metric."""
         self._move_metric(1)
 
     def _move_metric(self, by: int) -> None:
@@ -209,7 +211,7 @@ class ResourcesPanel(SizedPanel):
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a round: its seconds by what they were for, of the machine, and of each client shown."""
+        """One row per round: its seconds by purpose, of the machine, and of each client shown."""
         curves, shown = view.curves, view.shown
         spent = {name: values[:shown] for name, values in seconds_by_part(curves).items()}
         columns = ["round", "seconds", *spent, "cpu", "memory", "gpu_memory"]
@@ -224,7 +226,7 @@ class ResourcesPanel(SizedPanel):
 
 
 def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
-    """The clients that are listed, by id, at the round shown; `doing`: where each is in the round under way."""
+    """The listed clients, by id, at the round shown. `doing`: the place of each in the unfinished round."""
     curves, models, shown = view.curves.upto(view.shown), view.run.models, view.shown
     took_it = curves.client_seconds
     now = took_it.after(shown) if shown else np.full(len(models), np.nan)
@@ -258,7 +260,7 @@ def rows(view: View, doing: tuple[str, ...]) -> list[Row]:
 
 
 def facts_of(view: View) -> list[tuple[str, str]]:
-    """Where the time of the round shown went, and what it took of the machine."""
+    """The time of the round shown by purpose, and its use of the machine."""
     if not view.shown:
         return _machine(view)
     curves = view.curves.upto(view.shown)
@@ -277,7 +279,7 @@ def facts_of(view: View) -> list[tuple[str, str]]:
 def _machine(
     view: View, busy: float = np.nan, memory: float = np.nan, gpu: float = np.nan
 ) -> list[tuple[str, str]]:
-    """What the round shown took of the machine, and what the run takes at this moment."""
+    """The use of the machine in the round shown, and at this moment."""
     now = {} if view.replaying else machine_use(view.run)
     of_round = {
         "CPU cores": "" if np.isnan(busy) else f"{busy:.1f} in use",
@@ -294,14 +296,14 @@ def _machine(
 
 
 def of_machine(curves: Curves, name: str) -> Array:
-    """What each round took of one part of the machine: CPU cores in use, or bytes."""
+    """The use of one part of the machine in each round: CPU cores, or bytes."""
     if name == "CPU cores":
         return curves.cpu / curves.seconds
     return curves.memory if name == "memory" else curves.gpu_memory
 
 
 def varies(values: Array) -> bool:
-    """Whether a line of these tells more than a number."""
+    """Whether a line of these shows more than one number."""
     known = values[np.isfinite(values)]
     return known.size > 0 and float(np.ptp(known)) > FLAT * float(known.max())
 
@@ -312,7 +314,7 @@ def _line(name: str, values: Array) -> Series:
 
 
 def seconds(value: float) -> str:
-    """A time that may be much shorter than a second; a dash for none."""
+    """A time that may be much shorter than a second. A dash for none."""
     if np.isnan(value):
         return NONE
     return f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 60 else duration(value)

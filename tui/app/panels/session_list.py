@@ -47,9 +47,9 @@ STATES: dict[str, tuple[str, Tone]] = {
     "failed": ("✗", "warning"),
     "damaged": ("✗", "warning"),
 }
-"""What stands before the word, and its colour."""
-TREND = 40  # rounds of which a sparkline tells
-"""The places of the columns of BRIEF among those of FULL."""
+"""The symbol before the word, and its color."""
+TREND = 40  # rounds in a sparkline
+"""The positions of the columns of BRIEF among those of FULL."""
 ORDERS = ("tree", "newest", "best", "name")
 
 
@@ -58,7 +58,7 @@ class SessionList(Table):
 
     @dataclass
     class Listed(Message):
-        """The folder has been read, and was found changed."""
+        """The folder has been read and has changed."""
 
         found: tuple[Summary, ...]
 
@@ -83,12 +83,12 @@ class SessionList(Table):
 
     @property
     def sketches(self) -> Mapping[Path, Sketch]:
-        """The sessions' curves and settings, as far as they were read."""
+        """The sessions' curves and settings, if they were read."""
         return self._library.sketches
 
     @property
     def folder(self) -> Path | None:
-        """The session, or the study, under the cursor."""
+        """The session or study under the cursor."""
         return self.selected if isinstance(self.selected, Path) else None
 
     def show_view(self, view: View) -> None:
@@ -99,12 +99,12 @@ class SessionList(Table):
         self._list_anew()
 
     def cycle_order(self) -> None:
-        """The next of ORDERS."""
+        """Switch to the next of ORDERS."""
         self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
         self._list_anew()
 
     def fold(self, study: Path) -> None:
-        """Put a study's sessions away under its row, or show them again."""
+        """Hide a study's sessions under its row, or show them again."""
         self._folded ^= {study}
         self._list_anew()
 
@@ -135,16 +135,16 @@ class SessionList(Table):
             shown = _in_brief(one, cells) if self._brief else cells
             rows.append(Row(Path(one.path), shown, _tone(one), search=words_of(one)))
         self.show(rows)
-        self.filter("" if self._brief else view.filter)  # beside clients, whose words those are
+        self.filter("" if self._brief else view.filter)  # next to clients, whose words those are
 
 
 def present() -> datetime:
-    """The time, to say ages by."""
+    """The present time, for ages."""
     return datetime.now(UTC)
 
 
 def arranged(sessions: Sequence[Summary], order: str) -> list[Branch]:
-    """The sessions in one of ORDERS; rules show the tree."""
+    """The sessions in one of ORDERS. Rules show the tree."""
     if order == "tree":
         return tree(sessions)
     found = sorted(sessions, key=lambda each: each.name)
@@ -158,7 +158,10 @@ def arranged(sessions: Sequence[Summary], order: str) -> list[Branch]:
 def grouped(
     sessions: Sequence[Summary], studies: Sequence[StudySummary], order: str, folded: Collection[Path] = ()
 ) -> list[Branch | StudySummary]:
-    """The same with a row for every study before its sessions, where rules show the tree; those folded hide theirs."""
+    """The sessions with a row for every study before its sessions, if rules show the tree.
+
+    Folded studies hide theirs.
+    """
     if order != "tree" or not studies:
         return list(arranged(sessions, order))
     inside = {each.path for study in studies for each in study.sessions}
@@ -175,14 +178,14 @@ def grouped(
 
 
 def words_of(session: Summary | StudySummary) -> str:
-    """What a filter looks for its words in."""
+    """The text that a filter searches."""
     if isinstance(session, StudySummary):
         return f"{session.name} study {session.state} {session.dataset} {' '.join(session.methods)}"
     return f"{session.name} {session.state} {session.dataset} {course(session.methods)}"
 
 
 def age(created: str | None, now: datetime) -> str:
-    """How long ago a session was made."""
+    """The time since a session was made."""
     try:
         return duration(max((now - datetime.fromisoformat(str(created))).total_seconds(), 0.0))
     except (ValueError, TypeError):
@@ -207,7 +210,7 @@ def _cells(line: Branch, view: View, now: datetime, sketch: Sketch | None) -> Ce
 
 
 def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
-    """A study's row: how many of its points are done stands where a session has its rounds."""
+    """A study's row, with its number of finished points in the place of a session's rounds."""
     methods = study.methods
     return (
         _flags(study, view),
@@ -224,20 +227,20 @@ def _study_cells(study: StudySummary, view: View, now: datetime) -> Cells:
 
 
 def _state(state: str) -> Cell:
-    """By glyph, word and colour."""
+    """A state's glyph, word, and color."""
     glyph, tone = STATES.get(state, (" ", "plain"))
     return Cell(f"{glyph} {state}", tone)
 
 
 def _in_brief(one: Summary | StudySummary, cells: Cells) -> Cells:
-    """The cells under BRIEF, with the glyph of the state alone."""
+    """The cells under BRIEF, with only the glyph of the state."""
     flags, name, _, round, accuracy = (cells[place] for place in IN_BRIEF)
     glyph, tone = STATES.get(one.state, (" ", "plain"))
     return flags, name, Cell(glyph, tone), round, accuracy
 
 
 def _flags(session: Summary | StudySummary, view: View) -> str:
-    """The session shown, and whether it is marked."""
+    """The marks of the shown and of marked sessions."""
     folder = Path(session.path)
     return ("●" if folder == view.run.folder else " ") + ("◆" if folder in view.marked else " ")
 

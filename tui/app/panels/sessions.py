@@ -1,4 +1,4 @@
-"""The Sessions panel: every session of the folder, forks under their parents, those of a study under its row."""
+"""The Sessions panel: every session of the folder, forks under their parents, and those of a study under its row."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from tui.common.formatting import course
 
 
 class SessionsPanel(SizedPanel):
-    """The list of sessions, and a preview of the one under the cursor. Keys that steer mean that one, or all marked."""
+    """The list of sessions, and a preview of the one under the cursor. Keys steer that one, or all marked ones."""
 
     DEFAULT_CSS = """
     SessionsPanel > .preview { height: 9; }
@@ -73,11 +73,11 @@ class SessionsPanel(SizedPanel):
         return self._all().get(self._list.folder) if self._list.folder else None
 
     def _all(self) -> dict[Path, Summary | StudySummary]:
-        """All that are listed, by their folders."""
+        """All listed sessions, by their folders."""
         return {Path(each.path): each for each in self._list.found or ()} | self._list.studies
 
     def steered(self) -> Sequence[Summary | StudySummary]:
-        """The one under the cursor; where that is marked, all that are."""
+        """The one under the cursor. If it is marked, all marked ones."""
         one = self._under_cursor()
         if one is None or self._view is None:
             return ()
@@ -90,7 +90,7 @@ class SessionsPanel(SizedPanel):
         self.update()
         self.call_after_refresh(self._list.put_cursor, self._list.folder)  # it had no rows to scroll in
         if self.screen.focused is None and in_sight(self._list):
-            self._list.focus()  # there was nothing to focus while the sessions were being read
+            self._list.focus()  # there was nothing to focus before the sessions were read
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
         if message.table is self._list:
@@ -103,17 +103,17 @@ class SessionsPanel(SizedPanel):
             self.post_message(SessionOpened(message.key))
 
     def action_mark(self) -> None:
-        """Mark the session, or the study, under the cursor for comparison, or unmark it."""
+        """Mark the session or study under the cursor for comparison, or unmark it."""
         if self._list.folder is not None:
             self.post_message(SessionMarked(self._list.folder))
 
     def action_sort(self) -> None:
-        """As a tree, by age, by best accuracy, by name."""
+        """Show as a tree, by age, by best accuracy, or by name."""
         self._list.cycle_order()
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a session, in the order shown."""
+        """One row per session, in the order shown."""
         columns = ["session", "state", "methods", "dataset", "round", "rounds"]
         columns += ["accuracy", "best", "created", "parent"]
         found = {Path(each.path): each for each in self._list.found or ()}

@@ -30,7 +30,7 @@ CKA = (0.0, 1.0)
 
 
 class SimilarityPanel(SizedPanel):
-    """The matrix of one layer, the layers' means, and how these developed."""
+    """The matrix of one layer, the layers' means, and their course."""
 
     DEFAULT_CSS = """
     SimilarityPanel { layout: horizontal; }
@@ -48,7 +48,7 @@ class SimilarityPanel(SizedPanel):
         super().__init__(id)
         self._layer: str | None = None  # None: the deepest
         self._fitted = False
-        self._least: tuple[str, tuple[int, int]] | None = None  # the layer and the pair that `d` came to
+        self._least: tuple[str, tuple[int, int]] | None = None  # the layer and the pair that `d` has found
         self._map = Heatmap(value_range=CKA, axes=("client", "client"))
         columns = [
             Column("layer", worth=3, stretch=True),
@@ -64,7 +64,9 @@ class SimilarityPanel(SizedPanel):
             "depth": Part("by depth", self._depth, classes="depth"),
             "rounds": Part("over rounds", self._rounds),
         }
-        self._room = Vertical(self._parts["layers"], classes="layers")  # not the part's own height, for z
+        self._room = Vertical(
+            self._parts["layers"], classes="layers"
+        )  # not the part's own height, because of z
 
     def compose(self) -> ComposeResult:
         yield self._matrix
@@ -109,7 +111,7 @@ class SimilarityPanel(SizedPanel):
         self._map.show(matrix, names, names, titles=(titles, titles))
 
     def _follow(self, view: View, found: CkaMeasurement) -> None:
-        """Keep the cursor in the row of the client selected; where there is none, mark it, and let it come up there."""
+        """Keep the cursor in the row of the selected client. Without a cursor, mark that row, where it will appear."""
         compared = view.client is not None and view.client in found.clients
         row = found.clients.index(view.client) if compared and view.client is not None else 0
         self._map.mark(row=row if compared else None)
@@ -119,7 +121,7 @@ class SimilarityPanel(SizedPanel):
             self._map.put_cursor(row, self._map.cursor[1])
 
     def _draw_pair(self, view: View, found: CkaMeasurement, layer: str, pair: tuple[int, int]) -> None:
-        """The two under the cursor beside all pairs: through the layers, and this layer over the rounds."""
+        """The pair under the cursor compared with all pairs: through the layers, and this layer over the rounds."""
         names = " × ".join(named_clients(view.run, pair))
         now = number(found.between(*pair, layer))
         measured = view.run.ledger.measured
@@ -146,7 +148,7 @@ class SimilarityPanel(SizedPanel):
         return Row(layer, (layer, number(mean), (full * filled).ljust(BAR)))
 
     def _draw_depth(self, view: View, found: CkaMeasurement, layer: str) -> None:
-        """The mean over pairs by depth, now and when it was first measured."""
+        """The mean over pairs by depth, now and at the first measurement."""
         first = view.run.ledger.measured[0]
         depths = np.arange(1.0, len(found.layers) + 1)
         series = [
@@ -172,14 +174,14 @@ class SimilarityPanel(SizedPanel):
         self._parts["rounds"].caption("over rounds")
 
     def on_table_cursor_moved(self, message: Table.CursorMoved) -> None:
-        # An older message may tell of a cursor that `draw` has moved on since.
+        # An older message may be from before `draw` moved the cursor on.
         now = message.table is self._layers and message.key == self._layers.selected
         if now and isinstance(message.key, str) and self._view is not None:
             self._layer = message.key
             self.draw(self._view)
 
     def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        # An older message may tell of a cursor that has moved on since.
+        # An older message may be from before the cursor moved on.
         if self._view is None or message.cell != self._map.cursor:
             return
         found = last_measured(self._view.run.ledger.measured, self._view.shown)
@@ -190,7 +192,7 @@ class SimilarityPanel(SizedPanel):
         self.update()
 
     def action_least(self) -> None:
-        """The pair least alike in this layer; from one that this led to, the next."""
+        """The least similar pair in this layer, or the next one if this was shown already."""
         found = last_measured(self._view.run.ledger.measured, self._view.shown) if self._view else None
         if found is None:
             return
@@ -202,20 +204,20 @@ class SimilarityPanel(SizedPanel):
             self._map.put_cursor(*pair)
 
     def action_scale(self) -> None:
-        """Colours for 0 to 1, or for what the pairs have."""
+        """Use colors for 0 to 1, or for the range of the pairs."""
         self._fitted = not self._fitted
         self.update()
 
     def action_previous(self) -> None:
-        """The next shallower layer."""
+        """Show the next shallower layer."""
         self._step(-1)
 
     def action_next(self) -> None:
-        """The next deeper layer."""
+        """Show the next deeper layer."""
         self._step(1)
 
     def action_sort(self) -> None:
-        """Clients in their own order, or like beside like."""
+        """Order clients by number, or similar ones next to each other."""
         self._map.cluster(not self._map.clustered)
         self.update()
 
@@ -227,7 +229,7 @@ class SimilarityPanel(SizedPanel):
             self.draw(self._view)
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:
-        """A row a pair of clients, a column a layer, as last measured."""
+        """One row per pair of clients and one column per layer, as last measured."""
         found = last_measured(view.run.ledger.measured, view.shown)
         if found is None:
             return ["round", "client", "other"], []
@@ -241,7 +243,7 @@ class SimilarityPanel(SizedPanel):
 
 
 def _beside(pair: Sequence[float], mean: Sequence[float], x: Array) -> list[Series]:
-    """The pair's line, and that of the mean over all."""
+    """The pair's line, and that of the mean over all pairs."""
     own = Series("the pair", np.array(pair), x, pinned=True, key="p")
     return [own, Series("all pairs", np.array(mean), x, key="m")]
 

@@ -1,4 +1,4 @@
-"""The app's own widgets: LineChart, Heatmap, Scatter and Table, all drawn cell by cell with Textual's line API."""
+"""The app's own widgets: LineChart, Heatmap, Scatter, and Table, all drawn by cells with Textual's line API."""
 
 from tui.app.widgets.heatmap import Heatmap
 from tui.app.widgets.line_chart import LineChart

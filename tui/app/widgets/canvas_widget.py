@@ -1,4 +1,4 @@
-"""A widget that shows a canvas: it draws when something changed and refreshes the lines that came out different."""
+"""A widget that shows a canvas. It draws after a change and refreshes only the changed lines."""
 
 from abc import abstractmethod
 from functools import lru_cache
@@ -19,11 +19,11 @@ from tui.app.widgets.surface import glyphs_of, scheme_of
 
 
 class CanvasWidget(Widget):
-    """Base of the widgets that draw all their content at once.
+    """Base class of the widgets that draw all their content at once.
 
-    A subclass says in `draw` how it looks and calls `changed` after a change. Several changes before the next turn
-    of the message loop are drawn once; a line whose cells stay the same is not sent again. What it is drawn with, the
-    theme's colours and the app's glyphs, is looked up here.
+    A subclass draws itself in `draw` and calls `changed` after a change. Several changes before the next turn of the
+    message loop are drawn once. Lines with unchanged cells are not sent again. This class finds the theme's colors and
+    the app's glyphs.
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -38,7 +38,7 @@ class CanvasWidget(Widget):
         """The content as [height, width] cells."""
 
     def changed(self) -> None:
-        """Draw anew soon; many calls in a row are drawn once."""
+        """Draw again soon. Many calls in a row are drawn once."""
         if self._waiting or not self.is_running:
             return
         self._waiting = True
@@ -56,7 +56,7 @@ class CanvasWidget(Widget):
         )
 
     def _renew(self) -> None:
-        """Draw now if anyone can see it, and refresh what differs; else leave it to the next time it is shown."""
+        """Draw now if it is visible, and refresh the differences; otherwise when it is shown next."""
         self._waiting = False
         before, self._canvas = self._canvas, None
         if before is None or not self.is_on_screen:
@@ -73,7 +73,7 @@ class CanvasWidget(Widget):
             self.refresh(*(Region(left, top + row, after.width, 1) for row in rows))
 
     def _bring_up_to_date(self) -> None:
-        """Draw, unless what was drawn last is of the same data, size, theme and scrolling."""
+        """Draw, unless the last drawing had the same data, size, theme, and scrolling."""
         surface = (scheme_of(self), self.scrollable_content_region.size, self.scroll_offset)
         if self._canvas is None or surface != self._drawn_on:
             scheme, size, _ = surface
@@ -82,7 +82,7 @@ class CanvasWidget(Widget):
             self._drawn_on = surface
 
     def _drawing(self, size: Size, scheme: ColourScheme) -> Canvas:
-        """The canvas; a sentence in its place where it fails, since a fault in a picture must not end the app."""
+        """The canvas, or a sentence after an error, because an error in drawing must not end the app."""
         try:
             return self.draw(size.width, size.height, scheme, GLYPHS[glyphs_of(self)])
         except Exception as fault:
@@ -97,7 +97,7 @@ class CanvasWidget(Widget):
 
 
 def strips(canvas: Canvas) -> list[Strip]:
-    """One strip a row, one segment for each run of cells of one style."""
+    """One strip per row, one segment for each run of cells of one style."""
     return [_strip(*row) for row in zip(*canvas.arrays(), strict=True)]
 
 
@@ -114,8 +114,9 @@ def _strip(chars: Array, fg: Array, bg: Array, flags: Array) -> Strip:
 
 @lru_cache(maxsize=8192)
 def _style(fg: int, bg: int, flags: int) -> Style:
-    """A rich style. DEFAULT says nothing of the colour at all: Textual's filter for NO_COLOR takes the terminal's
-    `default` for black, on both sides, and so would write black on black."""
+    """A rich style. DEFAULT sets no color: Textual's filter for NO_COLOR takes the terminal's `default` for black, on
+    both sides, and would write black on black.
+    """
     return Style(
         color=None if fg == DEFAULT else _colour(fg),
         bgcolor=None if bg == DEFAULT else _colour(bg),

@@ -1,4 +1,4 @@
-"""The line of words that what is shown is filtered by."""
+"""The line for the words of a filter."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,13 +9,13 @@ from textual.widgets import Input
 
 
 class Filter(Input):
-    """Comes up when it is asked for. Enter leaves it with its words, escape without any."""
+    """Appears on demand. Enter leaves it with its words, Escape without any."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", "no filter", show=False)]
 
     @dataclass
     class Filtered(Message):
-        """These words are to be looked for from now on; `done`: no more are typed."""
+        """Filter by these words from now on. `done`: the user types no more."""
 
         words: str
         done: bool
@@ -24,7 +24,7 @@ class Filter(Input):
         super().__init__(id="filter", placeholder="filter by words", compact=True)
 
     def ask(self, words: str) -> None:
-        """Come up with these words."""
+        """Appear with these words."""
         self.value = words
         self.display = True
         self.focus()

@@ -3,16 +3,15 @@
     heatmap = Heatmap(value_range=(0, 1), axes=("client", "client"))
     heatmap.show(matrix)                                # [n, m], NaN = empty; rows and columns are named 0…n−1, 0…m−1
     heatmap.show(matrix, rows=names, columns=names)     # or by these names
-    heatmap.cluster(True)      # like beside like (average linkage on 1 − value; square only)
+    heatmap.cluster(True)      # similar rows next to each other (average linkage on 1 − value; square only)
     heatmap.put_cursor(row, column)
-    heatmap.cursor                                      # (row, column) of the matrix as given, whatever the order shown
+    heatmap.cursor                                      # (row, column) of the matrix as given, in any order
 
-Viridis, with a colour bar. Where a matrix has more rows than the space, two share a cell (half blocks); where it has
-still more rows or columns, neighbours are averaged, which the row above the bottom one says, and the cursor's cell
-alone shows its own value; where there is room, cells hold their numbers. With ASCII glyphs or under NO_COLOR a ramp of
-characters takes the colours' place. The bottom row names the cell under the cursor and its value; without a cursor, the
-range and the mean. The arrow keys and h j k l move the cursor and escape hides it, where the heatmap has the focus; a
-click puts it on a cell.
+Viridis, with a color bar. If a matrix has more rows than the space, two share a cell (half blocks). If it has still
+more rows or columns, neighbors are averaged, which the row above the bottom one says; the cursor's cell still shows its
+own value. If there is room, cells contain their numbers. With ASCII glyphs or under NO_COLOR, a ramp of characters
+replaces the colors. The bottom row names the cell under the cursor and its value; without a cursor, the range and the
+mean. In a focused heatmap, the arrow keys and h j k l move the cursor, and Escape hides it. A click puts it on a cell.
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ from tui.app.widgets.surface import glyphs_of, scheme_of
 
 
 class Heatmap(CanvasWidget, can_focus=True):
-    """A matrix as colours, with a colour bar, labels and a cursor."""
+    """A matrix in colors, with a color bar, labels, and a cursor."""
 
     DEFAULT_CSS = "Heatmap { width: 1fr; height: 1fr; }"
 
@@ -61,9 +60,11 @@ class Heatmap(CanvasWidget, can_focus=True):
         unit: str = "",
         decimals: int | None = None,
     ) -> None:
-        """value_range: of the first and the last colour; None: the data's. axes: what rows and columns are, ("client",
-        "round"): it goes before their names in the bottom row. unit: what values are in, as "%". decimals: how exactly
-        they are said; None: one with a unit, three without."""
+        """value_range: of the first and the last color; None: the data's.
+
+        axes: the meanings of rows and columns, ("client", "round"), before their names in the bottom row. unit: of the
+        values, such as "%". decimals: of the values; None: one with a unit, three without.
+        """
         super().__init__()
         self._matrix: Array = np.empty((0, 0))
         self._rows: tuple[str, ...] = ()
@@ -74,7 +75,7 @@ class Heatmap(CanvasWidget, can_focus=True):
         self._titles: tuple[Sequence[str], Sequence[str]] | None = None
         self._at: tuple[int, int] | None = None  # in the order shown
         self.home = (0, 0)
-        """Where the cursor comes up, as (row, column) of the matrix as given."""
+        """The position of a new cursor, as (row, column) of the matrix as given."""
         self._marked: tuple[int | None, int | None] = (None, None)
         self.clustered = False
 
@@ -85,8 +86,10 @@ class Heatmap(CanvasWidget, can_focus=True):
         columns: Sequence[str] | None = None,
         titles: tuple[Sequence[str], Sequence[str]] | None = None,
     ) -> None:
-        """Show `matrix` [n, m] in place of what was shown; the cursor stays on its cell if that still exists. titles:
-        what the bottom row calls rows and columns, where that is more than their names."""
+        """Show `matrix` [n, m]. The cursor stays on its cell if that still exists.
+
+        titles: the bottom row's names of rows and columns, if they are longer than those at the edges.
+        """
         kept = self.cursor
         self._matrix, self._titles = np.atleast_2d(np.array(matrix, float)), titles
         height, width = self._matrix.shape
@@ -107,7 +110,7 @@ class Heatmap(CanvasWidget, can_focus=True):
         return int(by_row[self._at[0]]), int(by_column[self._at[1]])
 
     def put_cursor(self, row: int, column: int) -> None:
-        """Set the cursor on (row, column) of the matrix as given, or on the nearest one there is."""
+        """Put the cursor on (row, column) of the matrix as given, or on the nearest cell."""
         if self._matrix.size:
             by_row, by_column = self._orders
             last_row, last_column = len(by_row) - 1, len(by_column) - 1
@@ -124,7 +127,7 @@ class Heatmap(CanvasWidget, can_focus=True):
             self.changed()
 
     def action_move(self, rows: int, columns: int) -> None:
-        """Move the cursor down and right, as the matrix is shown, up to the edges; the first move only shows it."""
+        """Move the cursor down and right in the order shown, up to the edges. The first move only shows it."""
         if not self._matrix.size:
             return
         last_row, last_column = self._matrix.shape[0] - 1, self._matrix.shape[1] - 1
@@ -135,13 +138,13 @@ class Heatmap(CanvasWidget, can_focus=True):
         self._set_cursor((min(max(row + rows, 0), last_row), min(max(column + columns, 0), last_column)))
 
     def action_hide_cursor(self) -> None:
-        """Show no cursor; where there is none, escape is for others."""
+        """Hide the cursor. Without a cursor, Escape is for other parts."""
         if self._at is None:
             raise SkipAction
         self._set_cursor(None)
 
     def scale(self, value_range: tuple[float, float] | None) -> None:
-        """Have these values for the first and the last colour; None: the data's."""
+        """Use these values for the first and the last color; None: the data's."""
         if value_range != self._range:
             self._range = value_range
             self.changed()
@@ -157,7 +160,7 @@ class Heatmap(CanvasWidget, can_focus=True):
                 self._set_cursor(cell)
 
     def cluster(self, clustered: bool) -> None:
-        """Show the rows and columns of a square matrix like beside like, or in their own order again."""
+        """Show similar rows and columns of a square matrix next to each other, or in their own order again."""
         if clustered != self.clustered:
             self.clustered = clustered
             self._arrange(self.cursor)
@@ -169,7 +172,7 @@ class Heatmap(CanvasWidget, can_focus=True):
             self.post_message(self.CursorMoved(self, self.cursor))
 
     def _arrange(self, kept: tuple[int, int] | None) -> None:
-        """Take up the order asked for, with the cursor still on the cell `kept` of the matrix."""
+        """Apply the chosen order, with the cursor still on the cell `kept` of the matrix."""
         height, width = self._matrix.shape
         square = height == width and height > 2
         if self.clustered and square:
@@ -204,17 +207,17 @@ class Heatmap(CanvasWidget, can_focus=True):
 
 
 def _shown(order: Array, place: int | None) -> int | None:
-    """Where in the order shown a row or column of the matrix as given stands; None where there is none."""
+    """The position in the order shown of a row or column of the matrix as given; None if there is none."""
     return int(np.flatnonzero(order == place)[0]) if place is not None and place < len(order) else None
 
 
 def cluster_order(similarity: Array) -> Array:
-    """The leaves, left to right, of the average-linkage tree on 1 − similarity [n, n], with its branches turned so
-    that neighbours are most alike (Bar-Joseph et al. 2001).
+    """The leaves, left to right, of the average-linkage tree on 1 − similarity [n, n].
 
-    An asymmetric matrix counts by its mean with its transpose. Pairs without a value count as least alike.
+    Its branches are turned so that neighbors are most similar (Bar-Joseph et al. 2001). An asymmetric matrix is
+    replaced by its mean with its transpose. Pairs without a value count as least similar.
     """
-    from scipy.cluster.hierarchy import leaves_list, linkage  # half a second to import, for one key
+    from scipy.cluster.hierarchy import leaves_list, linkage  # takes half a second to import, for one key
     from scipy.spatial.distance import squareform
 
     size = len(similarity)

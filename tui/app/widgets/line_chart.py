@@ -36,11 +36,11 @@ from tui.app.charts.glyphs import GLYPHS, GlyphSet
 from tui.app.widgets.canvas_widget import CanvasWidget
 from tui.app.widgets.surface import glyphs_of, scheme_of
 
-NARROWEST = 4.0  # steps of x that can be zoomed to, so that there is still a line to see
+NARROWEST = 4.0  # minimum steps of x in a zoom, so that a line is still visible
 
 
 class LineChart(CanvasWidget, can_focus=True):
-    """Lines over rounds (or bytes, or seconds) with axes, a legend, a band, marks and a cursor."""
+    """Lines over rounds (or bytes, or seconds) with axes, a legend, a band, marks, and a cursor."""
 
     DEFAULT_CSS = "LineChart { width: 1fr; height: 1fr; }"
 
@@ -57,12 +57,12 @@ class LineChart(CanvasWidget, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self.figure = Figure()
-        """What is shown, but for its x range and its cursor."""
-        self._view: tuple[float, float] | None = None  # None: all there is
+        """The contents, except the x range and the cursor."""
+        self._view: tuple[float, float] | None = None  # None: the whole range
         self._cursor: float | None = None
 
     def show(self, figure: Figure) -> None:
-        """Show this in place of what was shown; zoom and cursor stay."""
+        """Replace the contents. Zoom and cursor stay."""
         last = self.figure.x_extent()[1]
         follows = self._view is not None and self._view[1] >= last
         self.figure = figure
@@ -77,7 +77,7 @@ class LineChart(CanvasWidget, can_focus=True):
         return self._cursor
 
     def put_cursor(self, x: float | None) -> None:
-        """Draw the vertical line at `x`, and move a zoomed view so that it is in sight; None: draw none."""
+        """Draw the vertical line at `x`, and move a zoomed view so that it is visible; None: no line."""
         if x == self._cursor:
             return
         self._cursor = x
@@ -87,7 +87,7 @@ class LineChart(CanvasWidget, can_focus=True):
             self.pan((x - (low if x < low else high)) / (high - low))
 
     def step(self, by: int) -> float | None:
-        """The x so many places on from the cursor, up to the ends; without a cursor the newest in sight."""
+        """The x this many places from the cursor, up to the ends. Without a cursor, the newest visible x."""
         places, at = self.figure.places(), self._cursor
         if not places.size:
             return None
@@ -103,17 +103,17 @@ class LineChart(CanvasWidget, can_focus=True):
         return axis.low, axis.high
 
     def zoom_in(self) -> None:
-        """Show half as much, around the cursor where there is one, else the newest half."""
+        """Show half the range, around the cursor if there is one, else the newest half."""
         low, high = self.x_range
         self._look(low, high, (high - low) / 2)
 
     def zoom_out(self) -> None:
-        """Show twice as much, at most all there is."""
+        """Show twice the range, at most the whole data."""
         low, high = self.x_range
         self._look(low, high, (high - low) * 2)
 
     def pan(self, share: float) -> None:
-        """Move the view by `share` of its width: to later x if positive, and never past the data's ends."""
+        """Move the view by `share` of its width: to later x if positive, and never beyond the data's ends."""
         low, high = self.x_range
         first, last = self.figure.x_extent()
         by = min(max(share * (high - low), first - low), last - high)
@@ -124,7 +124,7 @@ class LineChart(CanvasWidget, can_focus=True):
         self._set_view(None)
 
     def _look(self, low: float, high: float, width: float) -> None:
-        """Show `width` of x: around the cursor if it is in sight, else up to the same end as now."""
+        """Show `width` of x: around the cursor if it is visible, else up to the same end as now."""
         first, last = self.figure.x_extent()
         if width >= last - first:
             self._set_view(None)

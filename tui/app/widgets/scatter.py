@@ -21,7 +21,7 @@ class Scatter(CanvasWidget, can_focus=True):
         self.figure: ScatterFigure | None = None
 
     def show(self, figure: ScatterFigure) -> None:
-        """Show this in place of what was shown."""
+        """Replace the contents."""
         self.figure = figure
         self.changed()
 

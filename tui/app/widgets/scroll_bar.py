@@ -1,4 +1,4 @@
-"""Scroll bars of characters, for terminals without block characters: those show them without colours as well."""
+"""Scroll bars of characters, for terminals without block characters. They are visible without color as well."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from tui.app.charts.glyphs import Glyphs
 
 
 class AsciiScrollBar(ScrollBarRender):
-    """`#` for what is in sight, `|` for the rest."""
+    """`#` for the visible part, `|` for the rest."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
     """No eighths of a cell: a bar begins and ends with a whole one."""
@@ -29,5 +29,5 @@ class AsciiScrollBar(ScrollBarRender):
 
 
 def use_scroll_bars(glyphs: Glyphs) -> None:
-    """Have scroll bars drawn for these glyphs. Textual knows one renderer for all of a process."""
+    """Use scroll bars for these glyphs. Textual has one renderer per process."""
     ScrollBar.renderer = AsciiScrollBar if glyphs == "ascii" else ScrollBarRender

@@ -1,4 +1,4 @@
-"""The surface a widget draws on: its room, the colours of the theme, as charts want them, and the glyphs."""
+"""A widget's surface: its size, the theme's colors in the form for charts, and the glyphs."""
 
 from textual.color import Color, ColorParseError
 from textual.geometry import Size
@@ -10,7 +10,7 @@ from tui.app.charts.glyphs import Glyphs
 
 
 def scheme_of(widget: Widget) -> ColourScheme:
-    """The text, background and accent of `widget` under the app's present theme, and whether colour may be used."""
+    """The text, background, and accent of `widget` under the app's present theme, and whether color may be used."""
     app = widget.app
     dark, colour = app.current_theme.dark, not app.no_color
     exact = app.console.color_system not in ("256", "standard")
@@ -22,19 +22,21 @@ def scheme_of(widget: Widget) -> ColourScheme:
 
 
 def glyphs_of(widget: Widget) -> Glyphs:
-    """The set of characters that the app of `widget` draws with."""
+    """The set of characters for the app of `widget`."""
     chosen: Glyphs = getattr(widget.app, "glyphs", "braille")
     return chosen
 
 
 def room(widget: Widget) -> Size:
-    """The size that the content of `widget` has; while it is hidden, what it had when it was last seen, where Textual's
-    own `size` is nothing. In a terminal of the same size it has as much when it is shown again."""
+    """The size of `widget`'s content. While it is hidden, the size when it was last visible.
+
+    Textual's own `size` is then 0. In a terminal of the same size, it will have the same size again.
+    """
     return widget.outer_size - widget.styles.gutter.totals
 
 
 def _parsed(name: str, dark: bool) -> Color:
-    """The theme's accent, or orange where it has none that is more than a number in the terminal's palette."""
+    """The theme's accent, or orange if that is only a number in the terminal's palette."""
     fallback = Color(0xFF, 0xA6, 0x2B) if dark else Color(0xB3, 0x5C, 0x00)
     try:
         colour = Color.parse(name)

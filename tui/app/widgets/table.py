@@ -45,7 +45,7 @@ from tui.app.widgets.surface import room
 
 
 class Table(CanvasWidget, ScrollView, can_focus=True):
-    """Rows of text under a header, which is left out where no column has a title."""
+    """Rows of text under a header. The header is left out if no column has a title."""
 
     DEFAULT_CSS = """
     Table { width: 1fr; height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
@@ -63,7 +63,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     @dataclass
     class CursorMoved(Message):
-        """The row of `key` is under the cursor; None: the table shows none."""
+        """The row of `key` is under the cursor; None: the table has no rows."""
 
         table: "Table"
         key: Hashable | None
@@ -77,7 +77,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     @dataclass
     class Sorted(Message):
-        """The rows have been put in another order, by a key or by a click."""
+        """The order of rows was changed by a key or a click."""
 
         table: "Table"
 
@@ -90,7 +90,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         sort: str | None = None,
         id: str | None = None,
     ) -> None:
-        """`sort`: the name of the column that rows are sorted by at first; None: they stay in the order given."""
+        """`sort`: the column by which rows are sorted at first; None: they stay in the given order."""
         super().__init__(id=id)
         self._columns = tuple(columns)
         self._all: tuple[Row, ...] = ()
@@ -111,16 +111,16 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     @property
     def selected(self) -> Hashable | None:
-        """The key under the cursor; None without one."""
+        """The key under the cursor; None without a cursor."""
         return self._cursor
 
     @property
     def sort(self) -> tuple[str, bool]:
-        """The name of the column that rows are sorted by ("" for none), and whether from high to low."""
+        """The column by which rows are sorted ("" for none), and whether from high to low."""
         return ("", False) if self._order is None else (_name(self._columns[self._order[0]]), self._order[1])
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
-        """Show these rows (under these columns) in place of those shown; the same ones cost nothing."""
+        """Show these rows (under these columns). The same rows again cost nothing."""
         given, rows = tuple(columns) if columns is not None else self._columns, tuple(rows)
         if rows == self._all and given == self._columns:
             return
@@ -131,24 +131,27 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self.call_after_refresh(self._to_end)
 
     def filter(self, words: str) -> None:
-        """Show only the rows that have every one of the words; "" shows all."""
+        """Show only the rows that contain every word; "" shows all."""
         if words != self._query:
             self._query = words
             self._arrange()
 
     def sort_by(self, name: str, descending: bool = False) -> None:
-        """Sort by the column of this name; rows without a value come last either way, equal ones as they were given."""
+        """Sort by the column of this name.
+
+        Rows without a value are last either way; equal ones keep the given order.
+        """
         self._order, self._widths = (self._place_of(name), descending), None
         self._arrange()
 
     def reverse_sort(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         name, descending = self.sort
         self.sort_by(name, not descending)
         self.post_message(self.Sorted(self))
 
     def cycle_sort(self) -> None:
-        """Sort by the next column that can be sorted by, its own way."""
+        """Sort by the next sortable column, in its own direction."""
         able = [place for place, column in enumerate(self._columns) if column.sort]
         following = (able.index(self._order[0]) + 1) % len(able) if self._order else 0
         self._sort_its_way(able[following])
@@ -183,7 +186,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self._room = room(self)
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a row puts the cursor there; on the header, sorts by that column, then the other way round."""
+        """A click on a row puts the cursor there. On the header, it sorts by that column, and then in reverse."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
@@ -212,7 +215,7 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         return canvas
 
     def _arrange(self) -> None:
-        """Filter and sort anew; the cursor stays on its row, or goes to one near its place."""
+        """Filter and sort again. The cursor stays on its row, or goes to one near its place."""
         before = self._place()
         self._rows = [row for row in self._all if has_words(row.search, self._query)]
         if self._order is not None:
@@ -224,11 +227,11 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
 
     @property
     def _header(self) -> int:
-        """The rows that the titles take."""
+        """The number of rows for the titles."""
         return int(any(column.title for column in self._columns))
 
     def _place_of(self, name: str) -> int:
-        """The place of the column of this name. Raises ValueError for one that rows cannot be sorted by."""
+        """The number of the column of this name. Raises ValueError for one without a sort."""
         able = {_name(column): place for place, column in enumerate(self._columns) if column.sort}
         if name not in able:
             raise ValueError(f"rows cannot be sorted by '{name}'; they can by {', '.join(able)}")
@@ -248,16 +251,16 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
         self.post_message(self.Sorted(self))
 
     def _place(self) -> int:
-        """The line of the cursor; 0 where there is none."""
+        """The line of the cursor; 0 without a cursor."""
         return next((place for place, row in enumerate(self._rows) if row.key == self._cursor), 0)
 
     def _select(self, place: int) -> None:
-        """Put the cursor on a row and bring it into sight."""
+        """Put the cursor on a row and scroll to it."""
         self._set_cursor(self._rows[place].key)
         self._into_sight()
 
     def _into_sight(self) -> None:
-        """Scroll to the row of the cursor, as far as it takes."""
+        """Scroll until the row of the cursor is visible."""
         place = self._place()
         in_sight = max(room(self).height - self._header, 1)
         top = min(max(self.scroll_offset.y, place - in_sight + 1), place)
@@ -278,7 +281,10 @@ class Table(CanvasWidget, ScrollView, can_focus=True):
             self._scroll(self._last_offset())
 
     def _scroll(self, top: int) -> None:
-        """Have this row on top. Textual scrolls by itself only what has its bar, which comes with the next layout."""
+        """Scroll this row to the top.
+
+        Textual's own scrolling needs the scroll bar, which comes with the next layout.
+        """
         self.scroll_to(y=top, animate=False, force=True)
 
 
