@@ -146,8 +146,8 @@ def test_a_damaged_session_file_stops_every_command(cli: Cli, done: Path, comman
 
 
 def test_a_session_of_a_newer_format_is_refused_with_the_format(cli: Cli, done: Path) -> None:
-    rewrite(done, format=3)
-    assert_refused(cli("show", "done"), 4, "format 3", "format 1 and 2")
+    rewrite(done, format=4)
+    assert_refused(cli("show", "done"), 4, "format 4", "formats 1")
 
 
 def test_a_sound_file_that_is_not_a_sessions_is_refused(cli: Cli, done: Path) -> None:

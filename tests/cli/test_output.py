@@ -146,7 +146,7 @@ assert not {"torch", "sklearn", "matplotlib"} & set(sys.modules)
         ("run --preset fedlora_htm5_n", ["fedlora_htm5_n50", "fedlora_htm5_n100"]),
         ("run --dataset fa", ["fashion_mnist", "fashion_mnist_domains"]),
         ("run --set training.e", ["training.epochs="]),
-        ("run --set see", ["seed="]),
+        ("run --set see", ["seed=", "seed.data=", "seed.init=", "seed.training="]),
         ("show do", ["done"]),
         ("resume do", ["done"]),
         ("pause do", ["done"]),

@@ -44,6 +44,7 @@ BREAKS = {
         def __init__(self, config, federation):
             super().__init__(config, federation)
             object.__setattr__(federation, "seed", 7)
+            object.__setattr__(federation, "init_seed", 7)
 
         def phases(self, local): return []
         """,
