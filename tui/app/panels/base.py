@@ -82,7 +82,7 @@ class SizedPanel(Panel):
                 self.notify(explain(fault)[0], severity="error", markup=False)
 
     def redraw(self) -> None:
-        """Draw, and check which parts have changed."""
+        """Draw again, also the parts whose contents have not changed."""
         self._drawn.clear()
         self.update()
 
