@@ -1,4 +1,4 @@
-"""What a run tells while it runs: one event after the other, for whoever shows its progress."""
+"""The events of a running session, in order, for progress displays."""
 
 from simulator.base.record import Record
 from simulator.engine.progress import (

@@ -21,7 +21,7 @@ TEST_SHARE = 5  # one in five
 class Digits(Dataset):
     """1,797 digits of 8×8 pixels, enlarged to 32×32 so that CNNs with 5×5 kernels fit.
 
-    They have no test set. The last fifth of each class replaces it: the file is in the order of collection, so most of
+    They have no test set. The last fifth of each class replaces it. The file is in the order of collection, so most of
     those digits are by writers who are not in the training data.
     """
 

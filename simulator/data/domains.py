@@ -22,7 +22,7 @@ REACH = 8  # pixels to each side, with a standard deviation of two
 SEED = 0
 
 Change = Callable[[Images, np.random.Generator], Images]
-"""(grey images [n, h, w, 1], stream) → images [n, h, w, 3]."""
+"""(grayscale images [n, h, w, 1], stream) → images [n, h, w, 3]."""
 
 
 def original(images: Images, stream: np.random.Generator) -> Images:

@@ -1,7 +1,7 @@
 """FedGen: Zhu et al., "Data-Free Knowledge Distillation for Heterogeneous Federated Learning", ICML 2021, Algorithm 1,
 with the head shared and the features local (§3.3).
 
-Server state: `generator/…`, which makes features [K] of a class and noise; `adam/…`, the moments of its optimiser;
+Server state: `generator/…`, which makes features [K] of a class and noise; `adam/…`, the moments of its optimizer;
 `head/…`, the global head; `counts` [N, C], each client's training samples by class, zeros until it has told them;
 `labels` [C], p̂(y), shares of the classes among the last round's participants, zeros before there were any. Client
 state: none beside the model.

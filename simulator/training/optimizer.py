@@ -1,7 +1,7 @@
 """The optimizers of a phase, and their moments as named tensors if a method keeps them between rounds.
 
 The update rules are torch's own functions. Its classes around them load the compiler when the first one is made,
-which took a third of a run's start, and read every parameter's settings again in each step.
+which took a third of a run's start. They also read every parameter's settings again in each step.
 """
 
 from abc import ABC, abstractmethod

@@ -94,4 +94,4 @@ class Phase:
     collect_after: int = 0
     """The number of steps at the beginning that do not count for the loss's `sums`."""
     correction: Mapping[str, Tensor] = field(default_factory=dict)
-    """Constant directions by `module/parameter`: after each step, whatever the optimiser, w ← w − lr · correction."""
+    """Constant directions by `module/parameter`: after each step, whatever the optimizer, w ← w − lr · correction."""

@@ -1,6 +1,6 @@
 """Colors that are legible on dark and light themes and for color-blind people. Every color is an int 0xRRGGBB.
 
-The palette is that of the figures. This module adapts it to the terminal, some of whose colors only the terminal knows.
+The palette is that of the figures. This module adapts it to the terminal, which alone knows some of its colors.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def text_on(background: int) -> int:
 
 
 def _ramp(stops: tuple[int, ...], levels: int) -> Array:
-    """[levels] colours, evenly spaced along the straight lines between `stops`."""
+    """[levels] colors, evenly spaced along the straight lines between `stops`."""
     at = np.linspace(0, len(stops) - 1, levels)
     rgb = np.array([channels(stop) for stop in stops]).T
     red, green, blue = (
@@ -103,7 +103,7 @@ class ColourScheme:
 
     @property
     def heat(self) -> Array:
-        """[HEAT_LEVELS] colours, each lighter than the one before."""
+        """[HEAT_LEVELS] colors, each lighter than the one before."""
         return VIRIDIS if self.exact else VIRIDIS_256
 
     def tint(self, colour: int, share: float) -> int:

@@ -16,8 +16,8 @@
     chart.zoom_in(); chart.zoom_out(); chart.pan(+0.25); chart.reset_view()  # the x range shown
     chart.x_range                           # (first, last) x shown
 
-Up to eight plain series have a colour and a key (1…9, a…z) each, at the line's end and in the legend; more are a crowd
-in one muted colour. Pinned series are always named and drawn on top. NaN is a gap. Every column shows the lowest and
+Up to eight plain series have a color and a key (1…9, a…z) each, at the line's end and in the legend; more are a crowd
+in one muted color. Pinned series are always named and drawn on top. NaN is a gap. Every column shows the lowest and
 the highest value of each line there, so spikes survive. While the view reaches the newest round it follows the run;
 panned back, it stays where it is. A click, or the mouse drawn over the plot, is `Pointed` with the nearest x of a line.
 """
