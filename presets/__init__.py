@@ -1,7 +1,7 @@
 """Named experiments of htfl-sim, for the rows and columns of the papers' tables.
 
-This room knows TOML and nothing else: a preset's `config` is nested raw values, for `simulator.config.Config`
-to read and judge. Listing them all takes a blink and imports only the standard library.
+This room knows only TOML: a preset's `config` is nested raw values, which `simulator.config.Config` reads and checks.
+Listing all presets is quick and imports only the standard library.
 """
 
 import difflib
@@ -25,21 +25,21 @@ __all__ = [
 ]
 
 PAPER = "paper"
-"""The profile of every preset: what the paper's text says."""
+"""The default profile of every preset: the settings in the paper's text."""
 
 FAMILIES = ("quickstart", "cifar", "fedl2g", "inco", "case_study", "htfllib", "widths")
-"""In the order in which they are listed."""
+"""The papers in the order of listings."""
 
 
 class PresetError(Exception):
-    """A preset that does not exist; the message names the nearest one that does."""
+    """A preset that does not exist. The message has the nearest name."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True)
 class Group:
-    """The presets of one table of one paper; `paper` and `table` are empty for those no paper printed."""
+    """The presets of one table of one paper. `paper` and `table` are empty for presets that no paper printed."""
 
     paper: str
     table: str
@@ -52,7 +52,7 @@ def names() -> list[str]:
 
 
 def load(name: str, profile: str = PAPER) -> Preset:
-    """The preset of this name in a profile; its `config` is the caller's to change. PresetError if there is none."""
+    """The preset of this name in a profile. Callers may change its `config`. Raises PresetError if there is none."""
     catalogue = _catalogue()
     if name not in catalogue:
         near = difflib.get_close_matches(name, catalogue, n=1, cutoff=0.5)
@@ -68,14 +68,14 @@ def load(name: str, profile: str = PAPER) -> Preset:
 
 
 def all() -> list[Preset]:
-    """Every preset, as `load` gives it."""
+    """Every preset, as `load` returns it."""
     return [load(name) for name in names()]
 
 
 def groups() -> list[Group]:
-    """The presets by paper and table, for listing: first those without a printed result, then table by table.
+    """The presets by paper and table, for listings: first those without a printed result, then table by table.
 
-    A preset whose result several papers print stands in several groups.
+    A preset with printed results in several papers is in several groups.
     """
     members: dict[tuple[str, str], list[str]] = {("", ""): []}
     for name, preset in _catalogue().items():

@@ -1,17 +1,17 @@
-"""A family of presets: one TOML file that says what they share, where they differ, and what was printed.
+"""A family of presets: one TOML file with their common settings, their differences, and the printed results.
 
-The file holds `config`, the nested configuration keys all presets share, and perhaps a `name` and a `title` that
-begin every preset's. Then, each as needed:
+The file has `config`, the nested configuration keys of all presets, and optionally a `name` and a `title` that begin
+every preset's. Then, as needed:
 
-- `axes.<axis>.<option>` with `title`, `suffix` and `config`: a preset is one option of every axis, whose titles and
-  suffixes it joins (the key stands in for a suffix that is not given; either may be empty);
-- `combination` entries with `where` (options by axis) and `config`: patches for options that meet;
-- `profile` entries with a `name`, `where`, `source` and `config`: what else a preset sets when it is asked for in that
-  profile. Without one it is the paper's own ("paper"): what the text says, its gaps filled as the file says;
-- `printed` entries: the tables of papers, giving presets the accuracies to compare themselves with. A cell belongs
-  to the preset of its row, its column and `where`; on an axis that none of them names, of the first option. A cell
-  is a number, "-" for a run that the paper says failed to converge, or "n/a" where it prints nothing;
-- `printed_only`, of the whole family or of an option: its presets are those that some table prints.
+- `axes.<axis>.<option>` with `title`, `suffix`, and `config`: a preset is one option of every axis. It joins their
+  titles and suffixes (the key replaces a missing suffix; either may be empty);
+- `combination` entries with `where` (options by axis) and `config`: patches for combinations of options;
+- `profile` entries with a `name`, `where`, `source`, and `config`: additional settings of a preset in that profile. The
+  default is the paper's own ("paper"): the settings in its text, completed by the file;
+- `printed` entries: the tables of papers, with the accuracies for comparison. A cell belongs to the preset of its row,
+  its column, and `where`; on other axes, to the first option. A cell is a number, "-" for a run that the paper says
+  failed to converge, or "n/a" if it prints nothing;
+- `printed_only`, of the whole family or of an option: only presets that a table prints.
 """
 
 import copy
@@ -28,9 +28,9 @@ Choice = dict[str, str]  # axis → option
 
 @dataclass(frozen=True)
 class Reference:
-    """One number a paper printed: `accuracy` is the mean over clients of their test accuracy, percent.
+    """One number in a paper: `accuracy` is the mean over clients of their test accuracy, in percent.
 
-    None where the paper says that the run failed to converge.
+    None if the paper says that the run failed to converge.
     """
 
     paper: str
@@ -42,18 +42,18 @@ class Reference:
 
     @property
     def place(self) -> str:
-        """Where it stands: paper, table, row and, if the table has several, column."""
+        """Its place: paper, table, row, and, if the table has several, column."""
         return ", ".join(part for part in (self.paper, self.table, self.row, self.column) if part)
 
     @property
     def shown(self) -> str:
-        """The number as a listing shows it."""
+        """The number as in a listing."""
         return "failed to converge" if self.accuracy is None else f"{self.accuracy:.2f} %"
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Another reading of an experiment: its name, the keys it sets over the preset's own, and where they were read."""
+    """Another reading of an experiment: its name, the keys that it changes, and their source."""
 
     name: str
     config: Raw
@@ -62,14 +62,14 @@ class Profile:
 
 @dataclass(frozen=True)
 class Preset:
-    """A named experiment: the configuration keys it sets, and the printed results it can be held to."""
+    """A named experiment: its configuration keys, and the printed results for comparison."""
 
     name: str
     title: str
     config: Raw
     paper: tuple[Reference, ...] = ()
     profiles: tuple["Profile", ...] = ()
-    """What else there is than the paper's own settings."""
+    """The other profiles besides the paper's own settings."""
 
 
 def read(path: Path) -> list[Preset]:
@@ -103,7 +103,7 @@ def _preset(family: Raw, choice: Choice, references: Iterable[Reference]) -> Pre
 
 
 def _profiles(entries: Iterable[Raw]) -> tuple[Profile, ...]:
-    """The entries that meet a preset, those of one name laid over one another."""
+    """The entries that apply to a preset. Entries of one name are merged."""
     by_name: dict[str, list[Raw]] = {}
     for entry in entries:
         by_name.setdefault(entry["name"], []).append(entry)
@@ -118,7 +118,7 @@ def _profiles(entries: Iterable[Raw]) -> tuple[Profile, ...]:
 
 
 def _cells(axes: Raw, table: Raw) -> Iterator[tuple[Choice, Reference]]:
-    """The cells of a printed table, each with the choice of the preset that it belongs to."""
+    """The cells of a printed table, each with its preset's choice of options."""
     first = {axis: next(iter(options)) for axis, options in axes.items()}
     for axis, rows in table["rows"].items():
         for option, cells in rows.items():
@@ -155,7 +155,7 @@ def _choices(axes: Mapping[str, Iterable[str]]) -> list[Choice]:
 
 
 def _meets(choice: Choice, where: Mapping[str, str | list[str]]) -> bool:
-    """Whether a choice has, on every axis named, the option or one of the options."""
+    """Whether a choice has, on every named axis, the option or one of the options."""
     return all(
         choice[axis] in (options if isinstance(options, list) else [options])
         for axis, options in where.items()
@@ -163,7 +163,7 @@ def _meets(choice: Choice, where: Mapping[str, str | list[str]]) -> bool:
 
 
 def layered(patches: Iterable[Raw]) -> Raw:
-    """The patches laid over one another, section by section, the later ones on top."""
+    """The patches, merged section by section. Later ones win."""
     result: Raw = {}
     for patch in patches:
         for key, value in patch.items():

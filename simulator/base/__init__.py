@@ -1,1 +1,1 @@
-"""What every other room stands on: errors, sections of a configuration, random streams, tensors, types of records."""
+"""The base of all other rooms: errors, sections of a configuration, random streams, tensors, types of records."""

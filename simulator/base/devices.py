@@ -1,4 +1,4 @@
-"""Where tensors are computed, set up so that the same is computed every time."""
+"""Devices for tensors, set up so that the same computation always gives the same bits."""
 
 import os
 
@@ -8,9 +8,9 @@ from simulator.base.errors import ConfigError
 
 
 def select_device(wanted: str) -> torch.device:
-    """The device for 'auto', 'cpu' or 'cuda', set up to compute the same bits every time.
+    """The device for 'auto', 'cpu', or 'cuda', set up to compute the same bits every time.
 
-    Raises ConfigError when CUDA is asked for and not there.
+    Raises ConfigError if CUDA is requested and missing.
     """
     if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")

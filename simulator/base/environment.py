@@ -1,4 +1,4 @@
-"""What a result's bits depend on besides configuration and data: versions, machine, libraries' modes, threads."""
+"""The facts that a result's bits depend on besides configuration and data: versions, machine, libraries, threads."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 COMPARED = ("htfl-sim", "torch", "numpy", "libraries", "modes", "device", "cpu", "threads_per_client")
-"""The facts that can change results; the others are recorded for whoever looks for a cause."""
+"""The facts that can change results. The others are recorded to help find causes."""
 MODES = (
     *(f"{name}_MAX_CPU_ISA" for name in ("ONEDNN", "DNNL")),
     *(f"{name}_CPU_ISA_HINTS" for name in ("ONEDNN", "DNNL")),
@@ -19,7 +19,7 @@ MODES = (
     *("ATEN_CPU_CAPABILITY", "TORCH_MKLDNN_MATMUL_MIN_DIM", "CUBLAS_WORKSPACE_CONFIG"),
     *("NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"),
 )
-"""Variables by which oneDNN, MKL, OpenBLAS, torch and CUDA choose other kernels: they do other sums."""
+"""Variables that make oneDNN, MKL, OpenBLAS, torch, and CUDA choose other kernels, which sum in another way."""
 
 
 def environment(device: torch.device, threads_per_client: int) -> dict[str, Any]:
@@ -39,9 +39,9 @@ def environment(device: torch.device, threads_per_client: int) -> dict[str, Any]
 
 
 def inexact(recorded: dict[str, Any], present: dict[str, Any]) -> list[str]:
-    """The differences after which results are no longer bit-identical, each as 'torch 2.6 → 2.7'.
+    """The differences after which results are no longer bit-identical, such as 'torch 2.6 → 2.7'.
 
-    What an earlier version did not record cannot differ; on a GPU the CPU does no sums.
+    Facts that an earlier version did not record are not compared. For a run on a GPU, the CPU is not compared.
     """
     on_cpu = str(present["device"]).startswith("cpu")
     return [
@@ -52,7 +52,7 @@ def inexact(recorded: dict[str, Any], present: dict[str, Any]) -> list[str]:
 
 
 def _libraries() -> str:
-    """What torch reports of the libraries that do its sums, as 'MKL 2024.2, oneDNN 3.5.3 (66f0cb9)'."""
+    """torch's numeric libraries in its own report, such as 'MKL 2024.2, oneDNN 3.5.3 (66f0cb9)'."""
     built = torch.__config__.show()
     mkl = re.search(r"Math Kernel Library Version (\S+)", built)
     onednn = re.search(r"(?:MKL-DNN|oneDNN) v(\S+)(?: \(Git Hash ([0-9a-f]{7}))?", built)
@@ -70,7 +70,7 @@ def _cpu_model() -> str:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             names = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
             return next(names, "") or platform.machine()
-    except OSError:  # no Linux
+    except OSError:  # not on Linux
         return platform.processor() or platform.machine()
 
 

@@ -1,15 +1,18 @@
-"""What can go wrong and is the user's to mend: each error is one or two sentences and an exit code."""
+"""Errors that users can correct. Each has a message of one or two sentences and an exit code."""
 
 import difflib
 import errno
 from collections.abc import Iterable, Mapping
 
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "can't start new thread")
-"""How libraries say so in a RuntimeError."""
+"""The words for it in a library's RuntimeError."""
 
 
 RAISED = (Exception, SystemExit)
-"""What a user's code may raise: `sys.exit` in a file must not end the program, least of all with exit code 0."""
+"""Exceptions that a user's code may raise.
+
+`sys.exit` in a file must not end the program, least of all with exit code 0.
+"""
 
 
 class HtflError(Exception):
@@ -28,7 +31,7 @@ class ConfigError(HtflError):
 
 
 class MethodError(ConfigError):
-    """A method failed, or handed back what cannot be used: its author's to mend, or its settings'."""
+    """A method failed, or returned an unusable value. Its author or its settings can correct this."""
 
 
 class MachinesLost(ConfigError):
@@ -36,7 +39,7 @@ class MachinesLost(ConfigError):
 
 
 class DataError(HtflError):
-    """A data set that is missing, damaged or cannot be divided as asked."""
+    """A data set that is missing, damaged, or cannot be divided as configured."""
 
     exit_code = 3
 
@@ -57,17 +60,17 @@ class PointsFailed(SessionError):
 
 
 class NotEnoughMemory(HtflError):
-    """Memory has run out, on the device or beside it."""
+    """Memory has run out, on the device or on the host."""
 
     exit_code = 7
 
 
 def is_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory has run out: the fault of no code, whoever's it came through."""
+    """Whether an error reports missing memory, which is not a fault of the code that raised it."""
     match error:
         case NotEnoughMemory() | MemoryError() | OSError(errno=errno.ENOMEM):
             return True
-        case RuntimeError():  # torch's for devices is one, whatever it says
+        case RuntimeError():  # torch has one for devices, with any text
             if type(error).__name__ == "OutOfMemoryError":
                 return True
             return any(words in str(error) for words in _OUT_OF_MEMORY)
@@ -75,12 +78,12 @@ def is_of_memory(error: BaseException) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that ends an error message: ' did you mean …?', or nothing when nothing is near."""
+    """A hint at the end of an error message: ' Did you mean …?', or nothing if no name is near."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
 def a_type(value: object) -> str:
-    """Type of a value, with its article: 'a float', 'an ndarray'."""
+    """The type of a value, with its article: 'a float', 'an ndarray'."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' or name == 'ndarray' else 'a'} {name}"

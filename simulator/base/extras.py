@@ -21,7 +21,7 @@ def install_command(extra: str) -> str:
     """The command that installs the packages of an extra. It works in any folder: htfl-sim is on no package index."""
     try:
         entries = [entry.partition(";") for entry in requires("htfl-sim") or []]
-    except PackageNotFoundError:  # its files were copied here, without a description
+    except PackageNotFoundError:  # its files were copied here, without its metadata
         entries = []
     found = [name.strip() for name, _, marker in entries if f"extra == '{extra}'" in marker.replace('"', "'")]
     return "pip install " + " ".join(f"'{each}'" for each in found or [extra])

@@ -1,9 +1,9 @@
-"""Names that users chose, of sessions, classes, and files, in a form that other programs take as text."""
+"""Users' names of sessions, classes, and files, in a form that is safe for other programs."""
 
 import unicodedata
 
 _FORMULA = ("=", "+", "-", "@")
-"""What makes a spreadsheet compute a cell."""
+"""The first characters that make a spreadsheet compute a cell."""
 
 
 def escaped(name: str) -> str:
@@ -14,12 +14,12 @@ def escaped(name: str) -> str:
 
 
 def in_literal(name: str) -> str:
-    """The name as it can stand between double quotes, single or triple, in a Python file."""
+    """The name in a form that fits between double quotes, single or triple, in a Python file."""
     return escaped(name.replace("\\", "\\\\")).replace('"', '\\"')
 
 
 def cell(value: object) -> object:
-    """A value for a CSV: numbers as they are, None and NaN empty, text that a spreadsheet does not compute."""
+    """A value for a CSV: numbers unchanged, None and NaN empty, text in a form that a spreadsheet does not compute."""
     if value is None or value != value:
         return ""
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Configurations as nested plain values: read from TOML and written as such, overridden, laid over one another."""
+"""Configurations as nested plain values: read from and written as TOML, overridden, and merged."""
 
 import json
 import re
@@ -12,12 +12,12 @@ from simulator.base.errors import ConfigError
 Raw = dict[str, Any]
 
 SEED = "seed"
-"""A number, or a table of several seeds. The number stands under `all` there."""
+"""A number, or a table of several seeds, which has the number under `all`."""
 ALL = "all"
 
 
 def read_toml(path: Path) -> Raw:
-    """A configuration file as nested mappings. Raises ConfigError when it is missing or no TOML."""
+    """A configuration file as nested mappings. Raises ConfigError if it is missing or not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as unreadable:
@@ -41,7 +41,7 @@ def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
 
 
 def put(raw: Raw, key: str, value: Any) -> None:
-    """Set a dotted key of `raw`, in place. Raises ConfigError for one inside what is a value."""
+    """Set a dotted key of `raw` in place. Raises ConfigError if a part of the key is a value."""
     *sections, last = key.split(".")
     section = raw
     for part in sections:
@@ -56,7 +56,7 @@ def put(raw: Raw, key: str, value: Any) -> None:
 
 
 def with_method(raw: Mapping[str, Any], name: str) -> Raw:
-    """`raw` with another method; the hyper-parameters of the one it replaces do not carry over."""
+    """`raw` with another method. The replaced method's hyper-parameters do not carry over."""
     result = _copy(raw)
     if result.get("method", {}).get("name") != name:
         result["method"] = {"name": name}
@@ -64,7 +64,7 @@ def with_method(raw: Mapping[str, Any], name: str) -> Raw:
 
 
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Raw:
-    """`base` with `patch` laid over it, section by section."""
+    """`base`, overridden by `patch` section by section."""
     result = _copy(base)
     for key, value in patch.items():
         before = result.get(key)
@@ -88,18 +88,21 @@ def flattened(raw: Mapping[str, Any], prefix: str = "") -> Raw:
 
 
 def as_toml(raw: Mapping[str, Any]) -> str:
-    """TOML text: plain values first, then a table per section. It has no null: a key that is not set is a comment."""
+    """TOML text: plain values first, then one table per section.
+
+    An unset key is a comment, because TOML has no null.
+    """
     return "\n".join(_lines(raw, ())) + "\n"
 
 
 def toml_value(given: Any) -> str:
-    """A value in one line, as TOML spells it; `with_overrides` reads it back."""
+    """A value in one line of TOML. `with_overrides` reads it back."""
     match given:
         case Mapping():
             return "{ " + ", ".join(f"{_key(key)} = {toml_value(each)}" for key, each in given.items()) + " }"
         case list() | tuple():
             return "[" + ", ".join(map(toml_value, given)) + "]"
-    # JSON's spelling of the rest is TOML's too, but for one character that TOML wants escaped.
+    # JSON's spelling of the rest is also TOML's, except for one character that TOML needs escaped.
     return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,8 +1,8 @@
-"""States on their way off a CUDA device: through pinned memory, on a stream of their own.
+"""Copy states from a CUDA device through pinned memory, on their own stream.
 
-Left to itself torch copies one tensor after another into ordinary memory, and the host waits for each. Here the
-copies of a whole state are queued beside what else the device does, into memory that it writes to by itself, and the
-host waits once; then the values are put into ordinary memory, so that the same pinned bytes serve the next state.
+By default, torch copies one tensor after another into ordinary memory, and the host waits for each. Here, the copies of
+a whole state are queued next to the device's other work, into memory that it writes by itself. The host waits once.
+Then the values are moved to ordinary memory, so that the same pinned bytes serve the next state.
 """
 
 import functools
@@ -16,14 +16,16 @@ from torch import Tensor
 from simulator.base.tensors import Tensors
 
 PINNED = 64 * 2**20
-"""Bytes of pinned memory for a device, taken when they are first needed. A state that is larger passes in portions, of
-which each is waited for."""
+"""Bytes of pinned memory for a device, allocated on first use.
+
+A larger state passes in portions, and the host waits for each.
+"""
 
 
 def on_host(tensors: Mapping[str, Tensor]) -> Tensors:
-    """The tensors in the host's memory, with their values in them when this returns; those that are there, as they are.
+    """The tensors in the host's memory, complete when this returns. Tensors that are there stay as they are.
 
-    Their values are those after all that the current stream of their device has been given so far.
+    The values include all work that the current stream of their device has received so far.
     """
     away: dict[torch.device, Tensors] = {}
     for name, tensor in tensors.items():
@@ -37,16 +39,16 @@ class Piece(NamedTuple):
     """Bytes of a tensor on their way through pinned memory."""
 
     name: str
-    """Of the tensor."""
+    """The tensor's number."""
     first: int
-    """The first of them in the tensor."""
+    """The first byte in the tensor."""
     place: int
-    """Where it lies in pinned memory."""
+    """The position in pinned memory."""
     length: int
 
 
 def portions(sizes: Mapping[str, int], room: int) -> Iterator[list[Piece]]:
-    """All bytes of tensors of these sizes, in order, in portions that have room beside one another."""
+    """All bytes of tensors of these sizes, in order, in portions that fit into pinned memory together."""
     portion: list[Piece] = []
     used = 0
     for name, size in sizes.items():
@@ -63,7 +65,7 @@ def portions(sizes: Mapping[str, int], room: int) -> Iterator[list[Piece]]:
 
 
 class WayOff:
-    """From one device to the host. Any thread may use it, one at a time."""
+    """Copies from one device to the host. Any thread may use it, one at a time."""
 
     def __init__(self, stream: torch.cuda.Stream, pinned: Tensor) -> None:
         """`pinned`: bytes [n]."""
@@ -96,5 +98,5 @@ def _way_off(device: torch.device) -> WayOff:
 
 
 def _bytes(tensor: Tensor) -> Tensor:
-    """A tensor's values as bytes, without a copy where they lie one after another."""
+    """A tensor's values as bytes, without a copy if they are contiguous."""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)

@@ -1,6 +1,7 @@
-"""Python files that users bring: run by the very bytes that were hashed, once, and known by name and SHA-256.
+"""Users' Python files. Each is run once, from exactly the hashed bytes, and is known by its name and SHA-256.
 
-Only what a user names on the command line, in a configuration or from Python is run, never what a session's files name.
+Only files that a user names on the command line, in a configuration, or in Python are run, never files that a session
+names.
 """
 
 import ast
@@ -23,9 +24,9 @@ Kind = Literal["plugin", "model", "metric"]
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A file that was run: what it was given as, its name without a folder, and a SHA-256 (hex).
+    """A file that was run: its path as given, its name without a folder, and a SHA-256 (hex).
 
-    The hash is that of its bytes. Where it imports local files, theirs count too.
+    The hash covers its bytes. If it imports local files, it covers theirs too.
     """
 
     kind: Kind
@@ -35,15 +36,15 @@ class OwnFile:
 
 _OURS = ("htfl_sim", "simulator", "tui", "presets", "checkpoints")
 _INSTALLED = {*(Path(path) for path in sysconfig.get_paths().values()), Path(site.getusersitepackages())}
-"""Where Python and installed packages are."""
+"""The folders of Python and installed packages."""
 _LOADED: dict[tuple[Kind, str], tuple[OwnFile, ModuleType]] = {}
 _PATHS: set[str] = set()
-"""The files that were run, as tracebacks name them."""
+"""The files that were run, by their names in tracebacks."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A file on its way to another process: as it was given here, and the very bytes that were run."""
+    """A file on its way to another process: its path here, and the bytes that were run."""
 
     kind: Kind
     path: Path
@@ -51,11 +52,11 @@ class Sent:
 
 
 _ALONE: dict[str, str] = {}
-"""The hash of a file's own bytes, by that of the file with the local modules that it imports."""
+"""The hash of a file's own bytes, by the hash that includes the local modules it imports."""
 _RUN: dict[str, Sent] = {}
 """The files that were run, by SHA-256."""
 _RECEIVED: dict[Path, bytes] = {}
-"""Files that came from another process, which need not be on this machine's disk."""
+"""Files from another process, which may not be on this machine's disk."""
 
 
 def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
@@ -66,7 +67,7 @@ def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
         )  # reading a pipe would wait
     folder = str(path.absolute().parent)
     if folder not in sys.path:
-        sys.path.append(folder)  # what lies beside the file can be imported, as beside a script
+        sys.path.append(folder)  # its neighbors can be imported, as next to a script
     try:
         source = _RECEIVED[path] if path in _RECEIVED else path.read_bytes()
     except OSError as unreadable:
@@ -75,7 +76,7 @@ def read(kind: Kind, path: Path) -> tuple[OwnFile, bytes]:
 
 
 def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
-    """Run a file; the same bytes a second time do nothing.
+    """Run a file. Does nothing if the same bytes were run before.
 
     Raises ConfigError for one that cannot be read or fails (with the line), and for another of the same name.
     """
@@ -96,15 +97,15 @@ def load(kind: Kind, path: Path) -> tuple[OwnFile, ModuleType]:
 
 
 def is_same(recorded: str, present: str) -> bool:
-    """Whether a session's file, by the hash that it recorded, is the one that was run, by its hash here.
+    """Whether a session's file, by its recorded hash, is the one that was run here.
 
-    Earlier versions recorded a file's own bytes alone, whatever it imports.
+    Earlier versions recorded the hash of a file's own bytes alone, whatever it imports.
     """
     return recorded in (present, _ALONE.get(present))
 
 
 def _sha256(source: bytes) -> str:
-    """Of the bytes, together with those of the local modules that they import, directly or not."""
+    """The hash of the bytes and those of the local modules that they import, directly or not."""
     digest = hashlib.sha256(source)
     alone = digest.hexdigest()
     modules = local_modules(source)
@@ -115,9 +116,9 @@ def _sha256(source: bytes) -> str:
 
 
 def local_modules(source: bytes) -> dict[str, bytes]:
-    """The bytes of every module that this code imports from a file outside Python and its installed packages, by name.
+    """The bytes of every module that this code imports from a file outside of Python and its packages, by name.
 
-    Imports are found in the text, also those inside functions. Nothing is run.
+    Imports are found in the text, also inside functions. Nothing is run.
     """
     found: dict[str, bytes] = {}
     waiting = [(source, "")]
@@ -131,11 +132,11 @@ def local_modules(source: bytes) -> dict[str, bytes]:
 
 
 def _imported(source: bytes, package: str) -> Iterator[str]:
-    """The modules that this code names in imports, and the packages that they are in; relative to `package`."""
+    """The modules that this code imports, and the packages that contain them; relative to `package`."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return  # told when it is run
+        return  # reported when it is run
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -152,7 +153,7 @@ def _imported(source: bytes, package: str) -> Iterator[str]:
 
 
 def _local_file(name: str) -> Path | None:
-    """The file of a module that belongs neither to Python, nor to an installed package, nor to htfl-sim."""
+    """The file of a module that is not part of Python, an installed package, or htfl-sim."""
     top, *below = name.split(".")
     if top in _OURS or top in sys.stdlib_module_names:
         return None
@@ -182,39 +183,39 @@ def loaded(kind: Kind, name: str) -> OwnFile | None:
 
 
 def run(file: OwnFile, source: bytes, path: Path) -> ModuleType:
-    """Run the bytes as a module of its own, under a name no other module has."""
+    """Run the bytes as a new module, under a name that no other module has."""
     _PATHS.add(str(path))
     module = ModuleType(f"htfl_sim_{file.kind}_{file.sha256[:12]}")
     module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # where pydantic looks up a configuration's annotations
+    sys.modules[module.__name__] = module  # pydantic looks up a configuration's annotations there
     exec(compile(source, str(path), "exec"), module.__dict__)
     _RUN[file.sha256] = Sent(file.kind, path, source)
     return module
 
 
 def to_send(sha256: str) -> Sent | None:
-    """The file of that SHA-256, for another process; None where none was run, as of an installed package's."""
+    """The file of that SHA-256, for another process. None if none was run, as for an installed package's."""
     return _RUN.get(sha256)
 
 
 def receive(sent: Sent) -> Path:
-    """Take a file that another process has run: the path under which `read` finds it from now on."""
+    """Accept a file that another process has run. Returns the path under which `read` finds it."""
     _RECEIVED[sent.path] = sent.source
     return sent.path
 
 
 def mark(path: Path) -> None:
-    """Call a file a user's that is imported in another way."""
+    """Mark a file as a user's that is imported in another way."""
     _PATHS.add(str(path))
 
 
 def is_users(file: str) -> bool:
-    """Whether a file, as a traceback names it, is a user's and not htfl-sim's."""
+    """Whether a file, by its name in a traceback, is a user's and not htfl-sim's."""
     return file in _PATHS
 
 
 def failed(what: str, error: BaseException) -> ConfigError:
-    """The error for a user's code that raised one, with the innermost line of theirs that it came through."""
+    """The error for an exception in a user's code, with the innermost line of that code."""
     called = f"it called sys.exit({error.code!r})" if isinstance(error, SystemExit) else str(error)
     reason = called.rstrip(".").splitlines()
     return ConfigError(

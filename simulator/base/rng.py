@@ -1,10 +1,10 @@
 """Random streams keyed by (seed, purpose, round, client), and a context that makes torch's layers draw from one.
 
-Every draw of a run comes from a stream made here for one purpose. No global generator is seeded or read, so
-there is no generator state to save, and adding a draw in one place moves nothing elsewhere.
+Every draw of a run comes from a stream for one purpose. No global generator is seeded or read. So there is no generator
+state to save, and a new draw changes no other draw.
 
 torch's layers (initial weights, dropout, stochastic depth) draw from a global generator that threads share. Within
-`drawing_from(stream)` the same calls, made on this thread, take their numbers from `stream`.
+`drawing_from(stream)`, the same calls on this thread draw from `stream`.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def torch_stream(
 ) -> torch.Generator:
     """A torch generator for one purpose (initial weights, batch order, dropout), on `device`.
 
-    The meta device has no values to draw: what is given for it stays on the CPU.
+    The meta device has no values to draw, so its generator is on the CPU.
     """
     if torch.device(device).type == "meta":
         device = "cpu"
@@ -59,22 +59,22 @@ _NEVER_KEY = frozenset(
     }
 )  # fmt: skip
 _ATTENTION = {"scaled_dot_product_attention": 4, "multi_head_attention_forward": 10}
-"""Where `dropout_p` stands among the arguments."""
+"""The position of `dropout_p` among the arguments."""
 _MAY_DRAW = TAKES_GENERATOR | _DROPOUT_DIMS.keys() | _ATTENTION.keys() | _CANNOT_KEY | _NEVER_KEY
 
 
 class drawing_from(TorchFunctionMode):
     """A context in which this thread's torch functions draw from `stream`.
 
-    What is drawn on another device than the stream's comes from a stream of the same seed there. Raises TypeError at a
-    function whose draws cannot be directed; determinism is never given up silently.
+    Draws on another device come from a stream with the same seed there. Raises TypeError for a function whose draws
+    cannot be directed, because determinism is never given up silently.
     """
 
     def __init__(self, stream: torch.Generator) -> None:
         super().__init__()
         self.stream = stream
         self.needed = False
-        """Whether a function has been called that draws, or would with other arguments."""
+        """Whether a function was called that draws, or would draw with other arguments."""
         self._elsewhere: dict[torch.device, torch.Generator] = {}
 
     def __torch_function__(
@@ -109,12 +109,12 @@ class drawing_from(TorchFunctionMode):
         return input.mul_(keep) if inplace else input * keep
 
     def kept(self, shape: Sequence[int], like: Tensor, share: float) -> Tensor:
-        """Ones with that probability, else zeros: of this shape, and of the dtype and on the device of `like`."""
+        """Ones with that probability, else zeros, with this shape, and with the dtype and device of `like`."""
         stream = self._on(like.device)
         return torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(share, generator=stream)
 
     def _on(self, device: torch.device) -> torch.Generator | None:
-        """The stream for draws on a device; none where there are no values to draw."""
+        """The stream for draws on a device. None if there are no values to draw."""
         if device.type == "meta":
             return None
         if device.type == self.stream.device.type:
@@ -126,10 +126,9 @@ class drawing_from(TorchFunctionMode):
 
 
 class drawing_nothing(TorchFunctionMode):
-    """A context for the meta device: what would fill a tensor with draws leaves it as it is, without values.
+    """A context for the meta device: functions that fill a tensor with draws leave it unchanged, without values.
 
-    torch would run each through Python stand-ins of its kernels, which takes longer than all else of a network that is
-    built there.
+    torch would run each of them through slow Python versions of its kernels.
     """
 
     def __torch_function__(
@@ -144,7 +143,7 @@ class drawing_nothing(TorchFunctionMode):
 
 
 def _device_drawn_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
-    """Where a drawing function puts what it draws: where it is told to, else beside the tensor it is given."""
+    """The target of a drawing function: its `out` tensor, or a new one like its input."""
     if (device := kwargs.get("device")) is not None:
         return torch.device(device)
     given = next((arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)), None)
@@ -152,7 +151,7 @@ def _device_drawn_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dev
 
 
 def _refuse_dropping(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Attention draws its dropout inside one function, out of this mode's sight."""
+    """Attention draws its dropout inside one function, where this mode does not see it."""
     position = _ATTENTION[func.__name__]
     dropout = kwargs.get("dropout_p", args[position] if len(args) > position else 0.0)
     if dropout > 0.0 and kwargs.get("training", True):

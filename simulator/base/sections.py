@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from checkpoints import limits
 
 MANY = 1000
-"""Above so many clients, what grows with their number is not done of everybody unless a setting says so."""
+"""Above this many clients, work that grows with their number needs a setting to cover all clients."""
 SAMPLED = 100
-"""Clients whose models are compared or drawn, at most: a matrix of 100 clients is 10,000 numbers a layer."""
+"""The maximum number of compared clients: a matrix of 100 clients has 10,000 numbers per layer."""
 
 
 class Section(BaseModel):
@@ -390,12 +390,15 @@ class CkaConfig(Section):
 
 
 class MethodConfig(Section):
-    """Base of the methods' own sections; each method adds its paper's symbols."""
+    """Base class of the methods' own sections. Each method adds its paper's symbols."""
 
     name: str = Field(description="Name of the method, from `htfl-sim methods`.")
 
     def begun(self, rounds: int) -> Self:
-        """The section with what is fixed when the method begins, in a run of so many rounds; an extension leaves it."""
+        """The section with the values that are fixed when the method begins, for this many rounds.
+
+        An extension keeps them.
+        """
         return self
 
 

@@ -1,6 +1,6 @@
-"""Flat named tensors: the one form in which states and payloads are kept, sent and stored.
+"""Flat named tensors: the only form in which states and payloads are kept, sent, and stored.
 
-Names read `part/parameter`, as `model/conv1.weight` or `adapter/down.weight`.
+Names have the form `part/parameter`, such as `model/conv1.weight` or `adapter/down.weight`.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 Tensors = dict[str, Tensor]
 
 TRAVELS = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32})
-"""The dtypes of payloads: values travel as floats, labels and counts as int32."""
+"""The dtypes of payloads: values are sent as floats, labels and counts as int32."""
 
 
 def named(part: str, tensors: Mapping[str, Tensor]) -> Tensors:
@@ -20,23 +20,23 @@ def named(part: str, tensors: Mapping[str, Tensor]) -> Tensors:
 
 
 def part(tensors: Mapping[str, Tensor], name: str) -> Tensors:
-    """The tensors of one part, under their names within it."""
+    """The tensors of one part, by their names within it."""
     prefix = f"{name}/"
     return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
 
 
 def of_module(module: nn.Module) -> Tensors:
-    """A module's parameters and buffers by name, detached, contiguous, sharing memory where they can."""
+    """A module's parameters and buffers by name, detached, contiguous, sharing memory if possible."""
     return {name: tensor.detach().contiguous() for name, tensor in module.state_dict().items()}
 
 
 def floating(tensors: Mapping[str, Tensor]) -> Tensors:
-    """Weights and running statistics; integer counters stay where they are, they have no mean."""
+    """Weights and running statistics. Integer counters are left out, because they have no mean."""
     return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
 
 
 def nonzero_rows(tensor: Tensor) -> Tensor:
-    """Indices of the rows of a matrix that are not all zero, ascending, int64; all rows where there are no values."""
+    """Indices of a matrix's rows that are not all zero, ascending, int64; all rows if there are no values."""
     if tensor.is_meta:
         return torch.arange(len(tensor), device=tensor.device)
     return tensor.any(dim=1).nonzero().flatten()
@@ -51,7 +51,7 @@ def packed(bits: Tensor) -> Tensor:
 
 
 def unpacked(words: Tensor, shape: torch.Size) -> Tensor:
-    """The mask of that shape, bool, that was packed."""
+    """The packed mask as bool, with its shape."""
     bits = words.to(torch.int64)[:, None] >> torch.arange(32, device=words.device) & 1
     return bits.flatten()[: shape.numel()].reshape(shape).to(torch.bool)
 

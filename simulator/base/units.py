@@ -1,7 +1,7 @@
-"""How numbers and times are written, in tables, figures, on the command line and in the app.
+"""The format of numbers and times in tables, in figures, on the command line, and in the app.
 
-An accuracy is a percentage with one decimal, 84.7 %; a size is in powers of 1,024, 119.8 KiB, as the papers' KB are; a
-count of operations or parameters is in powers of 1,000, 1.2M. What there is not is a dash.
+An accuracy is a percentage with one decimal, 84.7 %. A size is in powers of 1,024, 119.8 KiB, like the papers' KB. A
+count of operations or parameters is in powers of 1,000, 1.2M. A dash is a missing value.
 """
 
 import math
@@ -40,9 +40,9 @@ def size(count: float | None) -> str:
 
 
 def size_unit(count: float) -> tuple[str, int]:
-    """The unit in which so many bytes are written, and its bytes."""
+    """The unit for this many bytes, and its number of bytes."""
     power = 0
-    while abs(count) >= 1023.95 * 1024**power and power < len(SIZES) - 1:  # which would be written as 1024.0
+    while abs(count) >= 1023.95 * 1024**power and power < len(SIZES) - 1:  # it would be written as 1024.0
         power += 1
     return SIZES[power], 1024**power
 
@@ -59,7 +59,7 @@ def amount(count: float | None) -> str:
 
 
 def number(value: float | None, places: int = 3) -> str:
-    """A loss, a CKA: with so many decimals."""
+    """A loss or a CKA, with this many decimals."""
     return NONE if value is None or math.isnan(value) else f"{value:.{places}f}"
 
 

@@ -1,4 +1,4 @@
-"""What is compared bit for bit: tensors, states, records, sessions."""
+"""Values for comparison bit for bit: tensors, states, records, sessions."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ Bits = dict[str, tuple[str, tuple[int, ...], bytes]]
 
 
 def bits(tensors: Mapping[str, Tensor]) -> Bits:
-    """Names, dtypes, shapes and bytes, so that two states compare bit for bit, NaN or not."""
+    """Names, dtypes, shapes, and bytes, so that two states compare bit for bit, NaN or not."""
     return {
         name: (
             str(tensor.dtype),
@@ -32,7 +32,7 @@ def state_bits(state: State) -> dict[str, Any]:
 
 
 def untimed(record: Record | None) -> dict[str, Any]:
-    """A ledger record without the one part that may differ between equal runs."""
+    """A ledger record without the part that may differ between equal runs."""
     return {key: value for key, value in (record or {}).items() if key != "timing"}
 
 

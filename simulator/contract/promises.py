@@ -1,4 +1,4 @@
-"""What every method promises, and how it is found out: a sentence, and a function that raises Broken."""
+"""The promises of every method. Each is a sentence and a function that raises Broken."""
 
 import copy
 import random
@@ -37,7 +37,7 @@ CPU = torch.device("cpu")
 
 
 class Broken(Exception):
-    """A promise that is not kept; the message says how."""
+    """A broken promise. The message says how."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Promise:
             self.check(subject)
         except (Broken, HtflError) as fault:
             return str(fault)
-        except RAISED as fault:  # a check also calls hooks by itself, and anything may come back
+        except RAISED as fault:  # a check also calls hooks directly, and may get any error
             return f"{type(fault).__name__}: {fault}"
         return None
 
@@ -141,7 +141,7 @@ def _traffic_is_the_size_of_the_payloads(subject: Subject) -> None:
 
     def weighed_downlink(round: int, server: Any, client: Any) -> Tensors:
         payload = downlink(round, server, client)
-        if round == 1:  # else it is asked what the client would receive next, to be evaluated with it
+        if round == 1:  # otherwise, the next downlink is evaluated
             sent["down"][client.id] += total_bytes(payload)
         return payload
 
@@ -188,7 +188,7 @@ def _no_global_generator_is_touched(subject: Subject) -> None:
 @promise("losses are pure")
 def _losses_are_pure(subject: Subject) -> None:
     for nets, phase, batch in subject.phases():
-        nets.eval()  # dropout and batch statistics are the network's, not the loss's
+        nets.eval()  # dropout and batch statistics belong to the network, not to the loss
         draws = _drawn(phase, batch)
         stream = rng.torch_stream(0, "contract/loss")
         begun, weights = stream.get_state(), bits(nets.state_dict())
@@ -242,7 +242,9 @@ def _updates_run_on_the_meta_device(subject: Subject) -> None:
         job = Job(_moved(subject.first.clients[client], meta), _moved(payload, meta))
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch's, that copying to the meta device copies no values
+                warnings.simplefilter(
+                    "ignore"
+                )  # torch warns that copying to the meta device copies no values
                 prepared = local.prepare(hooks, context, info, 2, job)
                 for _ in local.train(prepared):
                     pass
@@ -285,7 +287,7 @@ def _layout(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.
 
 
 def _attributes(method: methods.Method) -> dict[str, Any]:
-    """All that a method object holds beside the facts of the federation."""
+    """All attributes of a method object besides the facts of the federation."""
     return copy.deepcopy({key: value for key, value in vars(method).items() if key != "federation"})
 
 

@@ -1,4 +1,4 @@
-"""A method on trial: a federation of tiny models on real digits that meets its needs."""
+"""A method under test: a federation of tiny models on real digits that meets its needs."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -21,11 +21,11 @@ from simulator.training.precision import Precision
 
 GROUPS = ("tiny", "tiny_resnet", "tiny_vit", "tiny_widths")
 CLIENTS, ROUNDS = 4, 2
-"""The second round is the first that starts from what another left."""
+"""The second round is the first that starts from another round's state."""
 
 
 class Subject:
-    """A method under test, on four clients of which three take part in each of two rounds."""
+    """A method under test, on four clients. Three take part in each of two rounds."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Subject:
         runner: str | None = None,
         precision: Precision | None = None,
     ) -> None:
-        """`settings` are the method's own; it is tried with every runner and precision, or these alone.
+        """`settings` are the method's own. It is tested with every runner and precision, or only with these.
 
-        Raises ConfigError where no group of tiny models meets its needs.
+        Raises ConfigError if no group of tiny models meets its needs.
         """
         self.method = methods.get(name)
         self.settings = {"name": name, **(settings or {})}
@@ -74,7 +74,7 @@ class Subject:
         return build(self.config(**sections), data_folder(None))
 
     def states(self, rounds: int = ROUNDS, **sections: Any) -> list[State]:
-        """The state after each of so many rounds."""
+        """The state after each of this many rounds."""
         engine = self.built(**sections).engine
         state, after = engine.initial_state(), []
         for _ in range(rounds):

@@ -22,10 +22,11 @@ def stratified(
     Parts have their shares of n to within one. No part is empty, and the train part has every class; where that takes
     more than its share, the others give way. Raises TooFew when the client has too few samples for that.
 
-    Each class comes close to its shares, but not to within a fixed number. The first sample of each of the K classes is
-    trained on, and large classes compensate for it. With P parts, a class of c samples, and r = (c - 1) / (n - K), a part
-    of share s has s c of it to within 1 + (P - 2) t + r + |r K - 1| max(s, 1 - s). t is the part's share of the n - K
-    samples that are not a first one: `_interleaved` gives a part of any stretch its share to within 1 + (P - 2) t.
+    Each class comes close to its shares, but not to within a fixed number. The first sample of each of the K
+    classes is trained on, and large classes compensate for it. With P parts, a class of c samples, and r = (c - 1)
+    / (n - K), a part of share s has s c of it to within 1 + (P - 2) t + r + |r K - 1| max(s, 1 - s). t is the
+    part's share of the n - K samples that are not a first one: `_interleaved` gives a part of any stretch its share
+    to within 1 + (P - 2) t.
     """
     held, rank = np.unique(labels, return_inverse=True)
     if len(indices) < max(len(held), 1) + len(shares) - 1:
