@@ -25,14 +25,14 @@ class Unusable(ValueError):
 def tensors(value: object) -> Tensors:
     """A mapping from names to tensors."""
     if not isinstance(value, Mapping):
-        raise Unusable(f"handed back {_kind(value)} where named tensors belong: {{'head/weight': …}}")
+        raise Unusable(f"returned {_kind(value)} instead of named tensors: {{'head/weight': …}}")
     for name, tensor in value.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise Unusable(f"named a tensor {name!r}; a name reads part/parameter, as 'head/weight'")
         if not isinstance(tensor, Tensor):
-            raise Unusable(f"handed back {_kind(tensor)} as '{name}'; it must be a tensor")
+            raise Unusable(f"returned {_kind(tensor)} as '{name}'; it must be a tensor")
         if tensor.layout is not torch.strided:
-            raise Unusable(f"handed back '{name}' as a sparse tensor; make it dense, with to_dense()")
+            raise Unusable(f"returned '{name}' as a sparse tensor; make it dense, with to_dense()")
     return dict(value)
 
 
@@ -91,14 +91,14 @@ def finite(named: Mapping[str, Tensor]) -> None:
 def metrics(value: object) -> dict[str, Any]:
     """Metrics for the ledger as plain JSON values. Tensors with one number become that number."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise Unusable(f"handed back {_kind(value)} where figures by name belong: {{'spread': 0.5}}")
+        raise Unusable(f"returned {_kind(value)} instead of metrics by name: {{'spread': 0.5}}")
     return {name: _plain(name, each) for name, each in value.items()}
 
 
 def phases(value: object, nets: Nets, kept: Iterable[str], on_server: bool = False) -> list[Phase]:
     """Phases with different names, existing modules, and existing settings."""
     if not isinstance(value, Sequence) or not all(isinstance(phase, Phase) for phase in value):
-        raise Unusable(f"handed back {_kind(value)} where a list of phases belongs")
+        raise Unusable(f"returned {_kind(value)} instead of a list of phases")
     parts = {name.partition("/")[0] for name in kept}
     for phase in value:
         if [each.name for each in value].count(phase.name) > 1:
@@ -119,10 +119,10 @@ def phases(value: object, nets: Nets, kept: Iterable[str], on_server: bool = Fal
 def networks(value: object) -> dict[str, nn.Module]:
     """Modules by name."""
     if not isinstance(value, Mapping):
-        raise Unusable(f"handed back {_kind(value)} where modules by name belong: {{'generator': …}}")
+        raise Unusable(f"returned {_kind(value)} instead of modules by name: {{'generator': …}}")
     for name, module in value.items():
         if not isinstance(module, nn.Module):
-            raise Unusable(f"handed back {_kind(module)} as '{name}'; it must be a torch module")
+            raise Unusable(f"returned {_kind(module)} as '{name}'; it must be a torch module")
     return dict(value)
 
 
@@ -130,7 +130,7 @@ def scores(value: object, samples: int, classes: int) -> Tensor:
     """A number for every sample and class: [samples, classes]."""
     if isinstance(value, Tensor) and value.shape == (samples, classes) and value.dtype.is_floating_point:
         return value
-    raise Unusable(f"handed back {_kind(value)} where scores, floats [{samples}, {classes}], belong")
+    raise Unusable(f"returned {_kind(value)} instead of scores, floats [{samples}, {classes}]")
 
 
 def _trains(phase: Phase, nets: Nets) -> None:

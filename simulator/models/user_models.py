@@ -75,9 +75,7 @@ def _model(prefix: str, file: str, module: ModuleType, name: str) -> RegisteredM
         given = {**spec.arguments(), "num_classes": num_classes}
         network = maker(**{key: given[key] for key in arguments if key in given})
         if not isinstance(network, nn.Module):
-            raise ConfigError(
-                f"{called} in {file} makes {type(network).__name__}, where an nn.Module belongs."
-            )
+            raise ConfigError(f"{called} in {file} makes {type(network).__name__} instead of an nn.Module.")
         return network
 
     def builder(spec: InputSpec, num_classes: int) -> Network:

@@ -124,8 +124,8 @@ def _refuse_unusable(loss: object) -> None:
     if not isinstance(loss, Tensor):
         raise TypeError(f"the loss is {a_type(loss)}, not a tensor")
     if loss.dim() or not loss.requires_grad:
-        what = f"has the shape {list(loss.shape)}" if loss.dim() else "follows from nothing that is trained"
-        raise ValueError(f"the loss {what}; it is to be a scalar of what the phase trains")
+        what = f"has the shape {list(loss.shape)}" if loss.dim() else "does not depend on the trained modules"
+        raise ValueError(f"the loss {what}; it must be a scalar that depends on the modules of the phase")
 
 
 def _named_parameters(nets: Nets, name: str) -> Iterator[tuple[str, torch.nn.Parameter]]:

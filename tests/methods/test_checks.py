@@ -67,7 +67,7 @@ def test_a_figure_that_json_cannot_hold_is_refused(figure: object, reason: str) 
 
 @pytest.mark.parametrize("figures", [None, ["loss"], 0.5])
 def test_figures_without_names_are_refused(figures: object) -> None:
-    with pytest.raises(checks.Unusable, match="where figures by name belong"):
+    with pytest.raises(checks.Unusable, match="instead of metrics by name"):
         checks.metrics(figures)
 
 
@@ -133,11 +133,11 @@ def test_settings_of_a_phase_that_cannot_be_used_are_refused(settings: dict[str,
 
 
 def test_a_list_of_other_things_than_phases_is_refused() -> None:
-    with pytest.raises(checks.Unusable, match="a list where a list of phases belongs"):
+    with pytest.raises(checks.Unusable, match="a list instead of a list of phases"):
         checks.phases([phase(), "model"], nets(), ())
 
 
 @pytest.mark.parametrize("answer", [None, 1.0, [[0.5, 0.5]]])
 def test_scores_that_are_no_tensor_are_refused(answer: object) -> None:
-    with pytest.raises(checks.Unusable, match=r"where scores, floats \[1, 2\], belong"):
+    with pytest.raises(checks.Unusable, match=r"instead of scores, floats \[1, 2\]"):
         checks.scores(answer, 1, 2)

@@ -26,11 +26,11 @@ __all__ = ["mine"]
         ),
         (
             "def loss(self, nets, state, batch, draws): return nets.model(batch.x)[:, 0]",
-            r"ValueError: the loss has the shape \[\d+\]; it is to be a scalar",
+            r"ValueError: the loss has the shape \[\d+\]; it must be a scalar",
         ),
         (
             "def loss(self, nets, state, batch, draws): return torch.zeros(())",
-            "ValueError: the loss follows from nothing that is trained",
+            "ValueError: the loss does not depend on the trained modules",
         ),
         (
             "def loss(self, nets, state, batch, draws): return 1",

@@ -187,9 +187,9 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
         ),
         (
             "def downlink(self, round, server, client): return [server['a']]",
-            r"handed back a list where named tensors belong",
+            r"returned a list instead of named tensors",
         ),
-        ("def uplink(self, local): return {'x': 1.0}", r"handed back a float as 'x'; it must be a tensor"),
+        ("def uplink(self, local): return {'x': 1.0}", r"returned a float as 'x'; it must be a tensor"),
         ("def uplink(self, local): return {'a b': torch.ones(1)}", r"named a tensor 'a b'"),
         (
             "def receive(self, local, payload): local.state = {'y': torch.ones(1)}",
@@ -197,7 +197,7 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
         ),
         (
             "def phases(self, local): return None",
-            r"phases\(\) .*handed back nothing where a list of phases belongs",
+            r"phases\(\) .*returned nothing instead of a list of phases",
         ),
         (
             "def phases(self, local): return [Phase('p', self.loss, trains=('header',))]",
@@ -213,11 +213,11 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
         ),
         (
             "def predict(self, nets, state, x): return nets.model(x)[:, 0]",
-            r"predict\(\) .*where scores, floats \[",
+            r"predict\(\) .*instead of scores, floats \[",
         ),
         (
             "def predict(self, nets, state, x): return nets.model(x) > 0",
-            r"predict\(\) .*a tensor bool .*where scores",
+            r"predict\(\) .*a tensor bool .*instead of scores",
         ),
         (
             "def downlink(self, round, server, client): return {'x': torch.eye(2).to_sparse()}",
@@ -255,10 +255,10 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
             "def receive(self, local, payload): local.nets.model.head = nn.Linear(3, 4)",
             r"receive\(\) .*made 'model/head.weight' float32 \[4, 3\] of",
         ),
-        ("def server_networks(self): return [1]", r"handed back a list where modules by name belong"),
+        ("def server_networks(self): return [1]", r"returned a list instead of modules by name"),
         (
             "def server_networks(self): return {'g': 3}",
-            r"handed back an int as 'g'; it must be a torch module",
+            r"returned an int as 'g'; it must be a torch module",
         ),
         (
             "def aggregate(self, round, server, uplinks): return Aggregated(server, {'x': 10**400})",
@@ -266,7 +266,7 @@ def test_layers_that_draw_where_nothing_can_direct_them_are_refused_with_hook_an
         ),
         (
             "def aggregate(self, round, server, uplinks): return Aggregated(server, {1: 0.5})",
-            r"handed back a dict where figures by name belong",
+            r"returned a dict instead of metrics by name",
         ),
         ("def init_client(self, client): return {'model/x': torch.ones(1)}", r"is the client's own model"),
     ],
@@ -325,7 +325,7 @@ def test_modules_of_the_server_are_refused_by_the_name_of_their_hook(mine: Write
         def init_server(self): return named("g", of_module(self.server_networks()["g"]))
         def server_networks(self): return {"g": 3}
     """)
-    with pytest.raises(MethodError, match=r"line \d+: server_networks\(\) .*handed back an int as 'g'"):
+    with pytest.raises(MethodError, match=r"line \d+: server_networks\(\) .*returned an int as 'g'"):
         engine.initial_state()
 
 

@@ -161,7 +161,7 @@ BAD: list[Any] = [
         "failed, line 6: ValueError: too small",
         id="constructor fails",
     ),
-    pytest.param("def Net(num_classes):\n    return 3", "Net", "makes int, where an nn.Module belongs", id="int"),
+    pytest.param("def Net(num_classes):\n    return 3", "Net", "makes int instead of an nn.Module", id="int"),
 ]  # fmt: skip
 
 

@@ -161,7 +161,7 @@ class WorkerPool:
             self.call()
         if not self._joined:
             raise ConfigError(
-                f"the Ray cluster is too small now: nobody had room for an actor ({self.shared._wants.needs}) within "
+                f"the Ray cluster is too small now: no node had room for an actor ({self.shared._wants.needs}) within "
                 f"{START_SECONDS:.0f} s; others may use it. Wait, or use another."
             )
 
