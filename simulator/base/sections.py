@@ -4,11 +4,12 @@ They stand on the ground, so that data, training and methods can name theirs; `c
 """
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from checkpoints import limits
+from simulator.base.space import Choice, Log, Space
 
 MANY = 1000
 """Above this many clients, work that grows with their number needs a setting to cover all clients."""
@@ -182,6 +183,15 @@ class ModelsConfig(Section):
 
 class TrainingConfig(Section):
     """Local training, unless a method's phase says otherwise. The optimiser starts afresh each round."""
+
+    space: ClassVar[Space] = {
+        "lr": Log(0.001, 0.3),
+        "clip": Choice((None, 1.0, 10.0)),
+        "momentum": Choice((0.0, 0.5, 0.9)),
+        "batch_size": Choice((16, 32, 64, 128)),
+        "epochs": Choice((1, 2, 5)),
+    }
+    """What `htfl-sim tune` searches for every method."""
 
     epochs: int = Field(1, ge=1, description="Number of local epochs E.")
     batch_size: int = Field(64, ge=1, description="Number of samples in a training step.")
@@ -391,6 +401,9 @@ class CkaConfig(Section):
 
 class MethodConfig(Section):
     """Base class of the methods' own sections. Each method adds its paper's symbols."""
+
+    space: ClassVar[Space] = {}
+    """The hyper-parameters that `htfl-sim tune` searches, with their ranges."""
 
     name: str = Field(description="Name of the method, from `htfl-sim methods`.")
 

@@ -12,7 +12,7 @@ Only the client's own classes are ever known.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors
 from simulator.methods.base import Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
@@ -30,6 +31,8 @@ from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
 
 class FDConfig(MethodConfig):
     """Hyper-parameters of FD, §2."""
+
+    space: ClassVar[Space] = {"gamma": Log(0.01, 10)}
 
     gamma: float = Field(1.0, ge=0, description="γ, weight of the distance to the guides")
     distance: Literal["cross_entropy", "mse"] = Field(

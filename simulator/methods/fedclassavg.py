@@ -6,6 +6,7 @@ Server state: `head/weight` [C, K], `head/bias` [C], the global classifier. Clie
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
@@ -27,6 +29,8 @@ VIEW = RandomView()
 
 class FedClassAvgConfig(MethodConfig):
     """Hyper-parameters of FedClassAvg."""
+
+    space: ClassVar[Space] = {"rho": Log(0.01, 10), "tau": Log(0.01, 1)}
 
     rho: float = Field(0.1, ge=0, description="ρ, weight of the distance to the received head")
     contrast: float = Field(

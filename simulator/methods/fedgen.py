@@ -9,7 +9,7 @@ state: none beside the model.
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean, weighted_sum
@@ -30,6 +31,8 @@ from simulator.training.server import CentralServer
 
 class FedGenConfig(MethodConfig):
     """Hyper-parameters of FedGen. Defaults are the paper's where it names a value."""
+
+    space: ClassVar[Space] = {"alpha": Log(0.1, 10), "beta": Log(0.1, 10)}
 
     alpha: float = Field(
         1.0, ge=0, description="weight of generated features in the clients' loss (1 in eq. 5)"

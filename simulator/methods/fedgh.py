@@ -5,7 +5,7 @@ Table 3 shows, and each client keeps its own bias. `bias` adds `head/bias` [C]. 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Choice, Log, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Card, Method, Uplink
@@ -25,6 +26,8 @@ from simulator.training.server import CentralServer
 
 class FedGHConfig(MethodConfig):
     """Hyper-parameters of FedGH, §5.1."""
+
+    space: ClassVar[Space] = {"eta_theta": Log(0.001, 0.5), "server_epochs": Choice((1, 2, 5))}
 
     eta_theta: float = Field(0.01, gt=0, description="η_θ, learning rate of the global header")
     server_epochs: int = Field(1, ge=1, description="passes over the received representations")

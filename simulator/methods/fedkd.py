@@ -10,6 +10,7 @@ of each matrix, if they are smaller than the matrix; all else as `meme/…`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Linear, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean
 from simulator.methods.registry import register
@@ -29,6 +31,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 
 class FedKDConfig(MethodConfig):
     """Hyper-parameters of FedKD, "Dynamic gradients approximation"."""
+
+    space: ClassVar[Space] = {"t_start": Linear(0.8, 0.98)}
 
     t_start: float = Field(0.95, gt=0, le=1, description="T_start, share of the energy sent at the beginning")
     t_end: float = Field(0.98, gt=0, le=1, description="T_end, share of the energy sent in the last round")

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, nonzero_rows
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
@@ -61,11 +62,15 @@ class FedL2GConfig(MethodConfig):
 class FedL2GLConfig(FedL2GConfig):
     """η_s is the best of Table 4."""
 
+    space: ClassVar[Space] = {"eta_s": Log(0.01, 10)}
+
     eta_s: float = Field(0.1, gt=0, description=ETA_S)
 
 
 class FedL2GFConfig(FedL2GConfig):
     """η_s is the best of Table 4."""
+
+    space: ClassVar[Space] = {"eta_s": Log(1, 1000)}
 
     eta_s: float = Field(100.0, gt=0, description=ETA_S)
 

@@ -6,7 +6,7 @@ the model. The received adapter replaces a participant's. The local model alone 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Choice, Linear, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
@@ -27,6 +28,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 
 class FedLoRAConfig(MethodConfig):
     """Hyper-parameters of FedLoRA, §4.3 and §6.1."""
+
+    space: ClassVar[Space] = {"mu": Linear(0.5, 0.95), "hidden": Choice((None, 20, 60, 120))}
 
     mu: float = Field(0.9, ge=0.5, lt=1, description="μ, weight of the local model's own loss (eq. 5)")
     structure: Literal["decomposed", "direct"] = Field(

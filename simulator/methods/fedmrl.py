@@ -9,6 +9,7 @@ Server state: `small/…`, the global small model. Client state: `projection/…
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -17,6 +18,7 @@ from torch.nn import functional as F
 
 from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
 from simulator.methods.registry import register
@@ -29,6 +31,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 
 class FedMRLConfig(MethodConfig):
     """Hyper-parameters of FedMRL."""
+
+    space: ClassVar[Space] = {"m_small": Log(0.1, 10), "m_large": Log(0.1, 10)}
 
     small: str | None = Field(
         None, description="the small model's architecture; default: the clients' smallest"

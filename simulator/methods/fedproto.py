@@ -8,7 +8,7 @@ received. Only the client's own classes are ever known.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
@@ -27,6 +28,8 @@ from simulator.training.phase import Batch, Draws, LossParts, Nets, Phase
 
 class FedProtoConfig(MethodConfig):
     """Hyper-parameters of FedProto, §4."""
+
+    space: ClassVar[Space] = {"lam": Log(0.01, 10)}
 
     lam: float = Field(1.0, ge=0, description="λ, weight of the distance to the prototypes (eq. 7)")
     weighting: Literal["counts", "plain"] = Field(

@@ -4,12 +4,14 @@ Server state: `ARCHITECTURE/…`, one model w per group. Client state: only the 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import named, part
 from simulator.methods.base import Card, cross_entropy
 from simulator.methods.fedavg import FedAvg
@@ -20,6 +22,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 
 class FedProxConfig(MethodConfig):
     """Hyper-parameter of FedProx."""
+
+    space: ClassVar[Space] = {"mu": Log(0.001, 1)}
 
     mu: float = Field(0.1, ge=0, description="μ, weight of the proximal term (eq. 2); InCo: μ/2 = 0.05")
 

@@ -9,13 +9,14 @@ sent.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Choice, Linear, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
@@ -26,6 +27,8 @@ from simulator.training.client import LocalClient
 
 class FedSSAConfig(MethodConfig):
     """Hyper-parameters of FedSSA, §4.2."""
+
+    space: ClassVar[Space] = {"mu_0": Linear(0.1, 0.9), "t_stable": Choice((5, 10, 20, 50))}
 
     mu_0: float = Field(0.5, gt=0, le=1, description="μ_0, initial weight of the historical local header")
     t_stable: int = Field(10, ge=1, description="T_stable, rounds until the global header is trusted alone")

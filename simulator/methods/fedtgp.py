@@ -7,7 +7,7 @@ embedding of C classes, and two layers K → K; `trained` [1], 0 before the firs
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -16,6 +16,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink
@@ -28,6 +29,8 @@ from simulator.training.server import CentralServer
 
 class FedTGPConfig(MethodConfig):
     """Hyper-parameters of FedTGP. Defaults are the paper's."""
+
+    space: ClassVar[Space] = {"lam": Log(0.01, 10), "tau": Log(1, 1000)}
 
     lam: float = Field(0.1, ge=0, description="λ, weight of the distance to the prototypes (eq. 11)")
     distance: Literal["means", "samples"] = Field(

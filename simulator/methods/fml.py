@@ -6,12 +6,14 @@ predicts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Linear, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean
 from simulator.methods.registry import register
@@ -22,6 +24,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 
 class FMLConfig(MethodConfig):
     """Hyper-parameters of FML."""
+
+    space: ClassVar[Space] = {"alpha": Linear(0.1, 0.9), "beta": Linear(0.1, 0.9)}
 
     alpha: float = Field(0.5, ge=0, le=1, description="α, weight of the local model's own loss")
     beta: float = Field(0.5, ge=0, le=1, description="β, weight of the meme's own loss")

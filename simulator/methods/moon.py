@@ -6,7 +6,7 @@ paper's previous local model).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, of_module
 from simulator.methods.base import Card
 from simulator.methods.fedavg import FedAvg
@@ -26,6 +27,8 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 
 class MOONConfig(MethodConfig):
     """Hyper-parameters of MOON, §3.3 and §4.1."""
+
+    space: ClassVar[Space] = {"mu": Log(0.01, 10), "tau": Log(0.05, 5)}
 
     mu: float = Field(1.0, ge=0, description="μ, weight of the model-contrastive loss")
     tau: float = Field(0.5, gt=0, description="τ, temperature (eq. 3)")

@@ -7,12 +7,14 @@ state: `control/…`, c_k. Control variates have the names and shapes of the wei
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from simulator.base.sections import MethodConfig
+from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import Aggregated, Card, Uplink, cross_entropy, weighted_sum
 from simulator.methods.fedavg import FedAvg
@@ -24,6 +26,8 @@ from simulator.training.phase import Phase
 
 class ScaffoldConfig(MethodConfig):
     """Hyper-parameter of Scaffold."""
+
+    space: ClassVar[Space] = {"eta_g": Log(0.1, 3)}
 
     eta_g: float = Field(1.0, gt=0, description="η_g, the server's step size (Algorithm 1, line 17)")
 
