@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from htfl_sim.results import Results, open
     from htfl_sim.running import Run, fork, resume, run
     from htfl_sim.studying import Study, sweep
+    from htfl_sim.tuning import tune
     from simulator.base.errors import ConfigError, DataError, HtflError, SessionError
     from simulator.config import Config
     from simulator.methods.base import Method
@@ -60,6 +61,7 @@ _HOMES = {
     "resume": "htfl_sim.running",
     "run": "htfl_sim.running",
     "sweep": "htfl_sim.studying",
+    "tune": "htfl_sim.tuning",
     "variance": "htfl_sim.comparing",
 }
 """The module of each public name."""
@@ -99,6 +101,7 @@ __all__ = [
     "steering",
     "studies",
     "sweep",
+    "tune",
     "variance",
 ]
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
-from simulator.base.space import Log, Space
+from simulator.base.space import Choice, Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods import needs
 from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean, weighted_sum
@@ -32,7 +32,7 @@ from simulator.training.server import CentralServer
 class FedGenConfig(MethodConfig):
     """Hyper-parameters of FedGen. Defaults are the paper's where it names a value."""
 
-    space: ClassVar[Space] = {"alpha": Log(0.1, 10), "beta": Log(0.1, 10)}
+    space: ClassVar[Space] = {"alpha": Log(0.1, 10), "beta": Choice((0.0, 0.1, 1.0, 10.0))}
 
     alpha: float = Field(
         1.0, ge=0, description="weight of generated features in the clients' loss (1 in eq. 5)"

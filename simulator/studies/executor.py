@@ -29,6 +29,8 @@ class Launch:
     allow_inexact: bool = False
     reuse: bool | None = None
     """Whether points use finished sessions of identical runs; None: only those of the same study."""
+    upto: int | None = None
+    """The round after which a point stops, with a checkpoint; None: its last."""
 
     def options(self) -> Iterator[str]:
         """The same as options of `simulator.studies.point`."""
@@ -39,6 +41,8 @@ class Launch:
         yield from self.files.options()
         if self.allow_inexact:
             yield "--allow-inexact"
+        if self.upto is not None:
+            yield from ("--upto", str(self.upto))
 
     def workers_of(self, point: Point) -> int | None:
         """The clients that a point trains at a time, if that is set."""

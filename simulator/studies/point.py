@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{kind}", action="append", default=[])
     parser.add_argument("--allow-inexact", action="store_true")
     parser.add_argument("--reuse", choices=(STUDY, SESSIONS))
+    parser.add_argument("--upto", type=int)
     parser.add_argument("--node", help="the name of this node of a cluster")
     parser.add_argument("--parent", type=Path, help="the path of the session that the point branches off")
     given = parser.parse_args(arguments)
@@ -126,7 +127,7 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
         data_dir = datasets.folder_with(str(point.config["data"]["dataset"]), data_dir)
     if given.parent:
         point = replace(point, branch={**(point.branch or {}), "parent": str(given.parent)})
-    launch = Launch(data_dir, given.workers, given.device, files, given.allow_inexact)
+    launch = Launch(data_dir, given.workers, given.device, files, given.allow_inexact, upto=given.upto)
     folder = given.study / point.name
     while not stop():
         begun = checkpoints.is_session(folder)
@@ -147,7 +148,7 @@ def _run(given: argparse.Namespace, signals: Signals) -> int:
     with session:
         for warning in session.warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        outcome = session.run(stop=stop, checkpoint=signals.take_checkpoint)
+        outcome = session.run(stop=stop, checkpoint=signals.take_checkpoint, upto=given.upto)
     if outcome.state == "stopped" and str(outcome.reason).startswith("divergence"):
         print(f"error: stopped after round {outcome.round} by {outcome.reason}", file=sys.stderr)
         return DIVERGED

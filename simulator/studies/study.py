@@ -178,7 +178,7 @@ class StudySpec:
             configs = branching.points(self.origin, sessions_dir, [self._branch(axes) for axes in places])
         else:
             configs = [
-                (_complete(self._raw(axes), axes, each), None)
+                (_complete(self.settings_of(axes), axes, each), None)
                 for axes, each in zip(places, names, strict=True)
             ]
         return [
@@ -186,8 +186,11 @@ class StudySpec:
             for each, axes, (config, branch) in zip(names, places, configs, strict=True)
         ]
 
-    def _raw(self, axes: Raw) -> Raw:
-        """The known settings of a point."""
+    def settings_of(self, axes: Raw) -> Raw:
+        """The settings of a point with these values on the axes, before they are completed.
+
+        Raises ConfigError, and PresetError.
+        """
         config, over = merged(self.config, {}), dict(axes)
         own = config.get("method")
         method = over.pop(METHOD, over.pop("method.name", own.get("name") if isinstance(own, dict) else None))

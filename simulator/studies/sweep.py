@@ -82,14 +82,23 @@ def sweep(
 class Sweep:
     """One sweep over a study's points, by the holder of the folder's lock."""
 
-    def __init__(self, group: Group, points: Sequence[Point], executor: Executor, observe: Observer) -> None:
-        """`observe` receives all points whenever something may have changed."""
+    def __init__(
+        self,
+        group: Group,
+        points: Sequence[Point],
+        executor: Executor,
+        observe: Observer,
+        upto: int | None = None,
+    ) -> None:
+        """`observe` receives all points whenever something may have changed. upto: the round at which points are done;
+        None: their last."""
+        self._upto = upto
         self._group = group
         self._points = {point.name: point for point in points}
         self._executor, self._observe = executor, observe
         self._statuses = {point.name: _now(group.folder, point) for point in points}
         # Points that an earlier sweep stopped, lost, or failed at start again.
-        self._open = [name for name, status in self._statuses.items() if status.state != FINISHED]
+        self._open = [name for name, status in self._statuses.items() if not self._is_done(status)]
         for name in self._open:
             if executor.takes_over or self._statuses[name].state not in LIVE:
                 self._change(name, state=WAITING)
@@ -222,7 +231,7 @@ class Sweep:
         if how.code == REUSED:
             self._link(name, json.loads(how.words.splitlines()[-1]))
         status = self._statuses[name] = before.read(self._folder(name))
-        if status.state == FINISHED:
+        if self._is_done(status):
             return
         if how.lost and not self._reason:
             self._lost[name] += 1
@@ -268,6 +277,12 @@ class Sweep:
         if name not in self._beats or self._beats[name][0] != beat:
             self._beats[name] = beat, now
         return beat is not None and now - self._beats[name][1] >= STILL_SECONDS
+
+    def _is_done(self, status: Status) -> bool:
+        """Whether a point has its last round, or a checkpoint at the round up to which it is to run."""
+        if status.state == FINISHED or self._upto is None:
+            return status.state == FINISHED
+        return status.state == STOPPED and status.round >= min(self._upto, status.rounds)
 
     def _change(self, name: str, state: str, reason: str = "") -> None:
         self._statuses[name] = replace(self._statuses[name], state=state, reason=reason)

@@ -66,6 +66,7 @@ FUNCTIONS = {
         "steering.now",
         "steering.post",
     ],
+    "tune": ["tune"],
     "verify": ["sessions.verify"],
 }
 """What does in Python what a command does."""

@@ -29,6 +29,7 @@ from tui.cli import (
     sweep,
     tags,
     tui,
+    tune,
     upkeep,
 )
 from tui.common import errors
@@ -80,7 +81,7 @@ def root(
 _BY_SIGNAL = {128 + number: number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """Exit codes of commands that a signal ended, as in shells."""
 _PANELS: dict[str, list[Callable[..., None]]] = {
-    "Run": [run.run, tui.tui, resume.resume, sweep.sweep],
+    "Run": [run.run, tui.tui, resume.resume, sweep.sweep, tune.tune],
     "Steer": [steer.pause, steer.stop, steer.checkpoint, steer.switch, fork.fork],
     "Sessions": [
         listing.sessions,

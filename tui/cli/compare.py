@@ -134,7 +134,7 @@ def compare(
     if written is Format.JSON:
         output.emit(result.to_json())
     elif written is Format.TABLE:
-        _show(result)
+        output.show_table(result)
     else:
         texts = {
             Format.MARKDOWN: result.to_markdown,
@@ -154,12 +154,3 @@ def _refuse(what: str, **others: object) -> None:
     for name, value in others.items():
         if value:
             raise hs.ConfigError(f"`{name}` changes nothing of `{what}`. Leave one of them out.")
-
-
-def _show(result: "TextTable[Any]") -> None:
-    columns = result.columns()
-    rows = [[column.cell(row) for column in columns] for row in result.rows]
-    names = [(">" if column.numeric else "") + column.name for column in columns]
-    output.show(output.table(names, rows, [column.name for column in columns if column.expendable]))
-    for remark in result.remarks():
-        output.show(remark)

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, JustifyMethod, OverflowMethod
@@ -12,6 +12,9 @@ from rich.text import Text
 
 from tui.common.errors import OutputClosed
 from tui.common.formatting import NONE, printable
+
+if TYPE_CHECKING:
+    from htfl_sim.comparing import TextTable
 
 UNLIMITED = 10_000
 """Columns without a terminal's limit: in a pipe, no cell may be cut."""
@@ -149,3 +152,13 @@ def dash(value: object) -> str:
     if value is None:
         return NONE
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def show_table(result: "TextTable[Any]") -> None:
+    """A table of the public API, and below it what a reader must know."""
+    columns = result.columns()
+    rows = [[column.cell(row) for column in columns] for row in result.rows]
+    names = [(">" if column.numeric else "") + column.name for column in columns]
+    show(table(names, rows, [column.name for column in columns if column.expendable]))
+    for remark in result.remarks():
+        show(remark)

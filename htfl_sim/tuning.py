@@ -1,0 +1,228 @@
+"""Tuning from Python: search each method's hyper-parameters with the same budget, then run the chosen values."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from htfl_sim import folders, shown
+from htfl_sim.configuring import Choices
+from htfl_sim.interrupts import heeded
+from simulator.base.errors import ConfigError, PointsFailed
+from simulator.base.units import NONE
+from simulator.results.analysis.tabular import Column, TextTable
+from simulator.studies.status import Status
+from simulator.studies.values import axis as axis
+from simulator.studies.values import values
+
+if TYPE_CHECKING:
+    from simulator.studies.sweep import SweepResult
+    from simulator.studies.tuning import Request, Sampler, Tuned
+
+__all__ = ["Tuning", "carry_out", "request", "tune", "tuning"]
+
+Place = str | Path
+BASELINE = "standalone"
+
+
+@dataclass(frozen=True)
+class Tuning(TextTable["Tuned"]):
+    """What tuning found: a row for each method that is done."""
+
+    asked: "Request"
+    found: "tuple[Tuned, ...]"
+
+    @property
+    def rows(self) -> "tuple[Tuned, ...]":  # type: ignore[override]
+        return self.found
+
+    def columns(self) -> "list[Column[Tuned]]":
+        """Method, budget, score on eval, chosen values, and the accuracy of the final seeds."""
+        return [
+            Column("method", lambda row: row.method, False),
+            Column("trials", lambda row: str(row.trials)),
+            Column("rounds of trials", lambda row: str(row.rounds)),
+            Column("score on eval, %", lambda row: f"{100 * row.score:.2f}"),
+            Column("test, %", _final, value=lambda row: row.final),
+            Column("chosen values", _chosen, False),
+        ]
+
+    def remarks(self) -> list[str]:
+        """The budget, the space, the seeds, and choices at a boundary of their ranges."""
+        from simulator.base.space import described
+
+        asked = self.asked
+        way = f"{asked.sampler} search" + (f", halving by {asked.halving}" if asked.halving else "")
+        last = "the last round" if asked.last == 1 else f"the last {asked.last} rounds"
+        found = [
+            f"Each method had {asked.budget} trials of up to {asked.rounds} rounds ({way}), the first with its own "
+            "values.",
+            f"Trials were scored on eval, over {last} of seed {', '.join(map(str, asked.tuning_seeds))}. "
+            f"Test accuracies are of seed {', '.join(map(str, asked.seeds))}.",
+        ]
+        for row in self.rows:
+            space = asked.space(row.method)
+            ranges = "; ".join(f"{key} {described(each)}" for key, each in space.items())
+            found.append(f"{row.method} searched {ranges or 'nothing'}.")
+            if row.boundary:
+                found.append(
+                    f"{row.method}: {', '.join(row.boundary)} is at the boundary of its range. A wider range may be "
+                    "better."
+                )
+        return found
+
+    def fields(self, row: "Tuned") -> Iterator[tuple[str, Any]]:
+        """All that a row has; accuracies 0…1."""
+        yield from {
+            "method": row.method,
+            "trials": row.trials,
+            "rounds": row.rounds,
+            "score": row.score,
+        }.items()
+        final = row.final
+        yield from {
+            "final": final and final.mean,
+            "final_std": final and final.std,
+            "n": final and final.n,
+        }.items()
+        yield "boundary", " ".join(row.boundary)
+        yield from row.values.items()
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs: the request, and every method's result."""
+        return {
+            "request": asdict(self.asked),
+            "methods": [asdict(row) for row in self.rows],
+            "notes": self.remarks(),
+        }
+
+
+def request(
+    choices: Choices,
+    methods: Sequence[str],
+    *,
+    rounds: int | None = None,
+    budget: int = 10,
+    sampler: "Sampler" = "random",
+    halving: int | None = None,
+    keys: Sequence[str] = (),
+    ranges: Sequence[str] = (),
+    tuning_seeds: Sequence[int] = (1000,),
+    seeds: Sequence[int] = (0, 1, 2),
+    last: int = 1,
+    baseline: bool = True,
+) -> "Request":
+    """What a tuning study asks for. The settings of `choices` are those of all methods; each method has its own too.
+
+    baseline: Standalone is tuned as well, with the same budget. Raises ConfigError.
+    """
+    from simulator.studies.tuning import Request
+
+    config = choices.read()
+    base = {
+        key: value
+        for key, value in config.to_json().items()
+        if key not in ("method", "seed", "preset", "profile")
+    }
+    names = dict.fromkeys([*([BASELINE] if baseline else []), *methods])
+    made = Request(
+        base, tuple(names), rounds or config.rounds, budget, sampler, halving, tuple(keys), tuple(ranges),
+        tuple(tuning_seeds), tuple(seeds), last,
+    ).checked()  # fmt: skip
+    for name in names:
+        made.space(name)  # raises for an unknown method or key
+    return made
+
+
+def carry_out(
+    name: Place,
+    asked: "Request | None",
+    *,
+    jobs: int | None = None,
+    on: str = "here",
+    workers: int | None = None,
+    device: str | None = None,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+    observe: Callable[[Sequence[Status]], None] = lambda statuses: None,
+    stop: Callable[[], str | None] = lambda: None,
+    waiting: Callable[[], bool] = lambda: True,
+    steal: bool = False,
+) -> "SweepResult":
+    """Run, or continue, a tuning study. None: as it was asked for. Raises like `tune`."""
+    from simulator.data.datasets import data_folder
+    from simulator.studies.executor import Launch
+    from simulator.studies.tuning import tune as run
+
+    launch = Launch(data_folder(None if data_dir is None else str(data_dir)).absolute(), workers, device)
+    return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, steal=steal)
+
+
+def tuning(name: Place, sessions_dir: Place | None = None) -> Tuning:
+    """What a tuning study has found so far, from its files alone. Raises SessionUnreadable if there is none."""
+    from simulator.studies.tuning import read_request, tuned
+
+    folder = _folder(name, sessions_dir)
+    return Tuning(read_request(folder), tuple(tuned(folder)))
+
+
+def tune(
+    name: Place,
+    methods: Sequence[str] = (),
+    *,
+    preset: str | None = None,
+    dataset: str | None = None,
+    clients: int | None = None,
+    assignments: Sequence[str] = (),
+    jobs: int | None = None,
+    on: str = "here",
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+    progress: bool | Callable[[Sequence[Status]], None] = False,
+    **options: Any,
+) -> Tuning:
+    """Search the hyper-parameters of methods with the same budget, then run the final seeds with the chosen values.
+
+    Without methods, a study that exists continues. options: as `request` takes them, rounds, budget, sampler, halving,
+    keys, ranges, tuning_seeds, seeds, last, baseline. Trials are scored on eval, never on test data. Raises
+    ConfigError, PointsFailed if a point failed, and KeyboardInterrupt after Ctrl-C, with every point at a checkpoint.
+    """
+    asked = None
+    if methods:
+        asked = request(
+            Choices(preset, dataset=dataset, clients=clients, assignments=assignments), methods, **options
+        )
+    with heeded() as interrupt, shown.points(progress) as observe:
+        result = carry_out(
+            name, asked, jobs=jobs, on=on, data_dir=data_dir, sessions_dir=sessions_dir, observe=observe,
+            stop=interrupt.reason,
+        )  # fmt: skip
+    if interrupt.came:
+        raise KeyboardInterrupt
+    if result.failed:
+        raise PointsFailed({each.name: each.reason for each in result.failed}, len(result.statuses))
+    return tuning(name, sessions_dir)
+
+
+def seed_numbers(text: str) -> tuple[int, ...]:
+    """The seeds in '0..2' or '0,5'. Raises ConfigError for anything else."""
+    found = values("seed", text)
+    if not all(type(each) is int and each >= 0 for each in found):
+        raise ConfigError(f"'{text}' is not a list of seeds. Examples: 0..2 and 0,5.")
+    return tuple(map(int, found))
+
+
+def _folder(name: Place, sessions_dir: Place | None) -> Path:
+    home = folders.sessions_dir(sessions_dir)
+    there = folders.study_folder(name, home)
+    return there or (folders.new_session(str(name), home) if isinstance(name, str) else Path(name))
+
+
+def _final(row: "Tuned") -> str:
+    if row.final is None:
+        return NONE
+    return f"{100 * row.final.mean:.2f}" + ("" if row.final.std is None else f" ± {100 * row.final.std:.2f}")
+
+
+def _chosen(row: "Tuned") -> str:
+    return ", ".join(f"{key}={value}" for key, value in row.values.items()) or "its own values"

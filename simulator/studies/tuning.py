@@ -1,0 +1,458 @@
+"""Tuning: a study that searches each method's hyper-parameters with the same budget, then runs the chosen values.
+
+    tune(folder, request, launch)             # trials of all methods, then the final seeds
+    tuned(folder)                             # each method's choice, from the files alone
+
+Trials are scored on the clients' eval parts, never on test data, with seeds of their own. Each method's first trial has
+the values that it has without tuning. With halving, all trials run to a first rung, and the best continue from their
+checkpoints, so no round is computed twice. Rungs are synchronous: a trial is promoted once all trials of its rung are
+there. So the choice depends neither on the order in which points finish, nor on a stop in between.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import checkpoints
+from checkpoints import GroupReader, SessionUnreadable
+from simulator import methods
+from simulator.base.errors import ConfigError, HtflError, nearest
+from simulator.base.extras import library
+from simulator.base.nested import Raw, merged, put
+from simulator.base.sections import TrainingConfig
+from simulator.base.space import Choice, Linear, Log, Range, is_at_boundary, parsed
+from simulator.config import Config
+from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.comparison import outcome
+from simulator.results.analysis.overview import read_overview
+from simulator.studies.backends import HERE, SLURM, backend
+from simulator.studies.children import Here
+from simulator.studies.executor import Launch
+from simulator.studies.files import needed
+from simulator.studies.folder import read_points
+from simulator.studies.plan import Plan
+from simulator.studies.status import FINISHED, Status
+from simulator.studies.study import Point, StudySpec
+from simulator.studies.sweep import Observer, Sweep, SweepResult
+
+TUNING = "tuning.json"
+BASELINE = "standalone"
+BATCH = 5
+"""Trials that TPE proposes at a time: it learns from the batches before."""
+
+Sampler = Literal["grid", "random", "tpe"]
+SAMPLERS: tuple[Sampler, ...] = ("grid", "random", "tpe")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a tuning study asks for; tuning.json has it.
+
+    base: the study's settings without a method. budget: trials of each method. keys: the settings to search; none: all
+    that the method and training declare. ranges: by key, in place of the declared ones. halving: of each rung the best
+    1/halving continue; None: all trials run all rounds. last: rounds over whose mean a trial is scored.
+    """
+
+    base: Raw
+    methods: tuple[str, ...]
+    rounds: int
+    budget: int = 10
+    sampler: Sampler = "random"
+    halving: int | None = None
+    keys: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+    tuning_seeds: tuple[int, ...] = (1000,)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    last: int = 1
+
+    def checked(self) -> "Request":
+        """The request, if it can be carried out. Raises ConfigError with the reason otherwise."""
+        if self.sampler not in SAMPLERS:
+            raise ConfigError(
+                f"There is no sampler '{self.sampler}'.{nearest(self.sampler, SAMPLERS)} Use {', '.join(SAMPLERS)}."
+            )
+        if both := sorted({*self.tuning_seeds} & {*self.seeds}):
+            raise ConfigError(f"Seed {both[0]} is a tuning seed and a final seed. Tune with other seeds.")
+        if not self.tuning_seeds or not self.seeds or not self.methods:
+            raise ConfigError("Tuning needs at least one method, one tuning seed, and one final seed.")
+        if self.budget < 1 or self.last < 1:
+            raise ConfigError("The budget and the number of last rounds are at least 1.")
+        if self.halving is not None and self.halving < 2:
+            raise ConfigError("Halving keeps one of 2 trials or more. Use `halving=3`.")
+        if self.halving is not None and self.sampler == "tpe":
+            raise ConfigError(
+                "TPE learns from trials of all rounds, and halving ends most of them early. Use one of them."
+            )
+        return self
+
+    def rungs(self) -> list[tuple[int, int]]:
+        """The number of trials, and the round to which they run, of each rung: 9 trials by 3 to 30 rounds are
+        (9, 4), (3, 10), (1, 30)."""
+        if self.halving is None:
+            return [(self.budget, self.rounds)]
+        steps = min(
+            int(math.log(self.budget, self.halving) + 1e-9), int(math.log(self.rounds, self.halving) + 1e-9)
+        )
+        return [
+            (
+                math.ceil(self.budget / self.halving**step),
+                math.ceil(self.rounds / self.halving ** (steps - step)),
+            )
+            for step in range(steps + 1)
+        ]
+
+    def space(self, method: str) -> dict[str, Range]:
+        """The ranges of a method by dotted key, its own and training's. Raises ConfigError for an unknown key."""
+        own = {f"method.{key}": each for key, each in methods.get(method).Config.space.items()}
+        training = {f"training.{key}": each for key, each in TrainingConfig.space.items()}
+        optimizer = self.base.get("training", {}).get("optimizer", "sgd")
+        if optimizer != "sgd":
+            del training["training.momentum"]
+        given = dict(map(parsed, self.ranges))
+        known = {**training, **own}
+        every = {f"method.{key}" for name in self.methods for key in methods.get(name).Config.model_fields}
+        for key in (*self.keys, *given):
+            if key not in known and key not in every and key not in given:
+                raise ConfigError(
+                    f"Nothing is known to search for '{key}'.{nearest(key, known)} Give a range for it."
+                )
+        fields = methods.get(method).Config.model_fields
+        mine = {
+            key: each
+            for key, each in given.items()
+            if not key.startswith("method.") or key.removeprefix("method.") in fields
+        }
+        found = {**known, **mine}
+        wanted = self.keys or tuple(found)
+        return {key: each for key, each in found.items() if key in wanted or key in mine}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Values that were tried. values: by dotted key; none for the first trial, which has the values without tuning."""
+
+    method: str
+    number: int
+    values: Mapping[str, Any]
+
+    def name(self, seed: int) -> str:
+        """The point of the trial with a seed."""
+        return f"{self.method}-t{self.number:02d}-s{seed}"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A method after tuning. score: of the chosen trial, on eval, 0…1. trials, rounds: what its tuning took.
+
+    boundary: chosen values at the boundary of their ranges. final: the test accuracies of the final seeds.
+    """
+
+    method: str
+    trials: int
+    rounds: int
+    values: Raw
+    score: float
+    boundary: tuple[str, ...]
+    final: MeanStd | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Points that run next, and the round up to which they do."""
+
+    points: tuple[Point, ...]
+    upto: int
+
+
+def tune(
+    folder: Path,
+    request: Request | None,
+    launch: Launch,
+    jobs: int | None = None,
+    observe: Observer = lambda statuses: None,
+    stop: Callable[[], str | None] = lambda: None,
+    waiting: Callable[[], bool] = lambda: True,
+    on: str = HERE,
+    *,
+    steal: bool = False,
+) -> SweepResult:
+    """Run, or continue, a tuning study until all is done or `stop` returns a reason. None: the request that is there.
+
+    Raises ConfigError for another request than the one that is there, for one that cannot be carried out, and for
+    trials without an eval accuracy; SessionUnreadable if there is no such study; Locked, and DiskError.
+    """
+    if on == SLURM:
+        raise ConfigError(
+            "Tuning chooses between points while it runs, and Slurm only gets a script. Use `on='here'` or 'ray'."
+        )
+    request = _agreed(folder, request)
+    result = SweepResult(())
+    for step in steps(folder, request):
+        listed = {point.name: point for point in _listed(folder)}
+        points = {**listed, **{point.name: point for point in step.points}}
+        spec = StudySpec(
+            config=request.base, over={"method": request.methods, "seed": request.seeds}, files=launch.files
+        )
+        planned = Plan(folder, spec, tuple(points.values()), listed=points == listed)
+        kind = backend(on) if any(not _done(folder, each, step.upto) for each in step.points) else Here
+        going = replace(launch, upto=step.upto, reuse=False)
+        with kind(step.points, going, jobs) as there, planned.open(waiting, steal=steal) as group:
+            group.write({TUNING: _bytes(request)})
+            result = Sweep(group, step.points, there.executor(group), observe, step.upto).run(stop)
+            over = not result.reason and not result.failed
+            group.close("finished" if over else "stopped")
+        if not over:
+            return result
+    return result
+
+
+def steps(folder: Path, request: Request) -> Iterator[Step]:
+    """The steps of a tuning study, in order, each for all methods. Ask for the next once those before it are done."""
+    alive: dict[str, list[Trial]] = {method: [] for method in request.methods}
+    if request.sampler == "tpe":
+        for _ in range(0, request.budget, BATCH):
+            for method, before in alive.items():
+                scores = [score(folder, request, trial, request.rounds) for trial in before]
+                alive[method] = _as_listed(folder, proposed(request, method, scores))
+            yield _step(request, alive, request.rounds)
+    else:
+        alive = {method: _as_listed(folder, proposed(request, method, [])) for method in alive}
+        before_that = 0
+        for count, upto in request.rungs():
+            if before_that:
+                alive = {
+                    method: sorted(
+                        _best(folder, request, trials, before_that)[:count], key=lambda each: each.number
+                    )
+                    for method, trials in alive.items()
+                }
+            yield _step(request, alive, upto)
+            before_that = upto
+    chosen = {method: _best(folder, request, trials, request.rounds)[0] for method, trials in alive.items()}
+    final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
+    yield Step(tuple(final), request.rounds)
+
+
+def proposed(request: Request, method: str, scores: Sequence[float]) -> list[Trial]:
+    """The trials of a method so far, and the next ones: all of a grid or of random values, or a batch of TPE's.
+
+    `scores` are those of the trials so far, which TPE learns from. The same scores give the same trials. Raises
+    ConfigError without Optuna.
+    """
+    optuna = library("optuna", "tune")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space = request.space(method)
+    distributions = {key: _distribution(optuna, each) for key, each in space.items()}
+    seed = int.from_bytes(hashlib.sha256(f"{method} {request.sampler}".encode()).digest()[:4], "big")
+    match request.sampler:
+        case "grid":
+            sampler = optuna.samplers.GridSampler(
+                {key: _grid(each) for key, each in space.items()}, seed=seed
+            )
+        case "tpe":
+            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=BATCH)
+        case _:
+            sampler = optuna.samplers.RandomSampler(seed=seed)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    count = request.budget if request.sampler != "tpe" else min(request.budget, len(scores) + BATCH)
+    trials = [Trial(method, 0, {})]
+    asked: list[Any] = []
+    for number in range(1, count if space else 1):
+        if request.sampler == "tpe" and number % BATCH == 0:
+            for before in range(max(1, number - BATCH), number):
+                study.tell(asked[before - 1], scores[before])
+        asked.append(study.ask(distributions))
+        trials.append(
+            Trial(method, number, {key: _value(space[key], each) for key, each in asked[-1].params.items()})
+        )
+    return trials
+
+
+def score(folder: Path, request: Request, trial: Trial, upto: int) -> float:
+    """A trial's score after a round: the mean over the tuning seeds of the mean eval accuracy of the last rounds.
+
+    A round without an accuracy counts as 0, so a trial that diverged loses. Raises ConfigError where nothing was
+    measured on eval.
+    """
+    return math.fsum(
+        _score(folder / trial.name(seed), request.last, upto) for seed in request.tuning_seeds
+    ) / len(request.tuning_seeds)
+
+
+def tuned(folder: Path) -> list[Tuned]:
+    """Each method's result so far, in order: methods whose tuning is not done are left out. Reads files alone.
+
+    Raises SessionUnreadable if there is no such study, and DiskError.
+    """
+    request = read_request(folder)
+    found = []
+    for method in request.methods:
+        try:
+            trials = _trials(folder, method)
+            best = _best(
+                folder, request, [each for each in trials if _reached(folder, request, each)], request.rounds
+            )[0]
+        except (IndexError, HtflError, SessionUnreadable):
+            continue
+        space = request.space(method)
+        at = tuple(key for key, value in best.values.items() if is_at_boundary(space[key], value))
+        rounds = sum(_rounds(folder / trial.name(seed)) for trial in trials for seed in request.tuning_seeds)
+        finals = [folder / f"{method}-s{seed}" for seed in request.seeds]
+        done = [read_overview(each) for each in finals if checkpoints.is_session(each)]
+        values = [outcome(each, None, None, request.last).last for each in done if each.state == FINISHED]
+        final = MeanStd.of(values) if len(values) == len(finals) else None
+        found.append(
+            Tuned(
+                method,
+                len(trials),
+                rounds,
+                dict(best.values),
+                score(folder, request, best, request.rounds),
+                at,
+                final,
+            )
+        )
+    return found
+
+
+def read_request(folder: Path) -> Request:
+    """The request of a tuning study. Raises SessionUnreadable if there is none, and DiskError."""
+    try:
+        raw = json.loads(GroupReader(folder).document(TUNING))
+        raw = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+        return Request(**raw)
+    except (FileNotFoundError, SessionUnreadable):
+        raise SessionUnreadable(f"{folder} is no tuning study: it has no {TUNING}.") from None
+    except (ValueError, TypeError) as invalid:
+        raise checkpoints.Damaged(
+            f"{folder / TUNING} is not what htfl-sim wrote: {invalid}. Restore it from a backup."
+        ) from invalid
+
+
+def _agreed(folder: Path, request: Request | None) -> Request:
+    """The request to carry out: the one that is there, which must be the given one."""
+    if not checkpoints.is_group(folder):
+        if request is None:
+            raise SessionUnreadable(f"There is no tuning study {folder}. Name its methods to begin one.")
+        return request.checked()
+    before = read_request(folder)
+    if request is not None and request.checked() != before:
+        mine, theirs = asdict(before), asdict(request)
+        differs = [f"{key} {mine[key]!r} → {theirs[key]!r}" for key in mine if mine[key] != theirs[key]]
+        raise ConfigError(
+            f"The tuning study {folder.name} exists with another request ({'; '.join(differs)}). Choose another "
+            "name, or name the study alone to continue it."
+        )
+    return before
+
+
+def _bytes(request: Request) -> bytes:
+    return (json.dumps(asdict(request), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _listed(folder: Path) -> list[Point]:
+    return read_points(folder) if checkpoints.is_group(folder) else []
+
+
+def _step(request: Request, trials: Mapping[str, Sequence[Trial]], upto: int) -> Step:
+    every = (trial for each in trials.values() for trial in each)
+    return Step(tuple(_point(request, trial, seed) for trial in every for seed in request.tuning_seeds), upto)
+
+
+def _as_listed(folder: Path, trials: Sequence[Trial]) -> list[Trial]:
+    """The trials with the values that the study lists: another version of Optuna may propose others."""
+    listed = {each.number: each for each in _trials(folder, trials[0].method)}
+    return [listed.get(trial.number, trial) for trial in trials]
+
+
+def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Point:
+    """The point of a trial, or of its values with a final seed. Raises ConfigError with the point's name."""
+    name = f"{trial.method}-s{seed}" if final else trial.name(seed)
+    raw = StudySpec(config=request.base).settings_of({"method": trial.method, "seed": seed})
+    raw = merged(raw, {"rounds": request.rounds})
+    for key, value in trial.values.items():
+        put(raw, key, value)
+    try:
+        config = Config.read(raw).to_json()
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from error
+    stage: Raw = (
+        {"method": trial.method, "stage": "final"}
+        if final
+        else {"method": trial.method, "trial": trial.number}
+    )
+    return Point(name, stage | {"seed": seed} | dict(trial.values), config, files=needed(config))
+
+
+def _trials(folder: Path, method: str) -> list[Trial]:
+    """The trials of a method that the study lists."""
+    found: dict[int, Trial] = {}
+    for point in _listed(folder):
+        if point.axes.get("method") == method and "trial" in point.axes:
+            number = int(point.axes["trial"])
+            values = {key: each for key, each in point.axes.items() if key not in ("method", "trial", "seed")}
+            found[number] = Trial(method, number, values)
+    return [found[number] for number in sorted(found)]
+
+
+def _best(folder: Path, request: Request, trials: Sequence[Trial], upto: int) -> list[Trial]:
+    """The trials, the best first; of equals the earlier."""
+    return sorted(trials, key=lambda trial: (-score(folder, request, trial, upto), trial.number))
+
+
+def _score(session: Path, last: int, upto: int) -> float:
+    totals = read_overview(session).totals
+    measured = totals.selection[:upto]
+    if not np.isfinite(totals.selection).any() and totals.rounds and not np.isnan(totals.mean).all():
+        raise ConfigError(
+            f"{session.name} has no eval accuracy, and tuning must not look at test data. Use a split with an eval "
+            "part: `data.split=8:1:1`."
+        )
+    known = np.zeros(min(last, upto))
+    values = np.nan_to_num(measured[max(0, upto - last) :], nan=0.0)
+    known[: len(values)] = values
+    return math.fsum(known) / len(known)
+
+
+def _rounds(session: Path) -> int:
+    return read_overview(session).totals.rounds if checkpoints.is_session(session) else 0
+
+
+def _reached(folder: Path, request: Request, trial: Trial) -> bool:
+    return all(_rounds(folder / trial.name(seed)) >= request.rounds for seed in request.tuning_seeds)
+
+
+def _done(folder: Path, point: Point, upto: int) -> bool:
+    return Status(point.name, point.rounds).read(folder / point.name).round >= upto
+
+
+def _distribution(optuna: Any, range: Range) -> Any:
+    match range:
+        case Choice(options):
+            return optuna.distributions.CategoricalDistribution([json.dumps(each) for each in options])
+        case Log(low, high):
+            return optuna.distributions.FloatDistribution(low, high, log=True)
+        case Linear(low, high):
+            return optuna.distributions.FloatDistribution(low, high)
+
+
+def _value(range: Range, given: Any) -> Any:
+    """A value with four digits, as tables print it; a choice as it was declared."""
+    return json.loads(given) if isinstance(range, Choice) else float(f"{given:.4g}")
+
+
+def _grid(range: Range) -> list[Any]:
+    """Values of a range on a grid: choices, or three even steps."""
+    match range:
+        case Choice(options):
+            return [json.dumps(each) for each in options]
+        case Log(low, high):
+            return [float(each) for each in np.geomspace(low, high, 3)]
+        case Linear(low, high):
+            return [float(each) for each in np.linspace(low, high, 3)]

@@ -1,0 +1,216 @@
+"""Tuning: equal budgets, scores on eval alone, promotion from checkpoints, and the same end after any stop."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import checkpoints
+from checkpoints import SessionReader
+from simulator import methods
+from simulator.base.errors import ConfigError
+from simulator.base.sections import TrainingConfig
+from simulator.base.space import Choice, Linear, Log, described, is_at_boundary, parsed
+from simulator.config import Config
+from simulator.studies import tuning
+from simulator.studies.executor import Launch
+from simulator.studies.tuning import Request, proposed, tune, tuned
+
+optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
+
+BASE: dict[str, Any] = {
+    "data": {"dataset": "digits", "limit": 120, "split": "2:1:1"},
+    "federation": {"clients": 2, "group": "tiny"},
+    "training": {"batch_size": 64},
+}
+SMALL = Request(
+    BASE, ("standalone", "fedproto"), rounds=4, budget=4, halving=2, keys=("training.lr", "method.lam"),
+    tuning_seeds=(100,), seeds=(0, 1),
+)  # fmt: skip
+
+
+def test_nine_trials_by_three_run_to_a_ninth_a_third_and_all_of_the_rounds() -> None:
+    assert replace(SMALL, rounds=30, budget=9, halving=3).rungs() == [(9, 4), (3, 10), (1, 30)]
+    assert replace(SMALL, rounds=4, budget=4, halving=2).rungs() == [(4, 1), (2, 2), (1, 4)]
+    assert replace(SMALL, rounds=2, budget=100, halving=3).rungs() == [(100, 2)]
+    assert replace(SMALL, halving=None).rungs() == [(4, 4)]
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_declared_range_holds_its_default_and_its_ends_are_valid(name: str) -> None:
+    method = methods.get(name)
+    for section, space in ((method.Config, method.Config.space), (TrainingConfig, TrainingConfig.space)):
+        defaults = {key: field.default for key, field in section.model_fields.items()}
+        for key, each in space.items():
+            ends = each.options if isinstance(each, Choice) else (each.low, each.high)
+            if isinstance(each, Choice):
+                assert defaults[key] in each.options
+            elif defaults[key] is not None:
+                assert each.low <= defaults[key] <= each.high
+            for value in ends:
+                given = {"name": name} if section is method.Config else {}
+                section.model_validate({**given, key: value})
+
+
+def test_the_first_trial_has_its_own_values_and_all_methods_have_as_many() -> None:
+    for sampler in ("random", "grid"):
+        each = [proposed(replace(SMALL, sampler=sampler), name, []) for name in SMALL.methods]
+        assert [len(trials) for trials in each] == [4, 4]
+        assert all(trials[0].values == {} for trials in each)
+        assert all(trial.values for trials in each for trial in trials[1:])
+    assert set(each[1][1].values) == {"training.lr", "method.lam"} and set(each[0][1].values) == {
+        "training.lr"
+    }
+
+
+def test_the_same_scores_give_the_same_trials() -> None:
+    asked = replace(SMALL, sampler="tpe", halving=None, budget=9)
+    first = proposed(asked, "fedproto", [])
+    assert len(first) == 5
+    scores = [0.1, 0.2, 0.9, 0.3, 0.4]
+    assert proposed(asked, "fedproto", scores) == proposed(asked, "fedproto", scores)
+    assert proposed(asked, "fedproto", scores)[:5] == first and len(proposed(asked, "fedproto", scores)) == 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"seeds": (100,)}, "Seed 100 is a tuning seed and a final seed"),
+        ({"sampler": "bayes"}, "There is no sampler 'bayes'"),
+        ({"halving": 2, "sampler": "tpe"}, "Use one of them"),
+        ({"halving": 1}, "Halving keeps"),
+        ({"budget": 0}, "at least 1"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        replace(SMALL, **changes).checked()
+
+
+def test_ranges_are_read_written_and_have_boundaries() -> None:
+    assert parsed("training.lr=log:0.001:0.1") == ("training.lr", Log(0.001, 0.1))
+    assert parsed("method.mu=linear:0:1") == ("method.mu", Linear(0, 1))
+    assert parsed("training.clip=1,5") == ("training.clip", Choice((1, 5)))
+    assert [described(each) for each in (Log(0.001, 0.1), Linear(0, 1), Choice((None, 2)))] == [
+        "log 0.001 … 0.1", "0 … 1", "none | 2",
+    ]  # fmt: skip
+    assert is_at_boundary(Log(0.01, 1), 0.012) and not is_at_boundary(Log(0.01, 1), 0.1)
+    assert is_at_boundary(Linear(0, 10), 9.6) and not is_at_boundary(Linear(0, 10), 9.4)
+    assert is_at_boundary(Choice((1, 2, 5)), 5) and not is_at_boundary(Choice((1, 2, 5)), 2)
+    for wrong in ("training.lr", "training.lr=log:1", "training.lr=log:0:1", "training.lr=5"):
+        with pytest.raises(ConfigError):
+            parsed(wrong)
+
+
+def rounds_of(folder: Path) -> dict[str, int]:
+    return {each.name: len(SessionReader(each).records()) for each in checkpoints.sessions(folder)}
+
+
+def in_process(monkeypatch: pytest.MonkeyPatch, every: int | None = None) -> None:
+    """Points run in this process; `every` third and so on of the steps stops before its last point."""
+    from simulator.studies import point as one
+    from simulator.studies.sweep import SweepResult
+
+    count = 0
+
+    class Alone:
+        def __init__(self, group: Any, points: Any, executor: Any, observe: Any, upto: int) -> None:
+            self.folder, self.points, self.upto = group.folder, points, upto
+
+        def run(self, stop: Any) -> SweepResult:
+            nonlocal count
+            for each in self.points:
+                folder = self.folder / each.name
+                done = len(SessionReader(folder).records()) if checkpoints.is_session(folder) else 0
+                if done >= self.upto:
+                    continue
+                count += 1
+                if every is not None and count % every == 0:
+                    return SweepResult((), "stop")
+                with one.opened(self.folder, each, Launch(self.folder)) as session:
+                    session.run(upto=self.upto)
+            return SweepResult(())
+
+    monkeypatch.setattr(tuning, "Sweep", Alone)
+
+
+def done(folder: Path, request: Request = SMALL) -> dict[str, Any]:
+    while tune(folder, request, Launch(folder.parent)).reason:
+        pass
+    return {each.method: (each.values, each.score, each.final) for each in tuned(folder)}
+
+
+def test_halving_continues_the_best_and_computes_no_round_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    found = done(tmp_path / "t")
+    rounds = rounds_of(tmp_path / "t")
+    for method in SMALL.methods:
+        assert sorted(rounds[f"{method}-t{trial:02d}-s100"] for trial in range(4)) == [1, 1, 2, 4]
+        assert [rounds[f"{method}-s{seed}"] for seed in SMALL.seeds] == [4, 4]
+        assert found[method][2] is not None and found[method][2].n == 2
+    assert [each.rounds for each in tuned(tmp_path / "t")] == [8, 8]
+    for each in checkpoints.sessions(tmp_path / "t"):
+        started = [event for event in SessionReader(each).events() if event["event"] == "started"]
+        assert len(started) <= 1
+    chosen = tuned(tmp_path / "t")[1]
+    final = Config.read(SessionReader(tmp_path / "t" / "fedproto-s1").document["config"])
+    assert final.seed == 1 and final.rounds == 4
+    assert all(
+        math.isclose(final.training.lr, value) for key, value in chosen.values.items() if key == "training.lr"
+    )
+
+
+def test_a_stop_anywhere_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        in_process(patch)
+        alone = done(tmp_path / "alone")
+    with monkeypatch.context() as patch:
+        in_process(patch, every=2)
+        stopped = done(tmp_path / "stopped")
+    assert alone == stopped
+    assert rounds_of(tmp_path / "alone") == rounds_of(tmp_path / "stopped")
+
+
+def test_test_accuracies_change_no_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole study in whose ledgers every accuracy on test is another number."""
+
+    in_process(monkeypatch)
+    alone = done(tmp_path / "alone")
+    noise = iter(range(1, 10_000))
+    before = tuning.read_overview
+
+    def other(folder: Path) -> Any:
+        run = before(folder)
+        run.totals.mean[:] = [next(noise) % 7 / 7 for _ in run.totals.mean]
+        return run
+
+    monkeypatch.setattr(tuning, "read_overview", other)
+    noisy = done(tmp_path / "noisy")
+    assert {name: each[:2] for name, each in noisy.items()} == {
+        name: each[:2] for name, each in alone.items()
+    }
+
+
+def test_another_request_for_the_same_name_is_refused_with_the_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    done(tmp_path / "t", replace(SMALL, budget=1, halving=None, methods=("standalone",), keys=()))
+    with pytest.raises(ConfigError, match="budget 1 → 4"):
+        tune(tmp_path / "t", SMALL, Launch(tmp_path))
+    assert not tune(tmp_path / "t", None, Launch(tmp_path)).reason
+    assert json.loads((tmp_path / "t" / "tuning.json").read_text())["budget"] == 1
+
+
+def test_without_an_eval_part_tuning_is_refused_before_test_data_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    base = {**BASE, "data": {**BASE["data"], "split": "3:1"}}
+    with pytest.raises(ConfigError, match=r"has no eval accuracy.*data\.split=8:1:1"):
+        done(tmp_path / "t", replace(SMALL, base=base, methods=("standalone",), keys=()))

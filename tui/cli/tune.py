@@ -1,0 +1,134 @@
+"""`htfl-sim tune`: search each method's hyper-parameters with the same budget, then run the chosen values."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+import htfl_sim as hs
+from tui.cli import completion, options, output, running
+from tui.cli.options import HOW, WHAT
+from tui.common.errors import POINTS_FAILED
+
+SEARCH = "Search"
+
+
+class Sampler(StrEnum):
+    """How values are proposed."""
+
+    GRID = "grid"
+    RANDOM = "random"
+    TPE = "tpe"
+
+
+NAME = "Name of the tuning study. Without --over, the study of this name continues."
+OVER = "Methods to tune: method=fedgh,fedssa."
+BUDGET = "Number of trials of each method."
+SAMPLER = "How values are proposed: grid, random, or tpe, which learns from earlier trials."
+HALVING = "Keep the best 1/ETA of the trials at each rung. They continue from their checkpoints."
+KEY = "Setting to search. May be repeated. Default: all that the method and training declare."
+SPACE = "Range of a setting: training.lr=log:0.001:0.1, method.mu=linear:0:1, or training.clip=1,5. May be repeated."
+TUNING_SEEDS = "Seeds of the trials, as 1000 or 1000..1002. They differ from the final seeds."
+SEEDS = "Seeds of the runs with the chosen values."
+LAST = "Score a trial by its mean over this many last rounds."
+ALONE = "Do not tune Standalone as well."
+
+
+@options.expanded
+def tune(
+    name: Annotated[str, options.argument("NAME", completion.studies, NAME)],
+    *,
+    over: Annotated[list[str] | None, options.option(OVER, metavar="METHODS", panel=WHAT)] = None,
+    setup: options.Setup,
+    budget: Annotated[int, options.option(BUDGET, metavar="N", least=1, panel=SEARCH)] = 10,
+    sampler: Annotated[Sampler, options.option(SAMPLER, "--sampler", panel=SEARCH)] = Sampler.RANDOM,
+    halving: Annotated[int | None, options.option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
+    key: Annotated[list[str] | None, options.option(KEY, "--key", metavar="KEY", panel=SEARCH)] = None,
+    space: Annotated[
+        list[str] | None, options.option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)
+    ] = None,
+    tuning_seeds: Annotated[str, options.option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = "1000",
+    seeds: Annotated[str, options.option(SEEDS, metavar="S", panel=SEARCH)] = "0..2",
+    last: Annotated[int, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = 1,
+    no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
+    on: Annotated[str, options.option("Where points run: here or ray.", metavar="PLACE", panel=HOW)] = "here",
+    jobs: Annotated[
+        int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
+    ] = None,
+    places: options.Folders,
+    machine: options.Machine,
+    steal: options.Steal = False,
+    progress: options.Progress = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tune methods: the same number of trials for each, scored on eval, then the final seeds.
+
+    Standalone is tuned as well, unless --no-baseline. Test data decide nothing. Run
+    it again to continue: no round is computed twice.
+
+    \b
+    Examples
+      htfl-sim tune t3 --over method=fedgh,fedproto --budget 12 --halving 3 --rounds 30
+      htfl-sim tune t3 --over method=fedproto --key training.lr --space method.lam=log:0.1:10
+      htfl-sim tune t3
+    """
+    from htfl_sim import tuning
+    from htfl_sim.interrupts import Signals
+    from tui.cli import sweep_progress
+
+    asked = None
+    if over:
+        methods = []
+        for each in over:
+            axis, values = tuning.axis(each)
+            if axis != "method":
+                raise hs.ConfigError(
+                    f"Tuning takes methods, as `over='method=fedgh,fedssa'`; '{axis}' is another axis."
+                )
+            methods += [str(value) for value in values]
+        asked = tuning.request(
+            setup.choices(machine),
+            methods,
+            rounds=setup.rounds,
+            budget=budget,
+            sampler=sampler.value,
+            halving=halving,
+            keys=key or (),
+            ranges=space or (),
+            tuning_seeds=tuning.seed_numbers(tuning_seeds),
+            seeds=tuning.seed_numbers(seeds),
+            last=last,
+            baseline=not no_baseline,
+        )
+    with (
+        Signals("left at once: the points at work stop by themselves.") as signals,
+        sweep_progress.display(name, jobs or 1, progress, as_json) as shown,
+    ):
+        result = tuning.carry_out(
+            name,
+            asked,
+            jobs=jobs,
+            on=on,
+            workers=machine.workers,
+            device=machine.device,
+            data_dir=places.data_dir,
+            sessions_dir=places.sessions_dir,
+            observe=shown,
+            stop=lambda: signals.stop,
+            waiting=lambda: signals.stop is None,
+            steal=steal,
+        )
+    for status in result.failed:
+        output.say(f"{name}/{status.name} failed: {status.reason}", "red")
+    if result.reason or result.failed:
+        output.say(f"Continue: {running.mention(places.sessions_dir)(f'tune {name}')}")
+    else:
+        table = tuning.tuning(name, places.sessions_dir)
+        if as_json:
+            output.emit(table.to_json())
+        else:
+            output.show_table(table)
+    if signals.exit_code:
+        raise typer.Exit(signals.exit_code)
+    if result.failed:
+        raise typer.Exit(POINTS_FAILED)
