@@ -16,8 +16,9 @@ from simulator.studies.values import axis as axis
 from simulator.studies.values import values
 
 if TYPE_CHECKING:
+    from simulator.studies.search import Request, Sampler
     from simulator.studies.sweep import SweepResult
-    from simulator.studies.tuning import Request, Sampler, Tuned
+    from simulator.studies.tuning import Tuned
 
 __all__ = ["Tuning", "carry_out", "request", "tune", "tuning"]
 
@@ -116,7 +117,7 @@ def request(
 
     baseline: Standalone is tuned as well, with the same budget. Raises ConfigError.
     """
-    from simulator.studies.tuning import Request
+    from simulator.studies.search import Request
 
     config = choices.read()
     base = {

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ from simulator.base.space import Choice, Linear, Log, described, is_at_boundary,
 from simulator.config import Config
 from simulator.studies import tuning
 from simulator.studies.executor import Launch
-from simulator.studies.tuning import Request, proposed, tune, tuned
+from simulator.studies.search import Request, proposed
+from simulator.studies.tuning import tune, tuned
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
@@ -214,3 +217,32 @@ def test_without_an_eval_part_tuning_is_refused_before_test_data_are_looked_at(
     base = {**BASE, "data": {**BASE["data"], "split": "3:1"}}
     with pytest.raises(ConfigError, match=r"has no eval accuracy.*data\.split=8:1:1"):
         done(tmp_path / "t", replace(SMALL, base=base, methods=("standalone",), keys=()))
+
+
+@pytest.mark.slow
+def test_a_study_killed_twenty_times_ends_with_the_same_choice(tmp_path: Path) -> None:
+    """Real processes, killed without warning after ever longer times."""
+    line = [
+        sys.executable, "-m", "htfl_sim.command", "tune", "t", "--over", "method=fedproto", "--budget", "4",
+        "--halving", "2", "--rounds", "4", "--seeds", "0", "--key", "training.lr", "--set", "data.limit=200",
+        "--jobs", "2", "--no-progress",
+    ]  # fmt: skip
+    ends = {}
+    for name, kills in (("alone", 0), ("killed", 20)):
+        (tmp_path / name).mkdir()
+        for kill in range(kills):
+            process = subprocess.Popen(
+                line, cwd=tmp_path / name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            try:
+                process.wait(timeout=3 + kill)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        done = subprocess.run(
+            [*line, "--json"], cwd=tmp_path / name, capture_output=True, text=True, check=True
+        )
+        found = json.loads(done.stdout)
+        ends[name] = [(row["method"], row["values"], row["score"], row["final"]) for row in found["methods"]]
+        assert [row["rounds"] for row in found["methods"]] == [8, 8]
+    assert ends["alone"] == ends["killed"]
