@@ -46,6 +46,7 @@ Kind = Literal[
     "gain-clients",
     "critical-difference",
     "pareto",
+    "tuning",
 ]
 KINDS: dict[str, tuple[str, ...]] = {
     "accuracy": ("by", "x"),
@@ -64,6 +65,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "gain-clients": ("by", "baseline", "last"),
     "critical-difference": ("by", "last"),
     "pareto": ("by", "last"),
+    "tuning": (),
 }
 """The kinds of figures, and each kind's options besides `width`."""
 OF_ONE = ("partition", "tsne", "cka")
@@ -303,6 +305,17 @@ def drawn(
     kind: str, runs: "Sequence[SessionData]", options: dict[str, Any], data_dir: Place | None
 ) -> "tuple[Figure, list[str]]":
     """The figure of a kind, and notes about it."""
+    if kind == "tuning":
+        from simulator.results.figures.tuning import tuning
+        from simulator.studies.tuning import tried
+
+        folders_of = {run.folder.parent for run in runs}
+        if len(folders_of) > 1:
+            raise ConfigError(
+                f"tuning shows one tuning study; these sessions are of {len(folders_of)} folders."
+            )
+        trials, logarithmic = tried(folders_of.pop())
+        return tuning(trials, logarithmic, **options), []
     if kind not in OF_ONE:
         from simulator.results.figures.kinds import OF_SESSIONS, notes
 

@@ -14,14 +14,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import checkpoints
 from checkpoints import GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError, HtflError
-from simulator.base.nested import Raw, merged, put
-from simulator.base.space import is_at_boundary
+from simulator.base.nested import Raw, flattened, merged, put
+from simulator.base.space import Log, Range, is_at_boundary
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.comparison import outcome
@@ -37,6 +38,9 @@ from simulator.studies.status import FINISHED, Status
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import Observer, Sweep, SweepResult
 
+if TYPE_CHECKING:
+    from simulator.results.figures.tuning import Tried
+
 TUNING = "tuning.json"
 
 
@@ -48,6 +52,7 @@ class Tuned:
     """
 
     method: str
+    number: int
     trials: int
     rounds: int
     values: Raw
@@ -169,6 +174,7 @@ def tuned(folder: Path) -> list[Tuned]:
         found.append(
             Tuned(
                 method,
+                best.number,
                 len(trials),
                 rounds,
                 dict(best.values),
@@ -178,6 +184,36 @@ def tuned(folder: Path) -> list[Tuned]:
             )
         )
     return found
+
+
+def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
+    """Every trial that has finished a round, with its score there, and the keys whose ranges are logarithmic.
+
+    Raises SessionUnreadable if there is no such study, and DiskError.
+    """
+    from simulator.results.figures.tuning import Tried  # needs matplotlib
+
+    request = read_request(folder)
+    best = {each.method: each.number for each in tuned(folder)}
+    found, logarithmic = [], set[str]()
+    for method in request.methods:
+        space = request.space(method)
+        logarithmic |= {key for key, each in space.items() if isinstance(each, Log)}
+        own = _own_values(folder, method, space)
+        for trial in _trials(folder, method):
+            rounds = min(_rounds(folder / trial.name(seed)) for seed in request.tuning_seeds)
+            if rounds:
+                value = score(folder, request, trial, rounds)
+                is_best = best.get(method) == trial.number
+                found.append(Tried(method, {**own, **trial.values}, value, rounds, is_best))
+    return found, sorted(logarithmic)
+
+
+def _own_values(folder: Path, method: str, space: Mapping[str, Range]) -> Raw:
+    """The values of a method's first trial, which has its own."""
+    first = next((point for point in _listed(folder) if point.axes.get("method") == method), None)
+    flat = {} if first is None else flattened(first.config)
+    return {key: flat[key] for key in space if key in flat}
 
 
 def read_request(folder: Path) -> Request:

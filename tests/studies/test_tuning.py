@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import checkpoints
+import htfl_sim as hs
 from checkpoints import SessionReader
 from simulator import methods
 from simulator.base.errors import ConfigError
@@ -166,6 +167,22 @@ def test_halving_continues_the_best_and_computes_no_round_twice(
     assert all(
         math.isclose(final.training.lr, value) for key, value in chosen.values.items() if key == "training.lr"
     )
+
+
+def test_the_figure_has_a_plot_for_each_key_and_a_ring_for_each_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    done(tmp_path / "t")
+    figure = hs.plot("tuning", "t", sessions_dir=tmp_path)
+    assert [plot.get_xlabel() for plot in figure.axes] == ["training.lr", "method.lam"]
+    rings = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none"]
+    chosen = {each.method: each for each in tuned(tmp_path / "t")}
+    assert sorted(float(line.get_ydata()[0]) for line in rings) == pytest.approx(
+        sorted(100 * each.score for each in chosen.values())
+    )
+    assert len(figure.axes[0].lines) - len(rings) == 8  # trials of two methods, own values included
+    assert figure.axes[0].get_xscale() == "log"
 
 
 def test_a_stop_anywhere_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     GAIN_CLIENTS = "gain-clients"
     CRITICAL_DIFFERENCE = "critical-difference"
     PARETO = "pareto"
+    TUNING = "tuning"
 
 
 class Cost(StrEnum):
@@ -48,7 +49,7 @@ class Width(StrEnum):
 
 KIND = (
     "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap, "
-    "gain-map, gain-clients, critical-difference, pareto."
+    "gain-map, gain-clients, critical-difference, pareto, tuning."
 )
 OUT = "File to write: .pdf, .svg, or .png."
 X = "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds."
