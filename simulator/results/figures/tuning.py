@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import spelled
@@ -67,6 +68,8 @@ def tuning(trials: Sequence[Tried], logarithmic: Sequence[str] = (), *, width: W
                     )
             if numeric and key in logarithmic:
                 plot.set_xscale("log")
+                plot.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                plot.xaxis.set_minor_formatter(NullFormatter())
             elif not numeric:
                 plot.set_xticks(range(len(texts)), texts)
             plot.set(xlabel=key)
