@@ -241,7 +241,8 @@ def test_a_study_killed_twenty_times_ends_with_the_same_choice(tmp_path: Path) -
     """Real processes, killed without warning after ever longer times."""
     line = [
         sys.executable, "-c", "import sys; from htfl_sim.command import main; sys.exit(main())",
-        "tune", "t", "--over", "method=fedproto", "--budget", "4", "--halving", "2", "--rounds", "4", "--seeds", "0", "--key", "training.lr", "--set", "data.limit=200",
+        "tune", "t", "--over", "method=fedproto", "--budget", "4", "--halving", "2",
+        "--rounds", "4", "--seeds", "0", "--key", "training.lr", "--set", "data.limit=200",
         "--jobs", "2", "--no-progress",
     ]  # fmt: skip
     ends = {}
