@@ -260,7 +260,7 @@ def test_a_study_killed_twenty_times_ends_with_the_same_choice(tmp_path: Path) -
         done = subprocess.run(
             [*line, "--json"], cwd=tmp_path / name, capture_output=True, text=True, check=True
         )
-        found = json.loads(done.stdout)
+        found = json.loads(done.stdout.splitlines()[-1])  # progress comes before it, a line each
         ends[name] = [(row["method"], row["values"], row["score"], row["final"]) for row in found["methods"]]
         assert [row["rounds"] for row in found["methods"]] == [8, 8]
     assert ends["alone"] == ends["killed"]

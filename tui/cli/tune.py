@@ -125,7 +125,7 @@ def tune(
     else:
         table = tuning.tuning(name, places.sessions_dir)
         if as_json:
-            output.emit(table.to_json())
+            output.emit(table.to_json(), indent=None)
         else:
             output.show_table(table)
     if signals.exit_code:
