@@ -66,7 +66,10 @@ def _annotated(node: ast.ClassDef) -> Iterator[str]:
         return
     for each in node.body:
         match each:
-            case ast.AnnAssign(target=ast.Name(name)) if not name.startswith("_") and name != "name":
+            case ast.AnnAssign(target=ast.Name(name)) if not name.startswith("_") and name not in (
+                "name",
+                "space",
+            ):
                 yield name
 
 
