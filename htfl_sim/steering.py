@@ -242,13 +242,13 @@ def prospect(session: Place, command: Command, finished: bool) -> str:
     """The outcome of a switch that waited until its session was opened, or when it will apply."""
     answer = checkpoints.answer(_folder(session, None), command.id)
     if answer and answer.outcome == "refused":
-        return f"the switch to {described(command)}, asked for by {command.by}, is refused: {answer.message}"
+        return f"the switch to {described(command)}, requested by {command.by}, is refused: {answer.message}"
     if answer:
-        return f"the switch to {described(command)} had taken hold before the session ended"
-    when = "takes hold once there are more rounds" if finished else "takes hold now"
+        return f"the switch to {described(command)} was applied before the session ended"
+    when = "applies once there are more rounds" if finished else "applies now"
     if at_round(command) is not None and not finished:
         when = "waits for its round"
-    return f"{when}: {described(command)}, asked for by {command.by}"
+    return f"{when}: {described(command)}, requested by {command.by}"
 
 
 def at_round(command: Command) -> int | None:
@@ -405,11 +405,11 @@ def _outlook(reader: Owned, command: Command) -> str:
     after = at_round(command)
     if not reader.alive():
         later = "" if after is None else f", after round {after}"
-        return f"takes hold at the next `htfl-sim resume {checkpoints.name_of(reader.folder)}`{later}"
+        return f"applies at the next `htfl-sim resume {checkpoints.name_of(reader.folder)}`{later}"
     if command.kind != "switch":
-        return "takes hold between two clients"
+        return "applies between two clients"
     if after is not None:
-        return f"takes hold after round {after}"
+        return f"applies after round {after}"
     if owner(reader).get("state") == "paused":
-        return "takes hold at the end of the round, once the session is resumed"
-    return "takes hold at the end of the round"
+        return "applies at the end of the round, once the session is resumed"
+    return "applies at the end of the round"

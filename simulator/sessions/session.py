@@ -55,7 +55,7 @@ class Session:
         """Whether this process made the session; whether all that computes clients must have this machine's bits."""
         self._steering = Steering(store, self._checked)
         self._commits = Commits(store, state.round)
-        self._begun = state.round  # the last round that began: a switch takes hold after it at the earliest
+        self._begun = state.round  # the last round that began: a switch applies after it at the earliest
         self._applied: list[Command] = []  # switches in force that no checkpoint says yet
         self._phase = "running"
         self._watching = Watching(store, built.federation)

@@ -110,7 +110,7 @@ class Steering:
                 for pause in self.pausing:
                     self._refuse(pause, "a resume came before it had an effect")
                 self.pausing.clear()
-                self._store.answer(command, "applied", "training goes on")
+                self._store.answer(command, "applied", "training continues")
             case "checkpoint" if command.arguments.get("cka") is True:
                 self.measuring.append(command)
             case "checkpoint":

@@ -111,7 +111,7 @@ def lines(*events: Event) -> list[str]:
 
 def test_a_pause_is_told_when_asked_when_it_holds_and_when_it_ends() -> None:
     said = lines(StateChanged("pausing", 4), StateChanged("paused", 4), StateChanged("running", 4))
-    assert [line.split(":")[0] for line in said] == ["pausing", "paused after round 4", "training goes on"]
+    assert [line.split(":")[0] for line in said] == ["pausing", "paused after round 4", "training continues"]
 
 
 def test_a_run_that_stops_is_not_said_to_go_on() -> None:

@@ -203,7 +203,7 @@ def test_a_switch_of_a_stopped_session_is_shown_and_takes_hold_at_the_resume(cli
     assert waiting["arguments"] == {"method": "fedssa", "set": ["rounds=5"]}
 
     resumed = cli("resume", "done")
-    assert resumed.code == 0 and "takes hold now: fedssa rounds=5" in resumed.err
+    assert resumed.code == 0 and "applies now: fedssa rounds=5" in resumed.err
     assert "from round 4 on: fedlora → fedssa" in resumed.err
     assert [record["method"] for record in SessionReader(done).records()] == ["fedlora"] * 3 + ["fedssa"] * 2
     page = cli("show", "done", "--json").json()
@@ -286,7 +286,7 @@ def test_a_switch_for_a_later_round_is_waited_for_until_it_is_accepted(cli: Cli,
     with owned(done, act=accept):
         result = cli("switch", "done", "fedssa", "--at-round=7")
     assert result.code == 0
-    assert "switch asked for; takes hold after round 7" in result.err
+    assert "switch requested; applies after round 7" in result.err
     shown = cli("show", "done").out
     assert "fedssa after round 7" in shown
 
@@ -294,7 +294,7 @@ def test_a_switch_for_a_later_round_is_waited_for_until_it_is_accepted(cli: Cli,
 def test_a_switch_of_a_stopped_session_for_a_later_round_waits_in_the_mailbox(cli: Cli, done: Path) -> None:
     assert cli("switch", "done", "fedlora", "--set=rounds=9").code == 0
     result = cli("switch", "done", "fedssa", "--at-round=5")
-    assert result.code == 0 and "takes hold at the next `htfl-sim resume done`, after round 5" in result.err
+    assert result.code == 0 and "applies at the next `htfl-sim resume done`, after round 5" in result.err
     assert "waits for its round: fedssa after round 5" in cli("resume", "done").err
     history = SessionReader(done).manifest().history
     assert [(entry["from_round"], entry["method"]["name"]) for entry in history][-1] == (6, "fedssa")

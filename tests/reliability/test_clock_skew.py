@@ -103,5 +103,5 @@ def test_a_pause_and_then_a_resume_with_the_clock_an_hour_back_leave_the_run_goi
     answers = [checkpoints.answer(folder, command.id) for command in posted]
     assert [(each.outcome, each.message) for each in answers if each] == [
         ("refused", "a resume came before it had an effect"),
-        ("applied", "training goes on"),
+        ("applied", "training continues"),
     ]

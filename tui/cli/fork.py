@@ -141,7 +141,7 @@ def _told(
 def _ends(made: "Fork") -> str:
     if made.parent_changed is None:
         return "it will end as its parent"
-    return f"it goes on with {made.config.method.name}, as its parent did until round {made.parent_changed}"
+    return f"it continues with {made.config.method.name}, as its parent did until round {made.parent_changed}"
 
 
 def _as_json(made: "Fork", parent: Path, folder: Path) -> dict[str, Any]:

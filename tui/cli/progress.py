@@ -197,7 +197,7 @@ def changed(before: str, event: StateChanged) -> str:
         case "paused":
             return f"paused after round {event.round}: no client trains"
         case "running" if before in ("pausing", "paused"):
-            return "training goes on"
+            return "training continues"
     return ""
 
 

@@ -184,7 +184,7 @@ def report(reply: "hs.steering.Reply", as_json: bool) -> None:
         return
     applied = reply.outcome != "waiting"
     after = f" (after round {reply.round})" if applied and reply.kind in ("pause", "stop") else ""
-    done = DONE.get(reply.kind, reply.kind) if applied else f"{reply.kind} asked for"
+    done = DONE.get(reply.kind, reply.kind) if applied else f"{reply.kind} requested"
     output.say(f"{reply.session}: {done}; {reply.message}{after}")
 
 

@@ -252,5 +252,5 @@ def _closing(name: str, outcome: "SweepResult", mention: running.Mention, on: st
         lines[0] += f"; stopped by {by}, every point with a checkpoint"
     if done < len(outcome.statuses):
         where = "" if on == HERE else f" --on {on}"
-        lines.append(f"go on: {mention(f'sweep {name}{where}')}")
+        lines.append(f"continue: {mention(f'sweep {name}{where}')}")
     return "\n".join(lines)

@@ -70,7 +70,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
         case _ if is_of_memory(error):
             return (
                 f"not enough memory ({_in_one_line(error)}). Free some, or use fewer --workers, a smaller "
-                "training.batch_size or fewer, smaller images; a run goes on with `htfl-sim resume`."
+                "training.batch_size or fewer, smaller images; a run continues with `htfl-sim resume`."
             ), NO_MEMORY
         case KeyboardInterrupt() | typer.Abort():
             return "interrupted.", INTERRUPTED
