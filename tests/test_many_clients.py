@@ -18,6 +18,7 @@ import checkpoints
 from checkpoints import SessionReader
 from checkpoints.seal import canonical, seal
 from htfl_sim.configuring import Choices
+from simulator.base.nested import as_toml
 from simulator.base.record import check_record
 from simulator.base.sections import MANY
 from simulator.config import Config
@@ -29,7 +30,9 @@ from simulator.results.analysis.comparison import differences
 from simulator.results.analysis.curves import Curves
 from simulator.results.export.following import scalars
 from simulator.results.inspection import models
+from simulator.sessions.legacy import completed
 from simulator.sessions.session import Session
+from simulator.studies.study import StudySpec
 from tests import federations
 
 NEWS: dict[str, Any] = {"initial": "skip", "metrics_for": "changed"}
@@ -210,6 +213,40 @@ def test_the_former_name_of_the_setting_is_read_wherever_users_wrote_it(
         )
         session.run()
     assert records(tmp_path / "s")[2:] == records(told["news"])[2:]
+
+
+@pytest.mark.parametrize(
+    ("former", "given", "expected"),
+    [
+        ({"evaluation": {"figures": "news"}}, "evaluation.metrics_for=all", "all"),
+        ({"evaluation": {"metrics_for": "all"}}, "evaluation.figures=news", "changed"),
+        ({"evaluation": {"figures": "all"}}, "evaluation.figures=news", "changed"),
+    ],
+)
+def test_what_is_given_last_wins_under_either_name(
+    tmp_path: Path, former: dict[str, Any], given: str, expected: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(as_toml(config(ALL).to_json() | former))
+    read = Choices(file=file, assignments=[given]).read()
+    assert read.evaluation.metrics_for == expected
+    study = StudySpec(
+        config=config(ALL).to_json() | former, over={given.split("=")[0]: (given.split("=")[1],)}
+    )
+    [point] = study.points(tmp_path)
+    assert point.config["evaluation"]["metrics_for"] == expected
+
+
+def test_a_former_data_seed_in_a_file_gives_way_to_an_axis(tmp_path: Path) -> None:
+    raw = config(ALL).to_json()
+    raw["data"]["seed"] = 3
+    study = StudySpec(config=raw, over={"seed.data": (0, 1)})
+    assert [Config.read(point.config).data_seed for point in study.points(tmp_path)] == [0, 1]
+
+
+def test_an_old_session_that_left_the_choice_to_the_number_of_clients_still_does() -> None:
+    assert completed({"evaluation": {"figures": None}})["evaluation"]["metrics_for"] is None
+    assert completed({"evaluation": {}})["evaluation"]["metrics_for"] == "all"
 
 
 def test_a_session_made_under_the_former_name_goes_on(told: dict[str, Path], tmp_path: Path) -> None:

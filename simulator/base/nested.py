@@ -16,6 +16,25 @@ SEED = "seed"
 ALL = "all"
 
 
+FORMER: dict[str, tuple[str, dict[str, str]]] = {
+    "data.seed": ("seed.data", {}),
+    "evaluation.figures": ("evaluation.metrics_for", {"news": "changed"}),
+}
+"""Former names of keys, with their names now, and former values with what they are called now."""
+
+
+def renamed(raw: Mapping[str, Any]) -> Raw:
+    """`raw` with today's names in place of former ones. A former seed without a value says nothing."""
+    result = _copy(raw)
+    for former in FORMER:
+        section, name = former.split(".")
+        if isinstance(found := result.get(section), dict) and name in found:
+            value = found.pop(name)
+            if value is not None or not FORMER[former][0].startswith(f"{SEED}."):
+                put(result, former, value)
+    return result
+
+
 def read_toml(path: Path) -> Raw:
     """A configuration file as nested mappings. Raises ConfigError if it is missing or not TOML."""
     try:
@@ -41,7 +60,14 @@ def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
 
 
 def put(raw: Raw, key: str, value: Any) -> None:
-    """Set a dotted key of `raw` in place. Raises ConfigError if a part of the key is a value."""
+    """Set a dotted key of `raw` in place, under today's name. Raises ConfigError if a part of the key is a value."""
+    if key in FORMER:
+        key, values = FORMER[key]
+        value = values.get(value, value) if isinstance(value, str) else value
+    for former in (former for former, (today, _) in FORMER.items() if today == key):
+        place, name = former.split(".")
+        if isinstance(found := raw.get(place), dict):
+            found.pop(name, None)  # what is set now wins
     *sections, last = key.split(".")
     section = raw
     for part in sections:
@@ -64,9 +90,9 @@ def with_method(raw: Mapping[str, Any], name: str) -> Raw:
 
 
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Raw:
-    """`base`, overridden by `patch` section by section."""
-    result = _copy(base)
-    for key, value in patch.items():
+    """`base`, overridden by `patch` section by section, both with today's names of keys."""
+    result = renamed(base)
+    for key, value in renamed(patch).items():
         before = result.get(key)
         if key == SEED and isinstance(before, dict) != isinstance(value, Mapping) and before is not None:
             before, value = ({ALL: each} if isinstance(each, int) else each for each in (before, value))

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 
 from checkpoints import limits
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.nested import ALL, SEED, Raw, flattened, merged, put, with_method
+from simulator.base.nested import ALL, SEED, Raw, merged, renamed, with_method
 from simulator.base.sections import (
     MANY,
     CheckpointConfig,
@@ -140,26 +140,6 @@ class Config(Section):
             return cls.model_validate(_with_seeds(renamed(raw)))
         except ValidationError as invalid:
             raise ConfigError(_first_fault(invalid, raw)) from invalid
-
-
-FORMER: dict[str, tuple[str, dict[str, str]]] = {
-    "data.seed": ("seed.data", {}),
-    "evaluation.figures": ("evaluation.metrics_for", {"news": "changed"}),
-}
-"""Former names of keys, with their names now, and former values with what they are called now."""
-
-
-def renamed(raw: Mapping[str, Any]) -> Raw:
-    """`raw` with today's names in place of former ones. A former key wins over today's: only a user writes it."""
-    result = merged(raw, {})
-    for former, (key, values) in FORMER.items():
-        section, name = former.split(".")
-        if isinstance(found := result.get(section), dict) and name in found:
-            value = found.pop(name)
-            if value is None and key not in flattened(result):
-                continue
-            put(result, key, values.get(value, value) if isinstance(value, str) else value)
-    return result
 
 
 def _with_seeds(raw: Raw) -> Raw:

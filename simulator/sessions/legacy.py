@@ -6,9 +6,8 @@ A session records its configuration whole. A key that is missing there is younge
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.base.nested import Raw, flattened, merged
+from simulator.base.nested import Raw, flattened, merged, renamed
 from simulator.base.sections import SAMPLED
-from simulator.config import renamed
 
 SECTIONS: dict[str, Raw] = {
     "cka": {"model": "local", "untrained": True},

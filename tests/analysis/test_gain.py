@@ -75,6 +75,13 @@ def test_the_mean_over_the_last_rounds() -> None:
     assert (row.benefit.mean, row.harm.mean) == (approx(1 / 3), approx(1 / 3))
 
 
+def test_means_that_differ_by_rounding_alone_are_no_gain() -> None:
+    up, down = ([value] * 3 for value in (0.1, 0.2, 0.3)), ([value] * 3 for value in (0.3, 0.2, 0.1))
+    runs = [session("a", "standalone", 0, *down), session("b", "fedgh", 0, *up)]
+    [row] = gains(runs, "method", last=3).rows
+    assert (row.benefit.mean, row.harm.mean, row.gain.mean) == (0, 0, 0)
+
+
 def test_a_client_without_an_accuracy_is_in_no_mean() -> None:
     runs = [session("a", "standalone", 0, [0.5, None, 0.5]), session("b", "fedgh", 0, [0.6, 0.9, 0.7])]
     [row] = gains(runs, "method").rows

@@ -30,6 +30,8 @@ WORST = 0.1
 SIZES = ("fewest samples", "middle", "most samples")
 """Thirds of the clients by their number of training samples."""
 ALPHA = 0.05
+EQUAL = 1e-12
+"""Means over rounds that differ by less are equal: they differ by rounding alone."""
 
 Test = Literal["t", "wilcoxon"]
 TESTS: tuple[Test, ...] = ("t", "wilcoxon")
@@ -225,7 +227,9 @@ def final_accuracies(run: SessionData, round: int, last: int = 1) -> Array:
 def _gain(run: SessionData, baseline: SessionData, last: int) -> SessionGain | None:
     round = min(run.totals.rounds, baseline.totals.rounds)
     both = [final_accuracies(each, round, last) for each in (run, baseline)]
-    found = SessionGain(run, baseline, round, both[0] - both[1])
+    gains = both[0] - both[1]
+    gains[np.abs(gains) < EQUAL] = 0.0
+    found = SessionGain(run, baseline, round, gains)
     return found if len(found.known) else None
 
 
@@ -289,7 +293,7 @@ def p_of_gain(differences: Sequence[float], test: Test) -> float | None:
     """
     from scipy import stats  # a second's import
 
-    if len(differences) < 2 or len({*differences}) == 1:
+    if len(differences) < 2 or max(differences) - min(differences) < EQUAL:
         return None
     found = stats.ttest_1samp(differences, 0.0) if test == "t" else stats.wilcoxon(differences)
     return float(found.pvalue)
@@ -298,7 +302,7 @@ def p_of_gain(differences: Sequence[float], test: Test) -> float | None:
 def p_of_equivalence(differences: Sequence[float], margin: float) -> float | None:
     """The p value of two one-sided t tests (Schuirmann, 1987) under 'the mean difference is `margin` or more away
     from 0'. None for a single pair, and for differences that are all equal. Raises ConfigError without statsmodels."""
-    if len(differences) < 2 or len({*differences}) == 1:
+    if len(differences) < 2 or max(differences) - min(differences) < EQUAL:
         return None
     weights = library("statsmodels.stats.weightstats", "stats")
     return float(weights.DescrStatsW(np.array(differences)).ttost_mean(-margin, margin)[0])
