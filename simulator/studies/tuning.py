@@ -67,6 +67,8 @@ class Step:
 
     points: tuple[Point, ...]
     upto: int
+    trials: bool = True
+    """Whether these are trials. A trial that a divergence stopped loses by its score."""
 
 
 def tune(
@@ -104,7 +106,8 @@ def tune(
         with kind(step.points, going, jobs) as there, planned.open(waiting, steal=steal) as group:
             group.write({TUNING: _bytes(request)})
             result = Sweep(group, step.points, there.executor(group), observe, step.upto).run(stop)
-            over = not result.reason and not result.failed
+            failed = [each for each in result.failed if not (step.trials and _diverged(each))]
+            over = not result.reason and not failed
             group.close("finished" if over else "stopped")
         if not over:
             return result
@@ -135,7 +138,7 @@ def steps(folder: Path, request: Request) -> Iterator[Step]:
             before_that = upto
     chosen = {method: _best(folder, request, trials, request.rounds)[0] for method, trials in alive.items()}
     final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
-    yield Step(tuple(final), request.rounds)
+    yield Step(tuple(final), request.rounds, trials=False)
 
 
 def score(folder: Path, request: Request, trial: Trial, upto: int) -> float:
@@ -321,6 +324,11 @@ def _rounds(session: Path) -> int:
 
 def _reached(folder: Path, request: Request, trial: Trial) -> bool:
     return all(_rounds(folder / trial.name(seed)) >= request.rounds for seed in request.tuning_seeds)
+
+
+def _diverged(status: Status) -> bool:
+    """Whether a divergence stopped a point, as training.on_divergence=stop says it should."""
+    return "by divergence" in status.reason
 
 
 def _done(folder: Path, point: Point, upto: int) -> bool:

@@ -216,6 +216,18 @@ def test_test_accuracies_change_no_choice(tmp_path: Path, monkeypatch: pytest.Mo
     }
 
 
+def test_a_trial_that_a_divergence_stopped_loses_and_ends_nothing(tmp_path: Path) -> None:
+    """Real processes: with lr = 1e30 training diverges in its first round, and the setting says to stop then."""
+    base = {**BASE, "training": {"batch_size": 64, "on_divergence": "stop"}}
+    request = replace(
+        SMALL, base=base, methods=("standalone",), rounds=1, budget=3, halving=None, keys=("training.lr",),
+        ranges=("training.lr=log:1e29:1e30",), seeds=(0,),
+    )  # fmt: skip
+    result = tune(tmp_path / "t", request, Launch(tmp_path), jobs=2)
+    [found] = tuned(tmp_path / "t")
+    assert not result.failed and found.values == {} and found.score > 0  # the first trial, with its own rate
+
+
 def test_another_request_for_the_same_name_is_refused_with_the_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
