@@ -217,10 +217,10 @@ def test_test_accuracies_change_no_choice(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_trial_that_a_divergence_stopped_loses_and_ends_nothing(tmp_path: Path) -> None:
-    """Real processes: with lr = 1e30 training diverges in its first round, and the setting says to stop then."""
-    base = {**BASE, "training": {"batch_size": 64, "on_divergence": "stop"}}
+    """Real processes: with lr = 1e30 training diverges before the last round, and the setting says to stop then."""
+    base = {**BASE, "training": {"batch_size": 8, "on_divergence": "stop"}}
     request = replace(
-        SMALL, base=base, methods=("standalone",), rounds=1, budget=3, halving=None, keys=("training.lr",),
+        SMALL, base=base, methods=("standalone",), rounds=3, budget=2, halving=None, keys=("training.lr",),
         ranges=("training.lr=log:1e29:1e30",), seeds=(0,),
     )  # fmt: skip
     result = tune(tmp_path / "t", request, Launch(tmp_path), jobs=2)
