@@ -26,7 +26,17 @@ from checkpoints.mailbox import Answer, Command, answer, pending, post
 from checkpoints.making import in_private, is_free, refuse_remains
 from checkpoints.manifests import Manifest
 from checkpoints.marking import mark
-from checkpoints.naming import POINTS, fork_at, groups, is_group, name_of, sessions_folder, typed
+from checkpoints.naming import (
+    POINTS,
+    TUNING,
+    continues,
+    fork_at,
+    groups,
+    is_group,
+    name_of,
+    sessions_folder,
+    typed,
+)
 from checkpoints.objects import ObjectRef
 from checkpoints.private import Leftover, leftovers, remove_leftover
 from checkpoints.pruning import prune
@@ -45,6 +55,7 @@ from checkpoints.verify import Finding, verify
 
 __all__ = [
     "POINTS",
+    "TUNING",
     "Answer",
     "Arrival",
     "Command",
@@ -77,6 +88,7 @@ __all__ = [
     "canonical",
     "changed_stamp",
     "check_tag",
+    "continues",
     "fork_at",
     "groups",
     "in_private",

@@ -270,10 +270,9 @@ def _refuse_living(root: Path, found: Json | None, steal: bool) -> bool:
             raise Locked(f"{root} is in use by {who}, which is still running. Stop it first.")
         return False
     if note.is_elsewhere(found) and not steal:
-        take_over = "sweep" if naming.is_group(root) else "resume"
         raise Locked(
             f"{root} is in use by {who}, on another machine. If that machine is dead, take it over: "
-            f"`htfl-sim {take_over} {naming.typed(root)} --steal`."
+            f"`htfl-sim {naming.continues(root)} {naming.typed(root)} --steal`."
         )
     time.sleep(WATCH_SECONDS)
     if note.legible(root) != found:

@@ -8,11 +8,20 @@ from checkpoints.layout import SESSION, is_private
 
 POINTS = "points.json"
 """The document that makes a folder a group of sessions."""
+TUNING = "tuning.json"
+"""The document of a group whose sessions are the trials of a search."""
 
 
 def is_group(folder: Path) -> bool:
     """Whether a folder holds a group of sessions, and is no session itself."""
     return (folder / POINTS).is_file() and not (folder / SESSION).exists()
+
+
+def continues(folder: Path) -> str:
+    """The command that continues a session or a group: 'resume', 'sweep', or 'tune'."""
+    if not is_group(folder):
+        return "resume"
+    return "tune" if (folder / TUNING).exists() else "sweep"
 
 
 def groups(folder: Path) -> list[Path]:

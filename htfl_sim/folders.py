@@ -7,6 +7,7 @@ from pathlib import Path
 
 import checkpoints
 from checkpoints import SessionUnreadable
+from checkpoints import continues as continues
 from checkpoints import name_of as name_of
 from checkpoints import sessions_folder as sessions_folder
 from simulator.base.errors import ConfigError, nearest

@@ -79,7 +79,8 @@ def refuse_idle(session: Owned, what: str) -> NoReturn:
     if isinstance(session, checkpoints.GroupReader):
         name = session.folder.name
         raise SessionError(
-            f"No process runs the study {name}, so there is nothing to {what}. Continue it: `htfl-sim sweep {name}`."
+            f"No process runs the study {name}, so there is nothing to {what}. Continue it: "
+            f"`htfl-sim {checkpoints.continues(session.folder)} {name}`."
         )
     name, done = checkpoints.typed(session.folder), max([0, *session.rounds()])
     how, remedy = {

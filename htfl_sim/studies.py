@@ -87,7 +87,7 @@ def plan(
     """
     from simulator.studies.plan import plan as planned
 
-    files, group = _files(plugins, models, metrics)
+    files, group = named_files(plugins, models, metrics)
     folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
     origin = _origin(origin, folder.parent) if origin else None
     measured = () if _is_whole(config) else files.metrics
@@ -330,7 +330,7 @@ def _settings(given: Mapping[str, Any], metrics: Sequence[str], assignments: Seq
     return with_overrides(raw, assignments)
 
 
-def _files(
+def named_files(
     plugins: Sequence[Place], models: Sequence[Place], metrics: Sequence[Place]
 ) -> tuple[Files, list[str]]:
     """The user's named files, and the group of models. A file alone defines no group."""

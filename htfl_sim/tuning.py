@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from htfl_sim import folders, shown
-from htfl_sim.configuring import Choices
+from htfl_sim.configuring import Choices, Files
 from htfl_sim.interrupts import heeded
+from htfl_sim.studies import named_files
 from simulator.base.errors import ConfigError, PointsFailed
-from simulator.base.units import NONE
-from simulator.results.analysis.tabular import Column, TextTable
+from simulator.base.nested import ALL
+from simulator.results.analysis.gain import BASELINE
+from simulator.results.analysis.table import STD
+from simulator.results.analysis.tabular import Column, TextTable, percent
 from simulator.studies.status import Status
 from simulator.studies.values import axis as axis
 from simulator.studies.values import values
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Tuning", "carry_out", "request", "tune", "tuning"]
 
 Place = str | Path
-BASELINE = "standalone"
+NO_FILES = Files()
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Tuning(TextTable["Tuned"]):
             Column("trials", lambda row: str(row.trials)),
             Column("rounds of trials", lambda row: str(row.rounds)),
             Column("score on eval, %", lambda row: f"{100 * row.score:.2f}"),
-            Column("test, %", _final, value=lambda row: row.final),
+            Column("test, %", lambda row: percent(row.final), value=lambda row: row.final),
             Column("chosen values", _chosen, False),
         ]
 
@@ -70,7 +73,7 @@ class Tuning(TextTable["Tuned"]):
                     f"{row.method}: {', '.join(row.boundary)} is at the boundary of its range. A wider range may be "
                     "better."
                 )
-        return found
+        return [*found, STD] if any(row.final and row.final.n > 1 for row in self.rows) else found
 
     def fields(self, row: "Tuned") -> Iterator[tuple[str, Any]]:
         """All that a row has; accuracies 0…1."""
@@ -120,11 +123,23 @@ def request(
     from simulator.studies.search import Request
 
     config = choices.read()
+    given = {each.partition("=")[0].strip() for each in choices.assignments}
+    if choices.method or any(key.startswith("method") for key in given):
+        raise ConfigError(
+            "Tuning sets the methods' own settings. Name the methods, and give ranges with `space`."
+        )
+    if choices.seed is not None or "seed" in given:
+        raise ConfigError("Tuning has its own seeds. Use `tuning_seeds` and `seeds`.")
+    if config.until:
+        raise ConfigError(
+            "Tuning compares trials of the same rounds, and `until` ends some early. Leave it out."
+        )
     base = {
-        key: value
-        for key, value in config.to_json().items()
-        if key not in ("method", "seed", "preset", "profile")
+        key: value for key, value in config.to_json().items() if key not in ("method", "preset", "profile")
     }
+    parts = base.pop("seed")
+    if isinstance(parts, dict):  # seeds of the data, the initial weights, or training alone
+        base["seed"] = {part: seed for part, seed in parts.items() if part != ALL}
     names = dict.fromkeys([*([BASELINE] if baseline else []), *methods])
     made = Request(
         base, tuple(names), rounds or config.rounds, budget, sampler, halving, tuple(keys), tuple(ranges),
@@ -145,17 +160,23 @@ def carry_out(
     device: str | None = None,
     data_dir: Place | None = None,
     sessions_dir: Place | None = None,
+    files: Files = NO_FILES,
     observe: Callable[[Sequence[Status]], None] = lambda statuses: None,
     stop: Callable[[], str | None] = lambda: None,
     waiting: Callable[[], bool] = lambda: True,
     steal: bool = False,
 ) -> "SweepResult":
-    """Run, or continue, a tuning study. None: as it was asked for. Raises like `tune`."""
+    """Run, or continue, a tuning study. None: as it was asked for. files: your own that a new study needs.
+
+    Raises like `tune`.
+    """
     from simulator.data.datasets import data_folder
     from simulator.studies.executor import Launch
     from simulator.studies.tuning import tune as run
 
-    launch = Launch(data_folder(None if data_dir is None else str(data_dir)).absolute(), workers, device)
+    launch = Launch(
+        data_folder(None if data_dir is None else str(data_dir)).absolute(), workers, device, files
+    )
     return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, steal=steal)
 
 
@@ -175,6 +196,9 @@ def tune(
     dataset: str | None = None,
     clients: int | None = None,
     assignments: Sequence[str] = (),
+    plugins: Sequence[Place] = (),
+    models: Sequence[Place] = (),
+    metrics: Sequence[Place] = (),
     jobs: int | None = None,
     on: str = "here",
     data_dir: Place | None = None,
@@ -184,19 +208,23 @@ def tune(
 ) -> Tuning:
     """Search the hyper-parameters of methods with the same budget, then run the final seeds with the chosen values.
 
-    Without methods, a study that exists continues. options: as `request` takes them, rounds, budget, sampler, halving,
-    keys, ranges, tuning_seeds, seeds, last, baseline. Trials are scored on eval, never on test data. Raises
-    ConfigError, PointsFailed if a point failed, and KeyboardInterrupt after Ctrl-C, with every point at a checkpoint.
+    Without methods, a study that exists continues. plugins, models, metrics: your own files. options: rounds, budget,
+    sampler, halving, keys, ranges, tuning_seeds, seeds, last, and baseline, as `request` takes them. Trials are scored
+    on eval, never on test data. Raises ConfigError, PointsFailed if a point failed, and KeyboardInterrupt after Ctrl-C,
+    with every point at a checkpoint.
     """
-    asked = None
+    asked, (files, group) = None, named_files(plugins, models, metrics)
+    files.load()
     if methods:
-        asked = request(
-            Choices(preset, dataset=dataset, clients=clients, assignments=assignments), methods, **options
-        )
+        choices = Choices(
+            preset, dataset=dataset, clients=clients, assignments=assignments, models=group,
+            metrics=[Path(file) for file in metrics],
+        )  # fmt: skip
+        asked = request(choices, methods, **options)
     with heeded() as interrupt, shown.points(progress) as observe:
         result = carry_out(
-            name, asked, jobs=jobs, on=on, data_dir=data_dir, sessions_dir=sessions_dir, observe=observe,
-            stop=interrupt.reason,
+            name, asked, jobs=jobs, on=on, data_dir=data_dir, sessions_dir=sessions_dir, files=files,
+            observe=observe, stop=interrupt.reason,
         )  # fmt: skip
     if interrupt.came:
         raise KeyboardInterrupt
@@ -217,12 +245,6 @@ def _folder(name: Place, sessions_dir: Place | None) -> Path:
     home = folders.sessions_dir(sessions_dir)
     there = folders.study_folder(name, home)
     return there or (folders.new_session(str(name), home) if isinstance(name, str) else Path(name))
-
-
-def _final(row: "Tuned") -> str:
-    if row.final is None:
-        return NONE
-    return f"{100 * row.final.mean:.2f}" + ("" if row.final.std is None else f" ± {100 * row.final.std:.2f}")
 
 
 def _chosen(row: "Tuned") -> str:

@@ -14,6 +14,7 @@ from simulator.config.user_files import Files
 from simulator.studies.status import Status
 from simulator.studies.study import Point
 
+DIVERGED = 6
 REUSED = 9
 """The exit code of a point that found the finished session of an identical run. stderr ends with the link as JSON."""
 

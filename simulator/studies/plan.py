@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import checkpoints
-from checkpoints import Group, SessionUnreadable
+from checkpoints import TUNING, Group, SessionUnreadable
+from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw
 from simulator.results.analysis.axes import SEEDS, group_label
 from simulator.results.analysis.caveats import rows_differ
@@ -61,6 +62,11 @@ def plan(folder: Path, study: StudySpec | None = None, extend: bool = False) -> 
             raise SessionUnreadable(f"there is no study {folder}.")
         study = read_study(folder)
     study.files.load()
+    if there and (folder / TUNING).exists():
+        raise ConfigError(
+            f"{folder.name} is a tuning study, and a sweep would run all of its trials to their last rounds. "
+            f"Continue it: `htfl-sim tune {folder.name}`."
+        )
     if not there:
         return Plan(folder, study, tuple(_points(study, sessions_dir)), listed=False)
     before = read_points(folder)

@@ -24,7 +24,7 @@ from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.sessions.signals import Signals, die_by
-from simulator.studies.executor import REUSED, Launch
+from simulator.studies.executor import DIVERGED, REUSED, Launch
 from simulator.studies.folder import read_points
 from simulator.studies.links import SESSIONS, STUDY, twin_of
 from simulator.studies.study import Point
@@ -32,7 +32,6 @@ from simulator.studies.study import Point
 if TYPE_CHECKING:
     from simulator.sessions.session import Session
 
-DIVERGED = 6
 ABANDONED = "the end of its sweep"
 AGAIN_SECONDS = 1.0
 """Seconds between two attempts to open a session that another process holds."""

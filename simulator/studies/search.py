@@ -90,8 +90,8 @@ class Request:
         given = dict(map(parsed, self.ranges))
         known = {**training, **own}
         every = {f"method.{key}" for name in self.methods for key in methods.get(name).Config.model_fields}
-        for key in (*self.keys, *given):
-            if key not in known and key not in every and key not in given:
+        for key in self.keys:
+            if key not in {*known, *every, *given}:
                 raise ConfigError(
                     f"Nothing is known to search for '{key}'.{nearest(key, known)} Give a range for it."
                 )

@@ -30,6 +30,8 @@ class Status:
     seconds: tuple[float, ...] = ()
     reason: str = ""
     """Why it failed or was stopped."""
+    diverged: bool = False
+    """Whether it failed since a client diverged and training.on_divergence is 'stop'."""
 
     @property
     def left(self) -> float | None:

@@ -16,7 +16,7 @@ from checkpoints import POINTS, Command, DiskError, Group, SessionReader, Sessio
 from simulator.base.documents import Link
 from simulator.studies.backends import HERE, backend
 from simulator.studies.children import Here
-from simulator.studies.executor import REUSED, Ended, Executor, Launch
+from simulator.studies.executor import DIVERGED, REUSED, Ended, Executor, Launch
 from simulator.studies.folder import documents
 from simulator.studies.links import key, session_of
 from simulator.studies.plan import Plan
@@ -244,6 +244,7 @@ class Sweep:
             self._change(name, state=STOPPED if status.round or status.state == STOPPED else WAITING)
         else:
             self._change(name, state=FAILED, reason=_reason(how))
+            self._statuses[name] = replace(self._statuses[name], diverged=how.code == DIVERGED)
 
     def _link(self, name: str, link: Link) -> None:
         """Record that a point uses another session."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import checkpoints
-from checkpoints import GroupReader, SessionUnreadable
-from simulator.base.errors import ConfigError, HtflError
+from checkpoints import TUNING, GroupReader, SessionUnreadable
+from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, put
 from simulator.base.space import Log, Range, is_at_boundary
 from simulator.config import Config
@@ -28,10 +28,11 @@ from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.overview import read_overview
 from simulator.studies.backends import HERE, SLURM, backend
+from simulator.studies.checking import check
 from simulator.studies.children import Here
 from simulator.studies.executor import Launch
 from simulator.studies.files import needed
-from simulator.studies.folder import read_points
+from simulator.studies.folder import read_points, read_study
 from simulator.studies.plan import Plan
 from simulator.studies.search import BATCH, Request, Trial, proposed
 from simulator.studies.status import FINISHED, Status
@@ -40,8 +41,6 @@ from simulator.studies.sweep import Observer, Sweep, SweepResult
 
 if TYPE_CHECKING:
     from simulator.results.figures.tuning import Tried
-
-TUNING = "tuning.json"
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,15 @@ def tune(
         raise ConfigError(
             "Tuning chooses between points while it runs, and Slurm only gets a script. Use `on='here'` or 'ray'."
         )
+    begun = checkpoints.is_group(folder)
     request = _agreed(folder, request)
+    launch = replace(launch, files=read_study(folder).files | launch.files) if begun else launch
+    launch.files.load()
+    if not begun:
+        firsts = [
+            _point(request, Trial(method, 0, {}), request.tuning_seeds[0]) for method in request.methods
+        ]
+        check(firsts, folder.parent, launch.data_dir)
     result = SweepResult(())
     for step in steps(folder, request):
         listed = {point.name: point for point in _listed(folder)}
@@ -106,7 +113,7 @@ def tune(
         with kind(step.points, going, jobs) as there, planned.open(waiting, steal=steal) as group:
             group.write({TUNING: _bytes(request)})
             result = Sweep(group, step.points, there.executor(group), observe, step.upto).run(stop)
-            failed = [each for each in result.failed if not (step.trials and _diverged(each))]
+            failed = [each for each in result.failed if not (step.trials and each.diverged)]
             over = not result.reason and not failed
             group.close("finished" if over else "stopped")
         if not over:
@@ -153,27 +160,24 @@ def score(folder: Path, request: Request, trial: Trial, upto: int) -> float:
 
 
 def tuned(folder: Path) -> list[Tuned]:
-    """Each method's result so far, in order: methods whose tuning is not done are left out. Reads files alone.
+    """Each method's result, in order. A method is left out until its choice is made. Reads files alone.
 
     Raises SessionUnreadable if there is no such study, and DiskError.
     """
     request = read_request(folder)
     found = []
     for method in request.methods:
-        try:
-            trials = _trials(folder, method)
-            best = _best(
-                folder, request, [each for each in trials if _reached(folder, request, each)], request.rounds
-            )[0]
-        except (IndexError, HtflError, SessionUnreadable):
+        if (values := _chosen(folder, method)) is None:
             continue
+        trials = _trials(folder, method)
+        best = next(trial for trial in trials if trial.values == values)
         space = request.space(method)
         at = tuple(key for key, value in best.values.items() if is_at_boundary(space[key], value))
         rounds = sum(_rounds(folder / trial.name(seed)) for trial in trials for seed in request.tuning_seeds)
         finals = [folder / f"{method}-s{seed}" for seed in request.seeds]
         done = [read_overview(each) for each in finals if checkpoints.is_session(each)]
-        values = [outcome(each, None, None, request.last).last for each in done if each.state == FINISHED]
-        final = MeanStd.of(values) if len(values) == len(finals) else None
+        reached = [outcome(each, None, None, request.last).last for each in done if each.state == FINISHED]
+        final = MeanStd.of(reached) if len(reached) == len(finals) else None
         found.append(
             Tuned(
                 method,
@@ -299,6 +303,14 @@ def _trials(folder: Path, method: str) -> list[Trial]:
     return [found[number] for number in sorted(found)]
 
 
+def _chosen(folder: Path, method: str) -> Raw | None:
+    """The values with which the study lists a method's final points; None before it does."""
+    for point in _listed(folder):
+        if point.axes.get("method") == method and point.axes.get("stage") == "final":
+            return {key: each for key, each in point.axes.items() if key not in ("method", "stage", "seed")}
+    return None
+
+
 def _best(folder: Path, request: Request, trials: Sequence[Trial], upto: int) -> list[Trial]:
     """The trials, the best first; of equals the earlier."""
     return sorted(trials, key=lambda trial: (-score(folder, request, trial, upto), trial.number))
@@ -320,15 +332,6 @@ def _score(session: Path, last: int, upto: int) -> float:
 
 def _rounds(session: Path) -> int:
     return read_overview(session).totals.rounds if checkpoints.is_session(session) else 0
-
-
-def _reached(folder: Path, request: Request, trial: Trial) -> bool:
-    return all(_rounds(folder / trial.name(seed)) >= request.rounds for seed in request.tuning_seeds)
-
-
-def _diverged(status: Status) -> bool:
-    """Whether a divergence stopped a point, as training.on_divergence=stop says it should."""
-    return "by divergence" in status.reason
 
 
 def _done(folder: Path, point: Point, upto: int) -> bool:

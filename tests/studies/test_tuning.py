@@ -12,15 +12,18 @@ import pytest
 
 import checkpoints
 import htfl_sim as hs
+import htfl_sim.tuning
 from checkpoints import SessionReader
+from htfl_sim.configuring import Choices
 from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.sections import TrainingConfig
 from simulator.base.space import Choice, Linear, Log, described, is_at_boundary, parsed
 from simulator.config import Config
+from simulator.config.user_files import Files
 from simulator.studies import tuning
 from simulator.studies.executor import Launch
-from simulator.studies.search import Request, proposed
+from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.tuning import tune, tuned
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
@@ -226,6 +229,74 @@ def test_a_trial_that_a_divergence_stopped_loses_and_ends_nothing(tmp_path: Path
     result = tune(tmp_path / "t", request, Launch(tmp_path), jobs=2)
     [found] = tuned(tmp_path / "t")
     assert not result.failed and found.values == {} and found.score > 0  # the first trial, with its own rate
+
+
+def test_a_sweep_of_a_tuning_study_is_refused_with_the_command_that_continues_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep would run every trial to its last round."""
+    in_process(monkeypatch)
+    done(tmp_path / "t")
+    with pytest.raises(ConfigError, match=r"t is a tuning study.*`htfl-sim tune t`"):
+        hs.studies.plan("t", sessions_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"method": "fedproto"},
+        {"seed": 3},
+        {"until": 0.9},
+        {"assignments": ["method.mu=0.6"]},
+        {"assignments": ["seed=3"]},
+        {"assignments": ["until=0.9"]},
+    ],
+)
+def test_what_tuning_decides_itself_is_refused(choices: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"[Tt]uning"):
+        htfl_sim.tuning.request(Choices(**choices), ["fedproto"])
+
+
+def test_a_seed_of_the_data_alone_is_the_same_for_all_trials() -> None:
+    asked = htfl_sim.tuning.request(Choices(assignments=["seed.data=3"]), ["fedproto"])
+    config = Config.read(tuning._point(asked, Trial("fedproto", 0, {}), 100).config)
+    assert (config.seed, config.data_seed) == (100, 3)
+
+
+def test_a_study_that_continues_has_the_files_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    file = tmp_path / "nothing.py"
+    file.write_text("def metric(scores, labels): return 0.0\n")
+    files, seen = Files(metrics=(str(file),)), []
+
+    class Seen(tuning.Here):
+        def __init__(self, points: Any, launch: Launch, jobs: int | None) -> None:
+            seen.append(launch.files)
+            super().__init__(points, launch, jobs)
+
+    monkeypatch.setattr(tuning, "Here", Seen)
+    monkeypatch.setattr(tuning, "backend", lambda on: Seen)
+    small = replace(SMALL, methods=("standalone",), budget=1, halving=None, keys=())
+    tune(tmp_path / "t", small, Launch(tmp_path, files=files))
+    tune(tmp_path / "t", None, Launch(tmp_path))
+    assert set(seen) == {files}
+
+
+def test_nothing_is_chosen_before_all_trials_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch, every=8)  # after all trials of standalone, and some of fedproto
+    assert tune(tmp_path / "t", replace(SMALL, halving=None), Launch(tmp_path)).reason
+    assert tuned(tmp_path / "t") == []
+
+
+def test_models_that_a_method_cannot_run_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    base = {**BASE, "federation": {"clients": 2, "group": ["tiny_mlp", "cnn1"]}}
+    with pytest.raises(ConfigError, match="fedproto"):
+        tune(tmp_path / "t", replace(SMALL, base=base, methods=("fedproto",), keys=()), Launch(tmp_path))
+    assert not (tmp_path / "t").exists()
 
 
 def test_another_request_for_the_same_name_is_refused_with_the_difference(

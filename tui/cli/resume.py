@@ -100,7 +100,8 @@ def _go_on_with_study(folder: Path) -> None:
     """Resume a paused sweep. Raises ConfigError if there is none, because `sweep` runs studies."""
     if not hs.steering.is_live(folder):
         raise hs.ConfigError(
-            f"No process runs the study {folder.name}. Continue it: `htfl-sim sweep {folder.name}`."
+            f"No process runs the study {folder.name}. Continue it: "
+            f"`htfl-sim {hs.folders.continues(folder)} {folder.name}`."
         )
     _ask_to_go_on(folder)
 

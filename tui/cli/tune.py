@@ -75,7 +75,10 @@ def tune(
     from htfl_sim import tuning
     from htfl_sim.interrupts import Signals
     from tui.cli import sweep_progress
+    from tui.cli.data import fetch_missing
 
+    files, _ = hs.studies.named_files(setup.plugin or (), setup.model or (), setup.metric or ())
+    files.load()
     asked = None
     if over:
         methods = []
@@ -100,6 +103,11 @@ def tune(
             last=last,
             baseline=not no_baseline,
         )
+        fetch_missing(asked.base["data"]["dataset"], places.data_dir)
+    elif setup != options.Setup():
+        raise hs.ConfigError(
+            "Settings belong to a new tuning study. Name its methods, as `over='method=fedgh'`."
+        )
     with (
         Signals("left at once: the points at work stop by themselves.") as signals,
         sweep_progress.display(name, jobs or 1, progress, as_json) as shown,
@@ -113,6 +121,7 @@ def tune(
             device=machine.device,
             data_dir=places.data_dir,
             sessions_dir=places.sessions_dir,
+            files=files,
             observe=shown,
             stop=lambda: signals.stop,
             waiting=lambda: signals.stop is None,

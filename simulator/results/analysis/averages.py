@@ -27,6 +27,11 @@ class MeanStd:
         mean = math.fsum(known) / len(known)
         return cls(mean, sample_std(known, mean) if len(known) > 1 else None, len(known))
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95 % interval of the mean; None of a single value."""
+        return None if self.std is None else _interval(self.mean, self.std, self.n)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -49,8 +54,7 @@ def paired(values: Mapping[Seed, float], baseline: Mapping[Seed, float]) -> Diff
     n, mean = len(each), math.fsum(each) / len(each)
     if n < 2:
         return Difference(mean, None, n)
-    reach = quantile_of_t(n - 1) * sample_std(each, mean) / math.sqrt(n)
-    return Difference(mean, (mean - reach, mean + reach), n)
+    return Difference(mean, _interval(mean, sample_std(each, mean), n), n)
 
 
 def sample_std(values: Sequence[float], mean: float) -> float:
@@ -63,3 +67,8 @@ def quantile_of_t(freedom: int) -> float:
     from scipy.special import stdtrit  # a second's import, and only a table with a baseline needs it
 
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+
+
+def _interval(mean: float, std: float, n: int) -> tuple[float, float]:
+    reach = quantile_of_t(n - 1) * std / math.sqrt(n)
+    return mean - reach, mean + reach

@@ -189,9 +189,12 @@ def paired_sessions(
             f"No session here is of the baseline '{baseline}'.{nearest(baseline, known)} A gain is a difference from "
             f"sessions of a baseline method. Methods here: {', '.join(known)}."
         )
+    by_condition: dict[Key, list[SessionData]] = {}
+    for partner in partners:
+        by_condition.setdefault(_condition(partner), []).append(partner)
     found, notes = [], []
     for run in others:
-        matching = [each for each in partners if _condition(each) == _condition(run)]
+        matching = by_condition.get(_condition(run), [])
         same = [each for each in matching if _training(each) == _training(run)]
         candidates = same or matching
         if len(candidates) != 1:

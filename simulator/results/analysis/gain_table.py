@@ -6,9 +6,8 @@ from typing import Any
 
 from simulator.base.units import NONE, points
 from simulator.results.analysis.averages import MeanStd
-from simulator.results.analysis.axes import spelled
 from simulator.results.analysis.gain import ALPHA, GainRow, Gains
-from simulator.results.analysis.tabular import Column, TextTable, chosen_columns
+from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns
 
 RATES = "benefit and harm are the shares of clients that gain and that lose, means over n sessions."
 INTERVAL = "[low, high] is the 95 % interval of the mean over n seeds (Student's t, paired)."
@@ -31,9 +30,7 @@ class GainTable(TextTable[GainRow]):
         """Those that it has something to say in, as they are printed."""
         gains = self.found
         shown: list[Column[GainRow]] = [
-            Column(axis, _axis(place), False) for place, axis in enumerate(gains.by)
-        ]
-        shown += [
+            *axis_columns(gains.by),
             Column("n", lambda row: str(len(row.sessions))),
             Column("clients", lambda row: str(row.clients)),
             Column(f"gain over {gains.baseline}, pp", _gain),
@@ -96,10 +93,6 @@ def equivalence(p: float | None) -> str:
     if p is None:
         return NONE
     return f"{'equivalent' if p < ALPHA else 'not shown'} (p = {_p(p)})"
-
-
-def _axis(place: int) -> Callable[[GainRow], str]:
-    return lambda row: spelled(row.key[place])
 
 
 def _models(row: GainRow) -> Mapping[str, MeanStd]:

@@ -11,7 +11,7 @@ from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.printed import Printed
-from simulator.results.analysis.tabular import Column, TextTable, chosen_columns
+from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns, percent
 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
@@ -123,7 +123,7 @@ class Pivot(TextTable[tuple[Row, ...]]):
             shown.append(
                 Column(
                     f"{second.rpartition('.')[2]} {spelled(value)}, %",
-                    lambda rows, value=value: _percent(self._of(rows, value)),  # type: ignore[misc]
+                    lambda rows, value=value: percent(self._of(rows, value)),  # type: ignore[misc]
                     value=lambda rows, value=value: self._of(rows, value),  # type: ignore[misc]
                 )
             )
@@ -166,7 +166,7 @@ def _ordered(value: Any) -> tuple[bool, float, str]:
 
 def _columns(table: Table) -> list[Column[Row]]:
     """Those that the table has something to say in, as they are printed."""
-    found = [Column(axis, _axis(place), False) for place, axis in enumerate(table.by)]
+    found = axis_columns(table.by)
     if any(row.chosen for row in table.rows):
         found.append(Column("chosen on eval", lambda row: row.chosen or NONE, False))
     found.append(Column("n", lambda row: str(row.n)))
@@ -174,24 +174,24 @@ def _columns(table: Table) -> list[Column[Row]]:
         found.append(
             Column(
                 "selected on eval, %",
-                lambda row: _percent(row.selected, "not measured"),
+                lambda row: percent(row.selected, "not measured"),
                 value=lambda row: row.selected,
             )
         )
         found.append(
-            Column("selected, weighted", lambda row: _percent(row.selected_weighted), expendable=True)
+            Column("selected, weighted", lambda row: percent(row.selected_weighted), expendable=True)
         )
     found += [
         Column(
             "last, %" if table.last == 1 else f"last {table.last} rounds, %",
-            lambda row: _percent(row.last),
+            lambda row: percent(row.last),
             value=lambda row: row.last,
         ),
-        Column("last, weighted", lambda row: _percent(row.last_weighted), expendable=True),
-        Column("best on test, %", lambda row: _percent(row.best), value=lambda row: row.best),
-        Column("best, weighted", lambda row: _percent(row.best_weighted), expendable=True),
+        Column("last, weighted", lambda row: percent(row.last_weighted), expendable=True),
+        Column("best on test, %", lambda row: percent(row.best), value=lambda row: row.best),
+        Column("best, weighted", lambda row: percent(row.best_weighted), expendable=True),
         Column(
-            "worst client, %", lambda row: _percent(row.worst), expendable=True, value=lambda row: row.worst
+            "worst client, %", lambda row: percent(row.worst), expendable=True, value=lambda row: row.worst
         ),
     ]
     found += [
@@ -199,7 +199,7 @@ def _columns(table: Table) -> list[Column[Row]]:
         for name in dict.fromkeys(name for row in table.rows for name in row.own)
     ]
     found += [
-        Column(f"{name}, %", lambda row, name=name: _percent(row.extras[name]))  # type: ignore[misc]
+        Column(f"{name}, %", lambda row, name=name: percent(row.extras[name]))  # type: ignore[misc]
         for name in (table.rows[0].extras if table.rows else ())
     ]
     if table.baseline is not None:
@@ -259,16 +259,6 @@ def _fields(table: Table, row: Row) -> Iterator[tuple[str, Any]]:
     paper = row.paper[0] if row.paper else None
     yield from {"paper": paper and paper.accuracy, "paper_place": paper and paper.place}.items()
     yield "paper_other", paper and paper.other
-
-
-def _axis(place: int) -> Callable[[Row], str]:
-    return lambda row: spelled(row.key[place])
-
-
-def _percent(spread: MeanStd | None, missing: str = NONE) -> str:
-    if spread is None:
-        return missing
-    return f"{100 * spread.mean:.2f}" + ("" if spread.std is None else f" ± {100 * spread.std:.2f}")
 
 
 def _plain(spread: MeanStd | None) -> str:

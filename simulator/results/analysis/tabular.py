@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.names import cell, escaped
-from simulator.results.analysis.averages import MeanStd, quantile_of_t
+from simulator.base.units import NONE
+from simulator.results.analysis.averages import MeanStd
+from simulator.results.analysis.axes import spelled
 from simulator.results.analysis.static_names import titles
 
 if TYPE_CHECKING:
@@ -155,12 +156,19 @@ def chosen_columns(
     return found
 
 
-def interval(value: MeanStd) -> tuple[float, float] | None:
-    """Student's 95 % interval of a mean over seeds; None of a single one."""
-    if value.std is None:
-        return None
-    reach = quantile_of_t(value.n - 1) * value.std / math.sqrt(value.n)
-    return value.mean - reach, value.mean + reach
+def axis_columns(by: Sequence[str]) -> list[Column[Any]]:
+    """A column for each axis: the value that a row's key has there."""
+    return [
+        Column(axis, lambda row, place=place: spelled(row.key[place]), False)  # type: ignore[misc]
+        for place, axis in enumerate(by)
+    ]
+
+
+def percent(value: MeanStd | None, missing: str = NONE) -> str:
+    """A number over seeds in per cent, with ± its standard deviation."""
+    if value is None:
+        return missing
+    return f"{100 * value.mean:.2f}" + ("" if value.std is None else f" ± {100 * value.std:.2f}")
 
 
 def _marks(column: Column[R], rows: Sequence[R]) -> dict[int, str]:
@@ -173,7 +181,7 @@ def _marks(column: Column[R], rows: Sequence[R]) -> dict[int, str]:
     for (place, value), (_, lower), mark in zip(
         ranked, ranked[1:], (r"\textbf{{}}", r"\underline{{}}"), strict=False
     ):
-        above, below = interval(value), interval(lower)
+        above, below = value.interval, lower.interval
         if above is None or below is None or above[0] <= below[1]:
             break
         found[place] = mark

@@ -14,9 +14,9 @@ from typing import Any
 
 from simulator.base.errors import ConfigError
 from simulator.base.units import NONE
-from simulator.results.analysis.axes import Key, checked, group_label, groups, seeds_of, spelled, varying
+from simulator.results.analysis.axes import Key, checked, group_label, groups, seeds_of, varying
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.tabular import Column, TextTable
+from simulator.results.analysis.tabular import Column, TextTable, axis_columns
 
 PARTS = ("data", "init", "training")
 REST = "rest"
@@ -70,7 +70,7 @@ class VarianceTable(TextTable[VarianceRow]):
     def columns(self) -> list[Column[VarianceRow]]:
         """The columns as printed."""
         return [
-            *(Column(axis, _axis(place), False) for place, axis in enumerate(self.by)),
+            *axis_columns(self.by),
             Column("n", lambda row: str(row.n)),
             Column("last, %", lambda row: f"{100 * row.mean:.2f}"),
             Column("std (pp)", lambda row: f"{100 * math.sqrt(row.total):.2f}"),
@@ -155,10 +155,6 @@ def _values(label: str, group: Sequence[SessionData]) -> dict[tuple[int, int, in
             raise ConfigError(f"{label} has several sessions with the seeds of {run.name}. Leave one out.")
         found[seeds] = measured[-1]
     return found
-
-
-def _axis(place: int) -> Callable[[VarianceRow], str]:
-    return lambda row: spelled(row.key[place])
 
 
 def _share(part: str) -> Callable[[VarianceRow], str]:
