@@ -142,6 +142,19 @@ def test_words_for_sessions_leave_the_clients_alone_and_are_there_again(home: Pa
     drive(app, script)
 
 
+def test_the_session_shown_is_there_again_when_it_is_opened_once_more(home: Path) -> None:
+    app = opened(home)
+
+    async def script(pilot: Pilot[str]) -> None:
+        await shown(app, pilot)
+        before = app.view.run.round
+        app.open_session(home / "main")
+        await shown(app, pilot)
+        assert app.view.run.round == before > 0
+
+    drive(app, script)
+
+
 def test_nothing_is_drawn_again_while_nothing_changes(home: Path) -> None:
     app = opened(home)
 

@@ -29,13 +29,15 @@ class Watch(threading.Thread):
         self._wake = threading.Event()
         self._ended = False
         self._folder: Path | None = None
+        self._again = False
+        """Whether to post the session although nothing in it has changed."""
         self._compared: tuple[Path, ...] = ()
         self._asked: tuple[tuple[Path, Command], ...] = ()
         self._lock = threading.Lock()
 
     def follow(self, folder: Path | None) -> None:
-        """Read this session from now on."""
-        self._folder = folder
+        """Read this session from now on, and post it as it is, even if it was followed before."""
+        self._folder, self._again = folder, True
         self._wake.set()
 
     def compare(self, folders: tuple[Path, ...]) -> None:
@@ -59,12 +61,13 @@ class Watch(threading.Thread):
         compared_at = 0.0
         while not self._ended:
             self._wake.clear()
+            again, self._again = self._again, False
             folder, compared = self._folder, sessions_of(self._compared)
             if folder is None:
                 feed = None
             elif feed is None or feed.run.folder != folder:
                 feed = Feed(folder)
-            if feed is not None and feed.poll():
+            if feed is not None and (feed.poll() or again):
                 self._post(RunRead(feed.run))
             soon = self._look_for_answers()
             fresh = set(compared) != set(others)
