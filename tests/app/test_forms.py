@@ -197,6 +197,23 @@ def test_a_fork_from_before_a_switch_is_not_said_to_end_as_its_parent(
     assert form.remark(dict.fromkeys(("method", "seed", "rounds", "set"), "")).endswith(said)
 
 
+def test_the_proposed_name_of_a_fork_of_a_studys_session_is_one_that_a_session_can_have(
+    tmp_path: Path,
+) -> None:
+    sessions.make(tmp_path / "t3" / "fedgh-s0", rounds=2, clients=2)
+    (tmp_path / "t3" / "points.json").write_text("[]")
+    form = ForkDialog(read(tmp_path / "t3" / "fedgh-s0"), 1, tmp_path, KNOWN)
+    given = {
+        "name": form._fields["name"].value,
+        "method": "",
+        "seed": "",
+        "rounds": "",
+        "set": "",
+        "then": "show",
+    }
+    assert form.accept(given).folder == tmp_path / "t3-fedgh-s0-at1"
+
+
 def test_a_fork_has_as_many_rounds_as_its_parent_had_then(home: Path) -> None:
     """The parent was to end with round 12 and has been given 30 since."""
     run = read(home / "main")

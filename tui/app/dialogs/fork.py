@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from htfl_sim.analysis import SessionData, entries_to, next_change, remaining, settings_in_force
-from htfl_sim.folders import checked_name, free_name
+from htfl_sim.folders import checked_name, free_name, plain_name
 from tui.app.dialogs.form import Field, Form, Known, assignments, number
 from tui.common.formatting import duration
 
@@ -39,7 +39,7 @@ class ForkDialog(Form[ForkWish]):
         super().__init__(
             f"Fork {run.name} after round {round} of {run.round}",
             [
-                Field("name", "name", free_name(sessions, f"{run.name}-at{round}")),
+                Field("name", "name", free_name(sessions, plain_name([run.name, f"at{round}"]))),
                 Field("method", "method", placeholder=f"unchanged: {self._method}", known=lambda: methods),
                 Field("seed", "seed", placeholder="unchanged: the same random draws", whole=True),
                 Field("rounds", "total rounds", placeholder=f"unchanged: {before['rounds']}", whole=True),
