@@ -1,7 +1,7 @@
 """Tuning from Python: search each method's hyper-parameters with the same budget, then run the chosen values."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from htfl_sim.configuring import Choices, Files
 from htfl_sim.interrupts import heeded
 from htfl_sim.studies import named_files
 from simulator.base.errors import ConfigError, PointsFailed
-from simulator.base.nested import ALL
+from simulator.base.nested import ALL, with_overrides
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.table import STD
 from simulator.results.analysis.tabular import Column, TextTable, percent
@@ -64,10 +64,13 @@ class Tuning(TextTable["Tuned"]):
             f"Trials were scored on eval, over {last} of seed {', '.join(map(str, asked.tuning_seeds))}. "
             f"Test accuracies are of seed {', '.join(map(str, asked.seeds))}.",
         ]
+        if asked.separate:
+            found.append("Trials and final runs share no sample of the data set.")
         for row in self.rows:
             space = asked.space(row.method)
             ranges = "; ".join(f"{key} {described(each)}" for key, each in space.items())
-            found.append(f"{row.method} searched {ranges or 'nothing'}.")
+            fixed = ", ".join(f"method.{key}={each}" for key, each in asked.fixed(row.method).items())
+            found.append(f"{row.method} searched {ranges or 'nothing'}{f' with {fixed}' if fixed else ''}.")
             if row.boundary:
                 found.append(
                     f"{row.method}: {', '.join(row.boundary)} is at the boundary of its range. A wider range may be "
@@ -115,19 +118,21 @@ def request(
     seeds: Sequence[int] = (0, 1, 2),
     last: int = 1,
     baseline: bool = True,
+    separate: bool = False,
 ) -> "Request":
     """What a tuning study asks for. The settings of `choices` are those of all methods; each method has its own too.
 
-    baseline: Standalone is tuned as well, with the same budget. Raises ConfigError.
+    baseline: Standalone is tuned as well, with the same budget. separate: trials and final runs draw their samples from
+    two disjoint parts of the data set. Raises ConfigError.
     """
     from simulator.studies.search import Request
 
+    own = [each for each in choices.assignments if each.lstrip().startswith("method.")]
+    choices = replace(choices, assignments=[each for each in choices.assignments if each not in own])
     config = choices.read()
-    given = {each.partition("=")[0].strip() for each in choices.assignments}
-    if choices.method or any(key.startswith("method") for key in given):
-        raise ConfigError(
-            "Tuning sets the methods' own settings. Name the methods, and give ranges with `space`."
-        )
+    given = {each.partition("=")[0].strip() for each in [*choices.assignments, *own]}
+    if choices.method or given & {"method", "method.name"}:
+        raise ConfigError("Tuning takes its methods by name. Leave out `method`.")
     if choices.seed is not None or "seed" in given:
         raise ConfigError("Tuning has its own seeds. Use `tuning_seeds` and `seeds`.")
     if config.until:
@@ -140,11 +145,18 @@ def request(
     parts = base.pop("seed")
     if isinstance(parts, dict):  # seeds of the data, the initial weights, or training alone
         base["seed"] = {part: seed for part, seed in parts.items() if part != ALL}
+    if separate and "data.pool" in given:
+        raise ConfigError("`separate` sets data.pool. Leave one of them out.")
+    base = with_overrides(base, own)
     names = dict.fromkeys([*([BASELINE] if baseline else []), *methods])
     made = Request(
         base, tuple(names), rounds or config.rounds, budget, sampler, halving, tuple(keys), tuple(ranges),
-        tuple(tuning_seeds), tuple(seeds), last,
+        tuple(tuning_seeds), tuple(seeds), last, separate,
     ).checked()  # fmt: skip
+    used = {key for name in names for key in made.fixed(name)}
+    for key in base.get("method", {}):
+        if key not in used:
+            raise ConfigError(f"None of {', '.join(names)} has a setting 'method.{key}'.")
     for name in names:
         made.space(name)  # raises for an unknown method or key
     return made
@@ -209,9 +221,9 @@ def tune(
     """Search the hyper-parameters of methods with the same budget, then run the final seeds with the chosen values.
 
     Without methods, a study that exists continues. plugins, models, metrics: your own files. options: rounds, budget,
-    sampler, halving, keys, ranges, tuning_seeds, seeds, last, and baseline, as `request` takes them. Trials are scored
-    on eval, never on test data. Raises ConfigError, PointsFailed if a point failed, and KeyboardInterrupt after Ctrl-C,
-    with every point at a checkpoint.
+    sampler, halving, keys, ranges, tuning_seeds, seeds, last, baseline, and separate, as `request` takes them. Trials
+    are scored on eval, never on test data. Raises ConfigError, PointsFailed if a point failed, and KeyboardInterrupt
+    after Ctrl-C, with every point at a checkpoint.
     """
     asked, (files, group) = None, named_files(plugins, models, metrics)
     files.load()

@@ -27,9 +27,11 @@ SAMPLERS: tuple[Sampler, ...] = ("grid", "random", "tpe")
 class Request:
     """What a tuning study asks for; tuning.json has it.
 
-    base: the study's settings without a method. budget: trials of each method. keys: the settings to search; none: all
-    that the method and training declare. ranges: by key, in place of the declared ones. halving: of each rung the best
-    1/halving continue; None: all trials run all rounds. last: rounds over whose mean a trial is scored.
+    base: the study's settings; its section `method` holds values that are fixed for the methods that have such a key.
+    budget: trials of each method. keys: the settings or sections to search; none: all that the method and training
+    declare. ranges: by key, in place of the declared ones. halving: of each rung the best 1/halving continue; None: all
+    trials run all rounds. last: rounds over whose mean a trial is scored. separate: trials and final runs draw their
+    samples from two disjoint parts of the data set (`data.pool`).
     """
 
     base: Raw
@@ -43,6 +45,7 @@ class Request:
     tuning_seeds: tuple[int, ...] = (1000,)
     seeds: tuple[int, ...] = (0, 1, 2)
     last: int = 1
+    separate: bool = False
 
     def checked(self) -> "Request":
         """The request, if it can be carried out. Raises ConfigError with the reason otherwise."""
@@ -91,7 +94,7 @@ class Request:
         known = {**training, **own}
         every = {f"method.{key}" for name in self.methods for key in methods.get(name).Config.model_fields}
         for key in self.keys:
-            if key not in {*known, *every, *given}:
+            if key not in {*known, *every, *given, "method", "training"}:
                 raise ConfigError(
                     f"Nothing is known to search for '{key}'.{nearest(key, known)} Give a range for it."
                 )
@@ -101,9 +104,19 @@ class Request:
             for key, each in given.items()
             if not key.startswith("method.") or key.removeprefix("method.") in fields
         }
-        found = {**known, **mine}
-        wanted = self.keys or tuple(found)
-        return {key: each for key, each in found.items() if key in wanted or key in mine}
+        fixed = {f"method.{key}" for key in self.base.get("method", {})}
+        found = {key: each for key, each in {**known, **mine}.items() if key not in fixed or key in mine}
+        wanted = self.keys or ("method", "training")
+        return {
+            key: each
+            for key, each in found.items()
+            if key in wanted or key.partition(".")[0] in wanted or key in mine
+        }
+
+    def fixed(self, method: str) -> Raw:
+        """The values of the method's own settings that are not searched."""
+        fields = methods.get(method).Config.model_fields
+        return {key: each for key, each in self.base.get("method", {}).items() if key in fields}
 
 
 @dataclass(frozen=True)

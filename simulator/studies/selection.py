@@ -76,9 +76,13 @@ def _tagged(tag: str, sessions_dir: Path) -> list[Path]:
 
 
 def _sessions(path: Path) -> Iterator[Path]:
-    """The folder itself; for a study, the sessions of its points that have begun."""
+    """The folder itself; for a study, the sessions of its points that have begun.
+
+    A tuning study that has final runs is those alone: its trials have other budgets and values.
+    """
     if checkpoints.is_group(path):
-        for point in read_points(path):
+        points = read_points(path)
+        for point in [point for point in points if point.axes.get("stage") == "final"] or points:
             refuse_dead(path, point)
             if (folder := session_of(path, point)).is_dir():
                 yield folder

@@ -276,8 +276,10 @@ def _as_listed(folder: Path, trials: Sequence[Trial]) -> list[Trial]:
 def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Point:
     """The point of a trial, or of its values with a final seed. Raises ConfigError with the point's name."""
     name = f"{trial.method}-s{seed}" if final else trial.name(seed)
-    raw = StudySpec(config=request.base).settings_of({"method": trial.method, "seed": seed})
-    raw = merged(raw, {"rounds": request.rounds})
+    base = merged(request.base, {"rounds": request.rounds}) | {"method": request.fixed(trial.method)}
+    if request.separate:
+        base = merged(base, {"data": {"pool": "final" if final else "tuning"}})
+    raw = StudySpec(config=base).settings_of({"method": trial.method, "seed": seed})
     for key, value in trial.values.items():
         put(raw, key, value)
     try:

@@ -24,6 +24,7 @@ from simulator.config.user_files import Files
 from simulator.studies import tuning
 from simulator.studies.executor import Launch
 from simulator.studies.search import Request, Trial, proposed
+from simulator.studies.selection import select
 from simulator.studies.tuning import tune, tuned
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
@@ -247,7 +248,7 @@ def test_a_sweep_of_a_tuning_study_is_refused_with_the_command_that_continues_it
         {"method": "fedproto"},
         {"seed": 3},
         {"until": 0.9},
-        {"assignments": ["method.mu=0.6"]},
+        {"assignments": ["method.name=fedproto"]},
         {"assignments": ["seed=3"]},
         {"assignments": ["until=0.9"]},
     ],
@@ -255,6 +256,39 @@ def test_a_sweep_of_a_tuning_study_is_refused_with_the_command_that_continues_it
 def test_what_tuning_decides_itself_is_refused(choices: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"[Tt]uning"):
         htfl_sim.tuning.request(Choices(**choices), ["fedproto"])
+
+
+def test_a_setting_of_a_method_is_fixed_for_the_methods_that_have_it_and_not_searched() -> None:
+    asked = htfl_sim.tuning.request(
+        Choices(assignments=["method.lam=3"]), ["fedproto", "fedssa"], keys=["method"]
+    )
+    assert asked.fixed("fedproto") == {"lam": 3} and "method.lam" not in asked.space("fedproto")
+    assert asked.fixed("fedssa") == {} and list(asked.space("fedssa")) == ["method.mu_0", "method.t_stable"]
+    config = Config.read(tuning._point(asked, Trial("fedproto", 0, {}), 100).config)
+    assert config.method.lam == 3  # type: ignore[attr-defined]
+
+
+def test_a_fixed_setting_that_no_method_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"None of standalone, fedproto has a setting 'method\.mu'"):
+        htfl_sim.tuning.request(Choices(assignments=["method.mu=0.6"]), ["fedproto"])
+
+
+def test_trials_and_final_runs_can_draw_from_separate_samples() -> None:
+    asked = htfl_sim.tuning.request(Choices(), ["fedproto"], separate=True)
+    trial = Trial("fedproto", 0, {})
+    assert tuning._point(asked, trial, 1000).config["data"]["pool"] == "tuning"
+    assert tuning._point(asked, trial, 0, final=True).config["data"]["pool"] == "final"
+
+
+def test_the_name_of_a_tuning_study_stands_for_its_final_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trials have other values and fewer rounds, so a comparison of all would mislead."""
+    in_process(monkeypatch)
+    done(tmp_path / "t")
+    finals = {f"{method}-s{seed}" for method in SMALL.methods for seed in SMALL.seeds}
+    assert {each.name for each in select(["t"], tmp_path)} == finals
+    assert len(select(["t/*"], tmp_path)) > len(finals)
 
 
 def test_a_seed_of_the_data_alone_is_the_same_for_all_trials() -> None:

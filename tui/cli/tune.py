@@ -26,12 +26,13 @@ OVER = "Methods to tune: method=fedgh,fedssa."
 BUDGET = "Number of trials of each method."
 SAMPLER = "How values are proposed: grid, random, or tpe, which learns from earlier trials."
 HALVING = "Keep the best 1/ETA of the trials at each rung. They continue from their checkpoints."
-KEY = "Setting to search. May be repeated. Default: all that the method and training declare."
+KEY = "Setting to search, or a section: method, training. May be repeated. Default: both sections."
 SPACE = "Range of a setting: training.lr=log:0.001:0.1, method.mu=linear:0:1, or training.clip=1,5. May be repeated."
 TUNING_SEEDS = "Seeds of the trials, as 1000 or 1000..1002. They differ from the final seeds."
 SEEDS = "Seeds of the runs with the chosen values."
 LAST = "Score a trial by its mean over this many last rounds."
 ALONE = "Do not tune Standalone as well."
+SEPARATE = "Draw the samples of trials and of final runs from two disjoint parts of the data set."
 
 
 @options.expanded
@@ -51,6 +52,7 @@ def tune(
     seeds: Annotated[str, options.option(SEEDS, metavar="S", panel=SEARCH)] = "0..2",
     last: Annotated[int, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = 1,
     no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
+    separate: Annotated[bool, options.flag(SEPARATE, "--separate", panel=SEARCH)] = False,
     on: Annotated[str, options.option("Where points run: here or ray.", metavar="PLACE", panel=HOW)] = "here",
     jobs: Annotated[
         int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
@@ -102,6 +104,7 @@ def tune(
             seeds=tuning.seed_numbers(seeds),
             last=last,
             baseline=not no_baseline,
+            separate=separate,
         )
         fetch_missing(asked.base["data"]["dataset"], places.data_dir)
     elif setup != options.Setup():
