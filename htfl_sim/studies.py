@@ -63,6 +63,7 @@ def plan(
     preset: str | None = None,
     settings_from: str | None = None,
     profile: str | None = None,
+    tuned: Place | None = None,
     config: "Config | Place | None" = None,
     origin: str | None = None,
     over: Over = (),
@@ -77,7 +78,9 @@ def plan(
     """Plan a study: its folder, and all points in order with their configurations. Writes nothing.
 
     file: a study file for a study of this name. preset: may name axes, as '{method}_htm5'; settings_from: the preset
-    whose training, data, and federation settings all points take. config: a TOML file, or a whole configuration.
+    whose training, data, and federation settings all points take. tuned: a tuning study; every method has the values
+    chosen there, and without other axes, the study has its methods and final seeds. config: a TOML file, or a whole
+    configuration.
     origin: 'SESSION@ROUND', where every point branches off. settings: by dotted key; None has no effect. plugins,
     models, metrics: your own files; models may also be names, for the group. Options are merged into an existing study;
     a whole configuration replaces it. `extend` permits more points.
@@ -89,6 +92,12 @@ def plan(
 
     files, group = named_files(plugins, models, metrics)
     folder, asked = _asked(study, file, folders.sessions_dir(sessions_dir))
+    if tuned is not None:
+        if any([preset, settings_from, profile, config is not None, origin, asked is not None]):
+            raise ConfigError(
+                "`tuned` describes a whole new study. Leave out presets, files, and `origin`, and choose a new name."
+            )
+        asked = _with_choices(tuned, folder.parent)
     origin = _origin(origin, folder.parent) if origin else None
     measured = () if _is_whole(config) else files.metrics
     given = _settings({**(settings or {}), GROUP: group or None}, measured, assignments)
@@ -253,6 +262,17 @@ def _asked(study: Place, file: Place | None, sessions_dir: Path) -> tuple[Path, 
             )
         return _new(study, sessions_dir), None
     return _new(path.stem if file is None else study, sessions_dir), StudySpec.read(path)
+
+
+def _with_choices(tuned: Place, sessions_dir: Path) -> "StudySpec":
+    """The study of a tuning study's choices."""
+    from simulator.studies.tuning import with_choices
+
+    folder = folders.study_folder(tuned, sessions_dir)
+    if folder is None:
+        known = [path.name for path in checkpoints.groups(sessions_dir)]
+        raise SessionUnreadable(f"There is no study '{tuned}' in {sessions_dir}.{nearest(str(tuned), known)}")
+    return with_choices(folder)
 
 
 def _new(study: Place, sessions_dir: Path) -> Path:

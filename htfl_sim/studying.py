@@ -160,6 +160,7 @@ def sweep(
     preset: str | None = None,
     settings_from: str | None = None,
     profile: str | None = None,
+    tuned: Place | None = None,
     origin: str | None = None,
     on: Literal["here", "ray"] = "here",
     jobs: int | None = None,
@@ -181,7 +182,8 @@ def sweep(
     over: values by key, as {"method": ["fedgh", "fedssa"], "method__mu": [0.5, 0.7], "seed": range(3)}. A method's own
     settings in `config` apply to the points of that method. Instead of `config`, give one of these. `preset` may name
     axes, as '{method}_htm5'; `settings_from` is then a preset whose training, data, and federation settings all points
-    take. `file` is a study file, or the name of a shipped study. `origin`, 'SESSION@ROUND', is where every point
+    take. `tuned` is a tuning study whose chosen values the methods have. `file` is a study file, or the name of a
+    shipped study. `origin`, 'SESSION@ROUND', is where every point
     branches off. `settings` override all of these, with two underscores for the dot.
 
     Another call continues the study: finished points are skipped, others resumed. `hs.sweep(place)` alone does the
@@ -203,6 +205,7 @@ def sweep(
         preset=preset,
         settings_from=settings_from,
         profile=profile,
+        tuned=tuned,
         config=config,
         origin=origin,
         over=over,

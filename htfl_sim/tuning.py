@@ -27,6 +27,7 @@ __all__ = ["Tuning", "carry_out", "request", "tune", "tuning"]
 
 Place = str | Path
 NO_FILES = Files()
+WAYS = {"latin": "a Latin hypercube", "random": "random search", "grid": "grid search", "tpe": "TPE"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Tuning(TextTable["Tuned"]):
         from simulator.base.space import described
 
         asked = self.asked
-        way = f"{asked.sampler} search" + (f", halving by {asked.halving}" if asked.halving else "")
+        way = WAYS[asked.sampler] + (f", halving by {asked.halving}" if asked.halving else "")
         last = "the last round" if asked.last == 1 else f"the last {asked.last} rounds"
         found = [
             f"Each method had {asked.budget} trials of up to {asked.rounds} rounds ({way}), the first with its own "
@@ -110,7 +111,7 @@ def request(
     *,
     rounds: int | None = None,
     budget: int = 10,
-    sampler: "Sampler" = "random",
+    sampler: "Sampler" = "latin",
     halving: int | None = None,
     keys: Sequence[str] = (),
     ranges: Sequence[str] = (),

@@ -1,6 +1,9 @@
-"""What a tuning study asks for, and the trials that are proposed for it: by a grid, at random, or by TPE (Optuna)."""
+"""What a tuning study asks for, and the trials that are proposed for it.
 
-import hashlib
+Latin hypercubes (SciPy) and random draws are the same points of a unit cube for all methods. Its first axes are the
+settings of training, so all methods try the same learning rates, and none is lucky. Grids and TPE are Optuna's.
+"""
+
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -19,8 +22,11 @@ from simulator.base.space import Choice, Linear, Log, Range, parsed
 BATCH = 5
 """Trials that TPE proposes at a time: it learns from the batches before."""
 
-Sampler = Literal["grid", "random", "tpe"]
-SAMPLERS: tuple[Sampler, ...] = ("grid", "random", "tpe")
+SEED = 20
+"""Seed of all draws of a search. Tuning and final seeds are those of the sessions."""
+
+Sampler = Literal["latin", "random", "grid", "tpe"]
+SAMPLERS: tuple[Sampler, ...] = ("latin", "random", "grid", "tpe")
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Request:
     methods: tuple[str, ...]
     rounds: int
     budget: int = 10
-    sampler: Sampler = "random"
+    sampler: Sampler = "latin"
     halving: int | None = None
     keys: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
@@ -105,7 +111,8 @@ class Request:
             if not key.startswith("method.") or key.removeprefix("method.") in fields
         }
         fixed = {f"method.{key}" for key in self.base.get("method", {})}
-        found = {key: each for key, each in {**known, **mine}.items() if key not in fixed or key in mine}
+        known = dict(sorted({**known, **mine}.items(), key=lambda each: each[0].startswith("method.")))
+        found = {key: each for key, each in known.items() if key not in fixed or key in mine}
         wanted = self.keys or ("method", "training")
         return {
             key: each
@@ -133,38 +140,91 @@ class Trial:
 
 
 def proposed(request: Request, method: str, scores: Sequence[float]) -> list[Trial]:
-    """The trials of a method so far, and the next ones: all of a grid or of random values, or a batch of TPE's.
+    """The trials of a method so far, and the next ones: all of them, or a batch of TPE's.
 
     `scores` are those of the trials so far, which TPE learns from. The same scores give the same trials. Raises
-    ConfigError without Optuna.
+    ConfigError without Optuna, which all samplers but `latin` need.
     """
-    optuna = library("optuna", "tune")
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
     space = request.space(method)
-    distributions = {key: _distribution(optuna, each) for key, each in space.items()}
-    seed = int.from_bytes(hashlib.sha256(f"{method} {request.sampler}".encode()).digest()[:4], "big")
     match request.sampler:
+        case _ if not space:
+            values = []
         case "grid":
-            sampler = optuna.samplers.GridSampler(
-                {key: _grid(each) for key, each in space.items()}, seed=seed
-            )
+            values = _grid(request, space)
         case "tpe":
-            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=BATCH)
+            values = _by_tpe(request, space, scores)
         case _:
-            sampler = optuna.samplers.RandomSampler(seed=seed)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    count = request.budget if request.sampler != "tpe" else min(request.budget, len(scores) + BATCH)
-    trials = [Trial(method, 0, {})]
-    asked: list[Any] = []
-    for number in range(1, count if space else 1):
-        if request.sampler == "tpe" and number % BATCH == 0:
-            for before in range(max(1, number - BATCH), number):
-                study.tell(asked[before - 1], scores[before])
-        asked.append(study.ask(distributions))
-        trials.append(
-            Trial(method, number, {key: _value(space[key], each) for key, each in asked[-1].params.items()})
+            values = [_placed(space, point) for point in _points(request)]
+    return [Trial(method, 0, {}), *(Trial(method, number, each) for number, each in enumerate(values, 1))]
+
+
+def _points(request: Request) -> list[list[float]]:
+    """Points of the unit cube for all trials but the first, the same for all methods. [budget − 1, axes]"""
+    axes = max(len(request.space(method)) for method in request.methods)
+    if request.sampler == "latin":
+        from scipy.stats.qmc import LatinHypercube
+
+        cube = LatinHypercube(axes, seed=np.random.default_rng(SEED)).random(request.budget - 1)
+        return [[float(each) for each in point] for point in cube]
+    optuna = _optuna()
+    unit = {str(axis): optuna.distributions.FloatDistribution(0, 1) for axis in range(axes)}
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
+    return [list(study.ask(unit).params.values()) for _ in range(request.budget - 1)]
+
+
+def _placed(space: Mapping[str, Range], point: Sequence[float]) -> Raw:
+    """The values at a point of the unit cube."""
+    return {key: _at(each, place) for (key, each), place in zip(space.items(), point, strict=False)}
+
+
+def _at(range: Range, place: float) -> Any:
+    """The value of a range at a place from 0 to 1, with four digits, as tables print it."""
+    match range:
+        case Choice(options):
+            return options[min(int(place * len(options)), len(options) - 1)]
+        case Log(low, high):
+            return _rounded(low * (high / low) ** place)
+        case Linear(low, high):
+            return _rounded(low + (high - low) * place)
+
+
+def _grid(request: Request, space: Mapping[str, Range]) -> list[Raw]:
+    """Points of a grid: all choices, and three even steps of the other ranges."""
+    optuna = _optuna()
+    grid = {
+        key: [json.dumps(option) for option in each.options]
+        if isinstance(each, Choice)
+        else [_at(each, place) for place in (0, 0.5, 1)]
+        for key, each in space.items()
+    }
+    study = optuna.create_study(sampler=optuna.samplers.GridSampler(grid, seed=SEED))
+    return [_asked(optuna, study, space) for _ in range(1, request.budget)]
+
+
+def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float]) -> list[Raw]:
+    """TPE's trials: a random batch, the same for all methods, then batches that learn from those before."""
+    optuna = _optuna()
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED, n_startup_trials=BATCH)
+    )
+    for point in _points(request)[: BATCH - 1]:
+        first = _placed(space, point)
+        study.enqueue_trial(
+            {key: json.dumps(each) if isinstance(space[key], Choice) else each for key, each in first.items()}
         )
-    return trials
+    values = []
+    for number in range(1, min(request.budget, len(scores) + BATCH)):
+        if number % BATCH == 0:
+            for before in range(max(1, number - BATCH), number):
+                study.tell(before - 1, scores[before])
+        values.append(_asked(optuna, study, space))
+    return values
+
+
+def _asked(optuna: Any, study: Any, space: Mapping[str, Range]) -> Raw:
+    distributions = {key: _distribution(optuna, each) for key, each in space.items()}
+    params = study.ask(distributions).params
+    return {key: _value(space[key], each) for key, each in params.items()}
 
 
 def _distribution(optuna: Any, range: Range) -> Any:
@@ -178,16 +238,14 @@ def _distribution(optuna: Any, range: Range) -> Any:
 
 
 def _value(range: Range, given: Any) -> Any:
-    """A value with four digits, as tables print it; a choice as it was declared."""
-    return json.loads(given) if isinstance(range, Choice) else float(f"{given:.4g}")
+    return json.loads(given) if isinstance(range, Choice) else _rounded(given)
 
 
-def _grid(range: Range) -> list[Any]:
-    """Values of a range on a grid: choices, or three even steps."""
-    match range:
-        case Choice(options):
-            return [json.dumps(each) for each in options]
-        case Log(low, high):
-            return [float(each) for each in np.geomspace(low, high, 3)]
-        case Linear(low, high):
-            return [float(each) for each in np.linspace(low, high, 3)]
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _optuna() -> Any:
+    optuna = library("optuna", "tune")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

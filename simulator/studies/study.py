@@ -20,7 +20,7 @@ METHOD = "method"
 """The axis of methods. A configuration calls it method.name."""
 _AS_THEY_ARE = (METHOD, "preset")
 _FILES = ("plugins", "models", "metrics")
-_KEYS = ("title", "preset", "profile", "settings_from", "from", *_FILES, "config", "over")
+_KEYS = ("title", "preset", "profile", "settings_from", "from", *_FILES, "config", "methods", "over")
 _SHARED = ("rounds", "until", "data", "federation", "models", "training", "wire")
 """The sections that all points take from one preset, if a study names one in `settings_from`."""
 _WHERE = ("address", "gpus_per_point")
@@ -76,6 +76,8 @@ class Point:
 class StudySpec:
     """What a study asks for. `config` overrides the preset, and each point's values on the axes `over` override both.
 
+    `methods` has settings of single methods, such as tuned ones. They override `config`, and the axes override them.
+
     `preset` may name axes in braces: '{method}_htm5'. `settings_from` is a preset whose training, data, and federation
     settings all points take; their own presets give the rest. With `origin`, 'SESSION@ROUND', the points branch off
     there, and there is no preset. Without any of these, `config` is complete. `files` are the users' files that points
@@ -87,6 +89,7 @@ class StudySpec:
     settings_from: str | None = None
     origin: str | None = None
     config: Raw = field(default_factory=dict)
+    methods: Mapping[str, Raw] = field(default_factory=dict)
     over: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     files: Files = field(default_factory=Files)
     title: str = ""
@@ -105,9 +108,19 @@ class StudySpec:
                     f"{where}: unknown key '{key}'.{nearest(key, _KEYS)} A study has {', '.join(_KEYS)}; "
                     "settings go into [config], axes into [over]."
                 )
-        for key, kind in {"config": dict, "over": dict, **dict.fromkeys(_FILES, list)}.items():
+        for key, kind in {
+            "config": dict,
+            "methods": dict,
+            "over": dict,
+            **dict.fromkeys(_FILES, list),
+        }.items():
             if not isinstance(raw.get(key, kind()), kind):
                 raise ConfigError(f"{where}: '{key}' is no {'list' if kind is list else 'table'}.")
+        for key, own in raw.get("methods", {}).items():
+            if not isinstance(own, dict):
+                raise ConfigError(
+                    f"{where}: 'methods.{key}' is no table of settings, as [methods.{key}.training]."
+                )
         for key in ("title", "preset", "profile", "settings_from", "from"):
             if not isinstance(raw.get(key, ""), str):
                 raise ConfigError(f"{where}: '{key}' is no text.")
@@ -115,8 +128,8 @@ class StudySpec:
         names = Names(where.parent)
         files = Files(*(tuple(names.path(str(each)) for each in raw.get(key, [])) for key in _FILES))
         text = {key: raw.get(key) for key in ("preset", "profile", "settings_from")}
-        study = cls(**text, origin=raw.get("from"), config=raw.get("config", {}), over=over, files=files,
-                    title=raw.get("title", ""))  # fmt: skip
+        study = cls(**text, origin=raw.get("from"), config=raw.get("config", {}),
+                    methods=raw.get("methods", {}), over=over, files=files, title=raw.get("title", ""))  # fmt: skip
         return study.with_names(names)
 
     def with_names(self, names: Names) -> "StudySpec":
@@ -138,6 +151,7 @@ class StudySpec:
             "from": self.origin,
             **{f"{kind}s": list(files) for kind, files in self.files},
             "config": self.config,
+            "methods": dict(self.methods),
             "over": {key: list(each) for key, each in self.over.items()},
         }
         text = as_toml({key: value for key, value in said.items() if value})
@@ -205,7 +219,7 @@ class StudySpec:
                     "their own: `over={'preset': ['…']}`"
                 )
             raw = with_method(raw, str(method))
-        raw = merged(raw, config)
+        raw = merged(merged(raw, config), self.methods.get(str(method), {}))
         for key, value in over.items():
             put(raw, key, value)
         return raw

@@ -223,6 +223,51 @@ def _own_values(folder: Path, method: str, space: Mapping[str, Range]) -> Raw:
     return {key: flat[key] for key in space if key in flat}
 
 
+def with_choices(folder: Path) -> StudySpec:
+    """A study of the tuned methods with their chosen values and the final seeds, to be changed or extended.
+
+    Raises SessionUnreadable if there is no tuning study, ConfigError before all its choices are made, and DiskError.
+    """
+    request = read_request(folder)
+    chosen = {method: _chosen(folder, method) for method in request.methods}
+    if missing := [method for method, values in chosen.items() if values is None]:
+        raise ConfigError(
+            f"{folder.name} has chosen no values for {', '.join(missing)} yet. Continue it: "
+            f"`htfl-sim tune {folder.name}`."
+        )
+    points = {point.axes["method"]: point for point in _listed(folder) if point.axes.get("stage") == "final"}
+    configs = {
+        method: {
+            key: each
+            for key, each in flattened(points[method].config).items()
+            if each is not None and key not in ("seed", "method.name")
+        }
+        for method in request.methods
+    }
+    first = next(iter(configs.values()))
+    shared = {
+        key: value
+        for key, value in first.items()
+        if not key.startswith("method.") and all(each.get(key) == value for each in configs.values())
+    }
+    return StudySpec(
+        config=_nested(shared),
+        methods={
+            method: _nested({key: each for key, each in flat.items() if key not in shared})
+            for method, flat in configs.items()
+        },
+        over={"method": request.methods, "seed": request.seeds},
+        files=read_study(folder).files,
+    )
+
+
+def _nested(flat: Raw) -> Raw:
+    raw: Raw = {}
+    for key, value in flat.items():
+        put(raw, key, value)
+    return raw
+
+
 def read_request(folder: Path) -> Request:
     """The request of a tuning study. Raises SessionUnreadable if there is none, and DiskError."""
     try:

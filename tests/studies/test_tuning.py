@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.studies import tuning
 from simulator.studies.executor import Launch
+from simulator.studies.folder import read_points
 from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
+from simulator.studies.study import StudySpec
 from simulator.studies.tuning import tune, tuned
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
@@ -64,7 +67,7 @@ def test_every_declared_range_holds_its_default_and_its_ends_are_valid(name: str
 
 
 def test_the_first_trial_has_its_own_values_and_all_methods_have_as_many() -> None:
-    for sampler in ("random", "grid"):
+    for sampler in ("latin", "random", "grid"):
         each = [proposed(replace(SMALL, sampler=sampler), name, []) for name in SMALL.methods]
         assert [len(trials) for trials in each] == [4, 4]
         assert all(trials[0].values == {} for trials in each)
@@ -72,6 +75,26 @@ def test_the_first_trial_has_its_own_values_and_all_methods_have_as_many() -> No
     assert set(each[1][1].values) == {"training.lr", "method.lam"} and set(each[0][1].values) == {
         "training.lr"
     }
+
+
+@pytest.mark.parametrize("sampler", ["latin", "random", "tpe"])
+def test_all_methods_try_the_same_learning_rates(sampler: Any) -> None:
+    """Else a method could win because its draws were luckier."""
+    asked = replace(
+        SMALL, sampler=sampler, halving=None, methods=("standalone", "fedproto", "fedssa"), keys=()
+    )
+    rates = [
+        [trial.values["training.lr"] for trial in proposed(asked, method, [])[1:]] for method in asked.methods
+    ]
+    assert rates[0] == rates[1] == rates[2] and len(set(rates[0])) == 3
+
+
+def test_a_latin_hypercube_has_one_trial_in_each_part_of_every_range() -> None:
+    asked = replace(SMALL, budget=9)
+    trials = proposed(asked, "fedproto", [])[1:]
+    for key, low, factor in (("training.lr", 0.001, 300), ("method.lam", 0.01, 1000)):
+        parts = sorted(int(8 * math.log(trial.values[key] / low, factor)) for trial in trials)
+        assert parts == list(range(8)), key
 
 
 def test_the_same_scores_give_the_same_trials() -> None:
@@ -289,6 +312,32 @@ def test_the_name_of_a_tuning_study_stands_for_its_final_runs(
     finals = {f"{method}-s{seed}" for method in SMALL.methods for seed in SMALL.seeds}
     assert {each.name for each in select(["t"], tmp_path)} == finals
     assert len(select(["t/*"], tmp_path)) > len(finals)
+
+
+def test_a_sweep_with_tuned_values_equals_the_final_runs_and_can_have_more_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    done(tmp_path / "t")
+    finals = {each.name: each for each in read_points(tmp_path / "t") if each.axes.get("stage") == "final"}
+    planned = hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
+    assert {each.name for each in planned.points} == set(finals)
+    assert all(each.same_as(finals[each.name]) for each in planned.points)
+    wider = hs.studies.plan("more", tuned="t", over={"seed": [0, 7]}, sessions_dir=tmp_path)
+    assert {each.axes["seed"] for each in wider.points} == {0, 7}
+    text = planned.study.to_toml()
+    assert StudySpec.of_toml(tomllib.loads(text), tmp_path / "study.toml").to_toml() == text
+
+
+def test_a_sweep_with_tuned_values_waits_for_all_choices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch, every=1)
+    tune(tmp_path / "t", SMALL, Launch(tmp_path))
+    with pytest.raises(
+        ConfigError, match=r"t has chosen no values for .* yet\. Continue it: `htfl-sim tune t`"
+    ):
+        hs.studies.plan("more", tuned="t", sessions_dir=tmp_path)
 
 
 def test_a_seed_of_the_data_alone_is_the_same_for_all_trials() -> None:

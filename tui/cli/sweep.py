@@ -19,6 +19,10 @@ SETTINGS_FROM = (
     "Preset whose training, data, and federation settings all points use; "
     "their own presets then set only the method and its options."
 )
+TUNED = (
+    "Tuning study whose chosen values the methods use. "
+    "Without --over, the study has the methods and final seeds of it."
+)
 REUSE = (
     "Use finished sessions of identical runs, from the whole sessions folder. "
     "Default: only those of this study. --no-reuse computes every point."
@@ -42,6 +46,9 @@ def sweep(
     *,
     settings_from: Annotated[
         str | None, options.option(SETTINGS_FROM, metavar="P", complete=completion.presets, panel=WHAT)
+    ] = None,
+    tuned: Annotated[
+        str | None, options.option(TUNED, metavar="STUDY", complete=completion.studies, panel=WHAT)
     ] = None,
     origin: Annotated[
         str | None,
@@ -114,6 +121,7 @@ def sweep(
       htfl-sim sweep t3 --preset '{method}_htm5' --settings-from fedssa_htm5 --over method=fedgh,fedssa
       htfl-sim sweep mu --preset fedlora_htm5 --over method.mu=0.5,0.7,0.9 --jobs 2
       htfl-sim sweep abl --from t3/fedlora-s0@50 --over method.mu=0.5,0.7
+      htfl-sim sweep more --tuned t3 --over method=standalone,fedgh --over seed=0..4 --reuse
       htfl-sim sweep study.toml --dry-run
       htfl-sim sweep t3
       htfl-sim sweep t3 --extend --over seed=0..4
@@ -132,7 +140,17 @@ def sweep(
         "method.name": setup.method,
     }
     if point is not None:
-        said = [file, settings_from, origin, over, jobs, extend or None, dry_run or None, *astuple(setup)]
+        said = [
+            file,
+            settings_from,
+            tuned,
+            origin,
+            over,
+            jobs,
+            extend or None,
+            dry_run or None,
+            *astuple(setup),
+        ]
         sweep_slurm.refuse_with_point(any(each is not None for each in said) or on != HERE)
     planned = hs.studies.plan(
         study,
@@ -140,6 +158,7 @@ def sweep(
         preset=setup.preset,
         settings_from=settings_from,
         profile=setup.profile,
+        tuned=tuned,
         config=setup.config,
         origin=origin,
         over=over or (),

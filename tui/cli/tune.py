@@ -16,15 +16,19 @@ SEARCH = "Search"
 class Sampler(StrEnum):
     """How values are proposed."""
 
-    GRID = "grid"
+    LATIN = "latin"
     RANDOM = "random"
+    GRID = "grid"
     TPE = "tpe"
 
 
 NAME = "Name of the tuning study. Without --over, the study of this name continues."
 OVER = "Methods to tune: method=fedgh,fedssa."
 BUDGET = "Number of trials of each method."
-SAMPLER = "How values are proposed: grid, random, or tpe, which learns from earlier trials."
+SAMPLER = (
+    "How values are proposed: latin (a Latin hypercube: evenly over each range), random, grid, "
+    "or tpe, which learns from earlier trials."
+)
 HALVING = "Keep the best 1/ETA of the trials at each rung. They continue from their checkpoints."
 KEY = "Setting to search, or a section: method, training. May be repeated. Default: both sections."
 SPACE = "Range of a setting: training.lr=log:0.001:0.1, method.mu=linear:0:1, or training.clip=1,5. May be repeated."
@@ -42,7 +46,7 @@ def tune(
     over: Annotated[list[str] | None, options.option(OVER, metavar="METHODS", panel=WHAT)] = None,
     setup: options.Setup,
     budget: Annotated[int, options.option(BUDGET, metavar="N", least=1, panel=SEARCH)] = 10,
-    sampler: Annotated[Sampler, options.option(SAMPLER, "--sampler", panel=SEARCH)] = Sampler.RANDOM,
+    sampler: Annotated[Sampler, options.option(SAMPLER, "--sampler", panel=SEARCH)] = Sampler.LATIN,
     halving: Annotated[int | None, options.option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
     key: Annotated[list[str] | None, options.option(KEY, "--key", metavar="KEY", panel=SEARCH)] = None,
     space: Annotated[
