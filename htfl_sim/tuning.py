@@ -1,6 +1,6 @@
 """Tuning from Python: search each method's hyper-parameters with the same budget, then run the chosen values."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,6 +234,9 @@ def tune(
             metrics=[Path(file) for file in metrics],
         )  # fmt: skip
         asked = request(choices, methods, **options)
+    else:
+        settings = {"preset": preset, "dataset": dataset, "clients": clients, "assignments": assignments}
+        refuse_without_methods({**settings, **options})
     with heeded() as interrupt, shown.points(progress) as observe:
         result = carry_out(
             name, asked, jobs=jobs, on=on, data_dir=data_dir, sessions_dir=sessions_dir, files=files,
@@ -244,6 +247,17 @@ def tune(
     if result.failed:
         raise PointsFailed({each.name: each.reason for each in result.failed}, len(result.statuses))
     return tuning(name, sessions_dir)
+
+
+def refuse_without_methods(given: Mapping[str, Any]) -> None:
+    """Raise ConfigError if there is an option of a new study, by its name in `request`. None and () are no options."""
+    for name, value in given.items():
+        if value not in (None, (), []):
+            shown = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+            raise ConfigError(
+                f"`{name}={shown}` belongs to a new tuning study. Leave it out to continue a study. To begin one, "
+                "choose another name, and name its methods: `over='method=fedgh'`."
+            )
 
 
 def seed_numbers(text: str) -> tuple[int, ...]:

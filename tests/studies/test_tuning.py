@@ -29,6 +29,7 @@ from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
 from simulator.studies.study import StudySpec
 from simulator.studies.tuning import tune, tuned
+from tests.cli.conftest import call
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
 
@@ -391,6 +392,32 @@ def test_another_request_for_the_same_name_is_refused_with_the_difference(
         tune(tmp_path / "t", SMALL, Launch(tmp_path))
     assert not tune(tmp_path / "t", None, Launch(tmp_path)).reason
     assert json.loads((tmp_path / "t" / "tuning.json").read_text())["budget"] == 1
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--budget", "20"],
+        ["--budget", "1"],  # as the study began
+        ["--key", "training.lr"],
+        ["--space", "training.lr=log:0.01:0.1"],
+        ["--seeds", "0..4"],
+        ["--no-baseline"],
+        ["--rounds", "9"],
+    ],
+)
+def test_an_option_of_a_new_study_is_refused_where_a_study_continues(
+    option: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process(monkeypatch)
+    done(tmp_path / "t", replace(SMALL, budget=1, halving=None, methods=("standalone",), keys=()))
+    told = call("tune", "t", "--sessions-dir", tmp_path, *option)
+    assert told.code == 2 and "a new tuning study" in told.err and "--over method=fedgh" in told.err
+    assert option[0] == "--rounds" or option[0] in told.err
+    name = {"--budget": "budget", "--seeds": "seeds"}.get(option[0])
+    if name:
+        with pytest.raises(ConfigError, match=f"`{name}="):
+            hs.tune("t", sessions_dir=tmp_path, **{name: (20,)})
 
 
 def test_without_an_eval_part_tuning_is_refused_before_test_data_are_looked_at(

@@ -1,7 +1,7 @@
 """`htfl-sim tune`: search each method's hyper-parameters with the same budget, then run the chosen values."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,17 +24,17 @@ class Sampler(StrEnum):
 
 NAME = "Name of the tuning study. Without --over, the study of this name continues."
 OVER = "Methods to tune: method=fedgh,fedssa."
-BUDGET = "Number of trials of each method."
+BUDGET = "Number of trials of each method. Default: 10."
 SAMPLER = (
-    "How values are proposed: latin (a Latin hypercube: evenly over each range), random, grid, "
+    "How values are proposed: latin (the default, a Latin hypercube: evenly over each range), random, grid, "
     "or tpe, which learns from earlier trials."
 )
 HALVING = "Keep the best 1/ETA of the trials at each rung. They continue from their checkpoints."
 KEY = "Setting to search, or a section: method, training. May be repeated. Default: both sections."
 SPACE = "Range of a setting: training.lr=log:0.001:0.1, method.mu=linear:0:1, or training.clip=1,5. May be repeated."
-TUNING_SEEDS = "Seeds of the trials, as 1000 or 1000..1002. They differ from the final seeds."
-SEEDS = "Seeds of the runs with the chosen values."
-LAST = "Score a trial by its mean over this many last rounds."
+TUNING_SEEDS = "Seeds of the trials, as 1000 or 1000..1002. They differ from the final seeds. Default: 1000."
+SEEDS = "Seeds of the runs with the chosen values. Default: 0..2."
+LAST = "Score a trial by its mean over this many last rounds. Default: 1."
 ALONE = "Do not tune Standalone as well."
 SEPARATE = "Draw the samples of trials and of final runs from two disjoint parts of the data set."
 
@@ -45,16 +45,16 @@ def tune(
     *,
     over: Annotated[list[str] | None, options.option(OVER, metavar="METHODS", panel=WHAT)] = None,
     setup: options.Setup,
-    budget: Annotated[int, options.option(BUDGET, metavar="N", least=1, panel=SEARCH)] = 10,
-    sampler: Annotated[Sampler, options.option(SAMPLER, "--sampler", panel=SEARCH)] = Sampler.LATIN,
+    budget: Annotated[int | None, options.option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
+    sampler: Annotated[Sampler | None, options.option(SAMPLER, "--sampler", panel=SEARCH)] = None,
     halving: Annotated[int | None, options.option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
     key: Annotated[list[str] | None, options.option(KEY, "--key", metavar="KEY", panel=SEARCH)] = None,
     space: Annotated[
         list[str] | None, options.option(SPACE, "--space", metavar="KEY=RANGE", panel=SEARCH)
     ] = None,
-    tuning_seeds: Annotated[str, options.option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = "1000",
-    seeds: Annotated[str, options.option(SEEDS, metavar="S", panel=SEARCH)] = "0..2",
-    last: Annotated[int, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = 1,
+    tuning_seeds: Annotated[str | None, options.option(TUNING_SEEDS, metavar="S", panel=SEARCH)] = None,
+    seeds: Annotated[str | None, options.option(SEEDS, metavar="S", panel=SEARCH)] = None,
+    last: Annotated[int | None, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
     no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
     separate: Annotated[bool, options.flag(SEPARATE, "--separate", panel=SEARCH)] = False,
     on: Annotated[str, options.option("Where points run: here or ray.", metavar="PLACE", panel=HOW)] = "here",
@@ -86,6 +86,19 @@ def tune(
     files, _ = hs.studies.named_files(setup.plugin or (), setup.model or (), setup.metric or ())
     files.load()
     asked = None
+    given: dict[str, Any] = {
+        "budget": budget,
+        "sampler": sampler and sampler.value,
+        "halving": halving,
+        "keys": key,
+        "ranges": space,
+        "tuning_seeds": tuning_seeds and tuning.seed_numbers(tuning_seeds),
+        "seeds": seeds and tuning.seed_numbers(seeds),
+        "last": last,
+        "baseline": False if no_baseline else None,
+        "separate": separate or None,
+    }
+    search = {name: value for name, value in given.items() if value is not None}
     if over:
         methods = []
         for each in over:
@@ -99,22 +112,15 @@ def tune(
             setup.choices(machine),
             methods,
             rounds=setup.rounds,
-            budget=budget,
-            sampler=sampler.value,
-            halving=halving,
-            keys=key or (),
-            ranges=space or (),
-            tuning_seeds=tuning.seed_numbers(tuning_seeds),
-            seeds=tuning.seed_numbers(seeds),
-            last=last,
-            baseline=not no_baseline,
-            separate=separate,
+            **search,
         )
         fetch_missing(asked.base["data"]["dataset"], places.data_dir)
     elif setup != options.Setup():
         raise hs.ConfigError(
             "Settings belong to a new tuning study. Name its methods, as `over='method=fedgh'`."
         )
+    else:
+        tuning.refuse_without_methods(search)
     with (
         Signals("left at once: the points at work stop by themselves.") as signals,
         sweep_progress.display(name, jobs or 1, progress, as_json) as shown,

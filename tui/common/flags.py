@@ -8,7 +8,7 @@ from typing import Any
 
 _ARGUMENT = re.compile(r"`([a-z][a-z_]*)(?:=([^`]+))?`")
 _KEY = re.compile(r"`([a-z_]+\.[a-z_0-9.]+=[^`]+)`")
-_CALLED = {"goal": "until", "origin": "from"}
+_CALLED = {"goal": "until", "origin": "from", "keys": "key", "ranges": "space"}
 """Flags with other names than their arguments."""
 _SETTINGS = ("rounds", "seed", "until")
 """Keys of a configuration outside of sections. --set takes them if a command has no flag."""
