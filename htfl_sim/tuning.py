@@ -11,8 +11,9 @@ from htfl_sim.interrupts import heeded
 from htfl_sim.studies import named_files
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
+from simulator.base.units import NONE
+from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.gain import BASELINE
-from simulator.results.analysis.table import STD
 from simulator.results.analysis.tabular import Column, TextTable, percent
 from simulator.studies.status import Status
 from simulator.studies.values import axis as axis
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Tuning", "carry_out", "request", "tune", "tuning"]
 
 Place = str | Path
+INTERVAL = "[low, high] is the 95 % interval of the mean over n final seeds (Student's t)."
 NO_FILES = Files()
 WAYS = {"latin": "a Latin hypercube", "random": "random search", "grid": "grid search", "tpe": "TPE"}
 
@@ -48,7 +50,8 @@ class Tuning(TextTable["Tuned"]):
             Column("trials", lambda row: str(row.trials)),
             Column("rounds of trials", lambda row: str(row.rounds)),
             Column("score on eval, %", lambda row: f"{100 * row.score:.2f}"),
-            Column("test, %", lambda row: percent(row.final), value=lambda row: row.final),
+            Column("n", lambda row: str(row.final.n) if row.final else NONE),
+            Column("test, %", lambda row: _with_interval(row.final), value=lambda row: row.final),
             Column("chosen values", _chosen, False),
         ]
 
@@ -77,7 +80,7 @@ class Tuning(TextTable["Tuned"]):
                     f"{row.method}: {', '.join(row.boundary)} is at the boundary of its range. A wider range may be "
                     "better."
                 )
-        return [*found, STD] if any(row.final and row.final.n > 1 for row in self.rows) else found
+        return [*found, INTERVAL] if any(row.final and row.final.interval for row in self.rows) else found
 
     def fields(self, row: "Tuned") -> Iterator[tuple[str, Any]]:
         """All that a row has; accuracies 0…1."""
@@ -88,8 +91,11 @@ class Tuning(TextTable["Tuned"]):
             "score": row.score,
         }.items()
         final = row.final
+        low, high = (final and final.interval) or (None, None)
         yield from {
             "final": final and final.mean,
+            "final_low": low,
+            "final_high": high,
             "final_std": final and final.std,
             "n": final and final.n,
         }.items()
@@ -100,7 +106,9 @@ class Tuning(TextTable["Tuned"]):
         """For programs: the request, and every method's result."""
         return {
             "request": asdict(self.asked),
-            "methods": [asdict(row) for row in self.rows],
+            "methods": [
+                asdict(row) | {"interval": row.final.interval if row.final else None} for row in self.rows
+            ],
             "notes": self.remarks(),
         }
 
@@ -272,6 +280,13 @@ def _folder(name: Place, sessions_dir: Place | None) -> Path:
     home = folders.sessions_dir(sessions_dir)
     there = folders.study_folder(name, home)
     return there or (folders.new_session(str(name), home) if isinstance(name, str) else Path(name))
+
+
+def _with_interval(value: MeanStd | None) -> str:
+    if value is None or value.interval is None:
+        return percent(value)
+    low, high = value.interval
+    return f"{100 * value.mean:.2f} [{100 * low:.2f}, {100 * high:.2f}]"
 
 
 def _chosen(row: "Tuned") -> str:

@@ -1,5 +1,7 @@
 """Tuning: equal budgets, scores on eval alone, promotion from checkpoints, and the same end after any stop."""
 
+import csv
+import io
 import json
 import math
 import subprocess
@@ -22,13 +24,14 @@ from simulator.base.sections import TrainingConfig
 from simulator.base.space import Choice, Linear, Log, described, is_at_boundary, parsed
 from simulator.config import Config
 from simulator.config.user_files import Files
+from simulator.results.analysis.averages import MeanStd
 from simulator.studies import tuning
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.search import Request, Trial, proposed
 from simulator.studies.selection import select
 from simulator.studies.study import StudySpec
-from simulator.studies.tuning import tune, tuned
+from simulator.studies.tuning import Tuned, tune, tuned
 from tests.cli.conftest import call
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed")
@@ -211,6 +214,23 @@ def test_the_figure_has_a_plot_for_each_key_and_a_ring_for_each_choice(
     )
     assert len(figure.axes[0].lines) - len(rings) == 8  # trials of two methods, own values included
     assert figure.axes[0].get_xscale() == "log"
+
+
+def test_the_table_has_the_interval_of_the_final_seeds() -> None:
+    """Of 50, 60, and 70 % the mean is 60, s is 10, and t(0.975; 2) = 4.3027 gives ± 4.3027 · 10 / √3 = 24.84."""
+    row = Tuned("fedproto", 0, 4, 8, {}, 0.5, (), MeanStd.of([0.5, 0.6, 0.7]))
+    one = replace(row, method="standalone", final=MeanStd.of([0.5]))
+    table = htfl_sim.tuning.Tuning(SMALL, (row, one, replace(row, final=None)))
+    cells = {column.name: [column.cell(each) for each in table.rows] for column in table.columns()}
+    assert cells["test, %"] == ["60.00 [35.16, 84.84]", "50.00", "–"] and cells["n"] == ["3", "1", "–"]
+    lines = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert [float(lines[0][name]) for name in ("final_low", "final", "final_high")] == pytest.approx(
+        [0.351586, 0.6, 0.848414], abs=1e-6
+    )
+    assert lines[1]["n"] == "1" and lines[1]["final_low"] == ""
+    assert table.to_json()["methods"][0]["interval"] == pytest.approx((0.351586, 0.848414), abs=1e-6)
+    assert table.remarks()[-1].startswith("[low, high] is the 95 % interval")
+    assert "interval" not in replace(table, found=(one,)).remarks()[-1]
 
 
 def test_a_stop_anywhere_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
