@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator import methods
 from simulator.base.sections import MethodConfig, Section
+from simulator.base.space import Space, described
 from simulator.config import Config
 
 Row = tuple[str, str, str, str]
@@ -22,11 +23,12 @@ def reference() -> str:
     """Every key of a run, section by section, then every method's own."""
     parts = ["## Of the whole run\n", table(whole_run())]
     for name, section in sections():
-        parts += [f"## {name}\n", f"{_about(section)}\n", table(rows(section, name))]
+        parts += [f"## {name}\n", f"{_about(section)}\n", table(rows(section, name)), ranges(section, name)]
     parts += ["## method\n", f"`method.name`: {MethodConfig.model_fields['name'].description}.\n"]
     for name in methods.names():
         section = methods.get(name).Config
         parts += [f"### [{name}](methods/{name}.md)\n", table(rows(section, "method", without="name"))]
+        parts.append(ranges(section, "method"))
     return "\n".join(parts)
 
 
@@ -61,6 +63,13 @@ def table(keys: list[Row]) -> str:
     lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
     lines += [f"| `{key}` | {kind} | {default} | {_cell(meaning)} |" for key, kind, default, meaning in keys]
     return "\n".join(lines) + "\n"
+
+
+def ranges(section: type[Section], prefix: str) -> str:
+    """What tuning searches of a section, as a sentence; empty if that is nothing."""
+    space: Space = getattr(section, "space", {})
+    each = "; ".join(f"`{prefix}.{key}` {described(range)}" for key, range in space.items())
+    return f"[`htfl-sim tune`](tuning.md) searches {each}.\n" if each else ""
 
 
 def _row(schema: dict[str, Any]) -> tuple[str, str, str]:

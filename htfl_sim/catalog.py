@@ -10,6 +10,7 @@ from presets import Preset
 from simulator.base.nested import as_toml, toml_value
 
 if TYPE_CHECKING:
+    from simulator.base.space import Range
     from simulator.config.reference import Setting as Setting
     from simulator.data.datasets import Dataset as _Dataset
     from simulator.methods.base import Method as _Method
@@ -45,7 +46,10 @@ Told = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class MethodCard:
-    """A method: its card, and its hyper-parameters as {'key', 'default', 'description'}."""
+    """A method: its card, and its hyper-parameters as {'key', 'default', 'description'}.
+
+    space: what `htfl-sim tune` searches, by dotted key.
+    """
 
     name: str
     title: str
@@ -55,6 +59,14 @@ class MethodCard:
     down: str
     up: str
     parameters: list[dict[str, Any]]
+    space: "dict[str, Range]"
+
+    @property
+    def ranges(self) -> dict[str, str]:
+        """The space, as a table prints it."""
+        from simulator.base.space import described
+
+        return {key: described(each) for key, each in self.space.items()}
 
 
 @dataclass(frozen=True)
@@ -155,6 +167,13 @@ def check_method(name: str) -> Iterator[Promise]:
     for promise in PROMISES:
         broken = promise.broken_by(subject)
         yield Promise(promise.sentence, broken is None, broken)
+
+
+def method_json(found: MethodCard) -> dict[str, Any]:
+    """A method for programs, with the kind and the ends or options of each range."""
+    from simulator.base.space import as_json
+
+    return asdict(found) | {"space": {key: as_json(each) for key, each in found.space.items()}}
 
 
 def trial_group(name: str) -> str:
@@ -328,6 +347,8 @@ def _data_set(name: str) -> "_Dataset":
 def _of_method(found: "type[_Method]") -> MethodCard:
     from pydantic_core import PydanticUndefined
 
+    from simulator.base.sections import TrainingConfig
+
     parameters = [
         {
             "key": key,
@@ -337,9 +358,11 @@ def _of_method(found: "type[_Method]") -> MethodCard:
         for key, field in found.Config.model_fields.items()
         if key != "name"
     ]
+    sections = (("training", TrainingConfig), ("method", found.Config))
+    space = {f"{name}.{key}": each for name, section in sections for key, each in section.space.items()}
     card = found.card
     return MethodCard(
-        found.name, card.title, card.paper, card.kind, card.needs, card.down, card.up, parameters
+        found.name, card.title, card.paper, card.kind, card.needs, card.down, card.up, parameters, space
     )
 
 

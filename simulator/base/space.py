@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from simulator.base.errors import ConfigError
@@ -70,6 +70,11 @@ def described(range: Range) -> str:
             return f"{low:g} … {high:g}"
         case Choice(options):
             return " | ".join("none" if each is None else str(each) for each in options)
+
+
+def as_json(range: Range) -> dict[str, Any]:
+    """A range for programs: its kind, and its ends or options."""
+    return {"kind": type(range).__name__.lower(), **asdict(range)}
 
 
 def is_at_boundary(range: Range, value: Any) -> bool:

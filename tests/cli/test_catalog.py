@@ -92,6 +92,16 @@ def test_a_method_is_shown_with_its_hyper_parameters(cli: Cli) -> None:
     assert mu.split()[1] == "0.9" and "eq. 5" in mu
 
 
+def test_a_method_is_shown_with_the_ranges_that_tuning_searches(cli: Cli) -> None:
+    ranges = cli("methods", "fedlora").out.partition("htfl-sim tune")[2]
+    found = {line.split()[0]: " ".join(line.split()[1:]) for line in ranges.splitlines()[1:] if line}
+    assert found["training.lr"] == "log 0.001 … 0.3" and found["method.mu"] == "0.5 … 0.95"
+    space = cli("methods", "fedlora", "--json").json()["space"]
+    assert space["training.lr"] == {"kind": "log", "low": 0.001, "high": 0.3}
+    assert space["method.mu"] == {"kind": "linear", "low": 0.5, "high": 0.95}
+    assert space["method.hidden"] == {"kind": "choice", "options": [None, 20, 60, 120]}
+
+
 def test_models_have_the_sizes_of_the_papers_table(cli: Cli) -> None:
     sizes = {each["name"]: each["bytes"] / 2**20 for each in cli("models", "htm5", "--json").json()["models"]}
     assert {name: round(size, 2) for name, size in sizes.items()} == {

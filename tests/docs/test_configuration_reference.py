@@ -58,3 +58,13 @@ def test_every_key_says_what_it_means() -> None:
     own = [row for name in methods.names() for row in configuration.rows(methods.get(name).Config, name)]
     shared = [row for name, section in configuration.sections() for row in configuration.rows(section, name)]
     assert [key for key, *_, meaning in [*configuration.whole_run(), *shared, *own] if not meaning] == []
+
+
+def test_the_ranges_that_tuning_searches_are_below_the_keys(reference: str) -> None:
+    section = reference.partition("### [fedproto](methods/fedproto.md)\n")[2].partition("###")[0]
+    assert section.rstrip().endswith("[`htfl-sim tune`](tuning.md) searches `method.lam` log 0.01 … 10.")
+    training = reference.partition("## training\n")[2].partition("## ")[0]
+    assert "`training.lr` log 0.001 … 0.3; `training.clip` none | 1.0 | 10.0" in training
+    assert reference.count("[`htfl-sim tune`]") == 1 + sum(
+        bool(methods.get(name).Config.space) for name in methods.names()
+    )

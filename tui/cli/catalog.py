@@ -81,18 +81,23 @@ def methods(
         _check_method(name, as_json)
         return
     if name is not None:
-        found = asdict(hs.catalog.method(name))
+        card = hs.catalog.method(name)
         if as_json:
-            output.emit(found)
+            output.emit(hs.catalog.method_json(card))
         else:
+            found = asdict(card)
             parameters = found.pop("parameters")
+            del found["space"]
             output.show(
                 output.facts(found.items()), output.heading("Hyper-parameters (--set method.KEY=VALUE)")
             )
             rows = [[each["key"], _default(each["default"]), each["description"]] for each in parameters]
             output.show(output.table(["key", "default", "meaning"], rows) if rows else "none")
+            output.show(
+                output.heading("Ranges that `htfl-sim tune` searches"), output.facts(card.ranges.items())
+            )
         return
-    everything = [asdict(each) for each in hs.catalog.methods()]
+    everything = [hs.catalog.method_json(each) for each in hs.catalog.methods()]
     if as_json:
         output.emit(everything)
     else:
