@@ -57,8 +57,6 @@ class Tuning(TextTable["Tuned"]):
 
     def remarks(self) -> list[str]:
         """The budget, the space, the seeds, and choices at a boundary of their ranges."""
-        from simulator.base.space import described
-
         asked = self.asked
         way = WAYS[asked.sampler] + (f", halving by {asked.halving}" if asked.halving else "")
         last = "the last round" if asked.last == 1 else f"the last {asked.last} rounds"
@@ -70,17 +68,31 @@ class Tuning(TextTable["Tuned"]):
         ]
         if asked.separate:
             found.append("Trials and final runs share no sample of the data set.")
-        for row in self.rows:
-            space = asked.space(row.method)
-            ranges = "; ".join(f"{key} {described(each)}" for key, each in space.items())
-            fixed = ", ".join(f"method.{key}={each}" for key, each in asked.fixed(row.method).items())
-            found.append(f"{row.method} searched {ranges or 'nothing'}{f' with {fixed}' if fixed else ''}.")
-            if row.boundary:
-                found.append(
-                    f"{row.method}: {', '.join(row.boundary)} is at the boundary of its range. A wider range may be "
-                    "better."
-                )
+        found += self._ranges()
+        at = [f"{row.method} {key}" for row in self.rows for key in row.boundary]
+        if at:
+            found.append(f"At the boundary of its range: {', '.join(at)}. A wider range may be better.")
         return [*found, INTERVAL] if any(row.final and row.final.interval for row in self.rows) else found
+
+    def _ranges(self) -> Iterator[str]:
+        """What all methods searched, and what single ones searched besides."""
+        from simulator.base.space import described
+
+        spaces = {row.method: self.asked.space(row.method) for row in self.rows}
+        shared = [
+            f"{key} {described(each)}"
+            for key, each in next(iter(spaces.values()), {}).items()
+            if all(space.get(key) == each for space in spaces.values())
+        ]
+        if shared:
+            yield f"{'All' if len(spaces) > 1 else next(iter(spaces))} searched {'; '.join(shared)}."
+        for method, space in spaces.items():
+            own = [text for key, each in space.items() if (text := f"{key} {described(each)}") not in shared]
+            fixed = [f"{key}={each}" for key, each in self.asked.fixed(method).items()]
+            if own:
+                yield f"{method} {'also ' if shared else ''}searched {'; '.join(own)}."
+            if fixed:
+                yield f"{method} has {', '.join(fixed)}."
 
     def fields(self, row: "Tuned") -> Iterator[tuple[str, Any]]:
         """All that a row has; accuracies 0…1."""

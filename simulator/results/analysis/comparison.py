@@ -25,7 +25,7 @@ from simulator.results.analysis.axes import (
     varying,
 )
 from simulator.results.analysis.caveats import averaged, rows_differ
-from simulator.results.analysis.costs import Reached, reached, spent
+from simulator.results.analysis.costs import Reached, costs, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.printed import printed
@@ -175,7 +175,7 @@ def outcome(
 
 
 def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, float | None]:
-    """The extra columns of a session: of its mean accuracies, or over the final accuracies of its clients."""
+    """The extra columns of a session: of its mean accuracies, of its clients' final ones, or of its rounds' cost."""
     if not names:
         return {}
     means = run.totals.mean[np.isfinite(run.totals.mean)]
@@ -184,7 +184,13 @@ def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, floa
     found: dict[str, float | None] = {}
     for name in names:
         kind, value = EXTRAS[name]
-        values = means if kind == "rounds" else known
+        match kind:
+            case "rounds":
+                values = means
+            case "clients":
+                values = known
+            case cost:
+                values = np.diff(costs(run.totals, cost), prepend=0)
         found[name] = value(values) if len(values) else None
     return found
 

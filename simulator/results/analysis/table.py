@@ -16,15 +16,18 @@ from simulator.results.analysis.tabular import Column, TextTable, axis_columns, 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
 STD = "± is the sample standard deviation (n − 1) over n sessions."
-EXTRAS: dict[str, tuple[Literal["rounds", "clients"], Callable[[Array], float]]] = {
+EXTRAS: dict[str, tuple[Literal["rounds", "clients", "bytes", "FLOPs"], Callable[[Array], float]]] = {
     "area under curve": ("rounds", lambda means: float(means.mean())),
     "10 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.1))),
     "median client": ("clients", lambda clients: float(np.median(clients))),
     "90 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.9))),
     "std over clients": ("clients", lambda clients: float(clients.std())),
+    "traffic per round": ("bytes", lambda each: float(each.mean())),
+    "FLOPs per round": ("FLOPs", lambda each: float(each.mean())),
 }
 """Columns that are shown only if they are named. The area is the mean of the mean accuracies of all evaluated rounds.
-The others are over the clients' final accuracies; std is the population's. Quantiles are interpolated linearly."""
+Those of clients are over the clients' final accuracies; std is the population's. Quantiles are interpolated linearly.
+Traffic has both directions."""
 _NUMBERS = (
     "best", "best_weighted", "last", "last_weighted", "selected", "selected_weighted", "worst",
     "rounds", "bytes", "flops", "seconds",
@@ -198,10 +201,7 @@ def _columns(table: Table) -> list[Column[Row]]:
         Column(name, lambda row, name=name: _decimals(row.own.get(name)))  # type: ignore[misc]
         for name in dict.fromkeys(name for row in table.rows for name in row.own)
     ]
-    found += [
-        Column(f"{name}, %", lambda row, name=name: percent(row.extras[name]))  # type: ignore[misc]
-        for name in (table.rows[0].extras if table.rows else ())
-    ]
+    found += [_extra(name) for name in (table.rows[0].extras if table.rows else ())]
     if table.baseline is not None:
         found.append(Column(f"Δ vs {table.baseline} (pp)", _difference))
     if table.target is not None:
@@ -216,6 +216,15 @@ def _columns(table: Table) -> list[Column[Row]]:
     if any(row.paper for row in table.rows):
         found.append(Column("paper, %", _paper, False))
     return found
+
+
+def _extra(name: str) -> Column[Row]:
+    """An extra column: an amount, or an accuracy in per cent."""
+    kind, _ = EXTRAS[name]
+    if kind in ("bytes", "FLOPs"):
+        shown = size if kind == "bytes" else amount
+        return Column(name, lambda row: shown(_mean(row.extras[name])))
+    return Column(f"{name}, %", lambda row: percent(row.extras[name]))
 
 
 def _remarks(table: Table) -> list[str]:
