@@ -307,14 +307,16 @@ def drawn(
     """The figure of a kind, and notes about it."""
     if kind == "tuning":
         from simulator.results.figures.tuning import tuning
+        from simulator.studies.links import sessions_of
         from simulator.studies.tuning import tried
 
-        folders_of = {run.folder.parent for run in runs}
-        if len(folders_of) > 1:
-            raise ConfigError(
-                f"tuning shows one tuning study; these sessions are of {len(folders_of)} folders."
-            )
-        trials, logarithmic = tried(folders_of.pop())
+        used = {run.folder for run in runs}
+        parents = dict.fromkeys(folder.parent for folder in used)
+        # A trial may use the session of another study.
+        studies = [each for each in parents if len(parents) == 1 or used <= sessions_of(each)]
+        if not studies:
+            raise ConfigError(f"tuning shows one tuning study; these sessions are of {len(parents)} folders.")
+        trials, logarithmic = tried(studies[0])
         return tuning(trials, logarithmic, **options), []
     if kind not in OF_ONE:
         from simulator.results.figures.kinds import OF_SESSIONS, notes

@@ -72,6 +72,15 @@ class Tuning(TextTable["Tuned"]):
         at = [f"{row.method} {key}" for row in self.rows for key in row.boundary]
         if at:
             found.append(f"At the boundary of its range: {', '.join(at)}. A wider range may be better.")
+        repeated = [
+            f"{asked.budget - row.trials} of {row.method}"
+            for row in self.rows
+            if row.trials < asked.budget and asked.space(row.method)
+        ]
+        if repeated:
+            found.append(
+                f"Trials that had the settings of earlier ones, and took their scores: {', '.join(repeated)}."
+            )
         return [*found, INTERVAL] if any(row.final and row.final.interval for row in self.rows) else found
 
     def _ranges(self) -> Iterator[str]:
@@ -198,9 +207,11 @@ def carry_out(
     stop: Callable[[], str | None] = lambda: None,
     waiting: Callable[[], bool] = lambda: True,
     steal: bool = False,
+    reuse: bool | None = None,
 ) -> "SweepResult":
     """Run, or continue, a tuning study. None: as it was asked for. files: your own that a new study needs.
 
+    reuse: as in `hs.sweep`.
     Raises like `tune`.
     """
     from simulator.data.datasets import data_folder
@@ -208,7 +219,11 @@ def carry_out(
     from simulator.studies.tuning import tune as run
 
     launch = Launch(
-        data_folder(None if data_dir is None else str(data_dir)).absolute(), workers, device, files
+        data_folder(None if data_dir is None else str(data_dir)).absolute(),
+        workers,
+        device,
+        files,
+        reuse=reuse,
     )
     return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, steal=steal)
 
@@ -234,6 +249,7 @@ def tune(
     metrics: Sequence[Place] = (),
     jobs: int | None = None,
     on: str = "here",
+    reuse: bool | None = None,
     data_dir: Place | None = None,
     sessions_dir: Place | None = None,
     progress: bool | Callable[[Sequence[Status]], None] = False,
@@ -241,10 +257,10 @@ def tune(
 ) -> Tuning:
     """Search the hyper-parameters of methods with the same budget, then run the final seeds with the chosen values.
 
-    Without methods, a study that exists continues. plugins, models, metrics: your own files. options: rounds, budget,
-    sampler, halving, keys, ranges, tuning_seeds, seeds, last, baseline, and separate, as `request` takes them. Trials
-    are scored on eval, never on test data. Raises ConfigError, PointsFailed if a point failed, and KeyboardInterrupt
-    after Ctrl-C, with every point at a checkpoint.
+    Without methods, a study that exists continues. reuse: as in `hs.sweep`. plugins, models, metrics: your own files.
+    options: rounds, budget, sampler, halving, keys, ranges, tuning_seeds, seeds, last, baseline, and separate, as
+    `request` takes them. Trials are scored on eval, never on test data. Raises ConfigError, PointsFailed if a point
+    failed, and KeyboardInterrupt after Ctrl-C, with every point at a checkpoint.
     """
     asked, (files, group) = None, named_files(plugins, models, metrics)
     files.load()
@@ -260,7 +276,7 @@ def tune(
     with heeded() as interrupt, shown.points(progress) as observe:
         result = carry_out(
             name, asked, jobs=jobs, on=on, data_dir=data_dir, sessions_dir=sessions_dir, files=files,
-            observe=observe, stop=interrupt.reason,
+            observe=observe, stop=interrupt.reason, reuse=reuse,
         )  # fmt: skip
     if interrupt.came:
         raise KeyboardInterrupt

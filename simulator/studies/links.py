@@ -31,13 +31,21 @@ def session_of(study: Path, point: Point) -> Path:
     return own
 
 
+def sessions_of(study: Path) -> set[Path]:
+    """The folders of the sessions that a study's points use; none of a folder that is no study."""
+    if not checkpoints.is_group(study):
+        return set()
+    return {session_of(study, point) for point in read_points(study)}
+
+
 def refuse_dead(study: Path, point: Point) -> None:
     """Raise SessionUnreadable if the point's link is dead and it has no session of its own."""
     own = study / point.name
     if point.link is not None and session_of(study, point) == own and not checkpoints.is_session(own):
+        command = "tune" if (study / checkpoints.TUNING).exists() else "sweep"
         raise SessionUnreadable(
             f"Point {point.name} of study {study.name} uses the session {point.link['session']}, which was deleted or "
-            f"changed. Run `htfl-sim sweep {study.name}` to compute the point."
+            f"changed. Run `htfl-sim {command} {study.name}` to compute the point."
         )
 
 

@@ -7,7 +7,7 @@ settings of training, so all methods try the same learning rates, and none is lu
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -132,7 +132,7 @@ class Trial:
 
     method: str
     number: int
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = field(hash=False)
 
     def name(self, seed: int) -> str:
         """The point of the trial with a seed."""

@@ -21,7 +21,7 @@ from simulator.studies.folder import documents
 from simulator.studies.links import key, session_of
 from simulator.studies.plan import Plan
 from simulator.studies.status import FAILED, FINISHED, LIVE, STARTING, STOPPED, WAITING, Status
-from simulator.studies.study import Point, StudySpec
+from simulator.studies.study import Point
 
 POLL_SECONDS = 0.1
 """Seconds between two looks at signals, commands, and ended processes."""
@@ -73,7 +73,7 @@ def sweep(
         for warning in there.warnings:
             say(warning)
         running = Sweep(group, planned.points, there.executor(group), observe)
-        running.reuse(launch.reuse if on == HERE else False, planned.study)
+        running.reuse(launch.reuse if on == HERE else False, planned)
         outcome = running.run(stop)
         group.close("stopped" if outcome.reason or outcome.failed else "finished")
         return outcome
@@ -111,15 +111,15 @@ class Sweep:
         self._paused = False
         self._asked: list[Command] = []
         """Commands without an effect yet."""
-        self._study: StudySpec | None = None
+        self._planned: Plan | None = None
         self._twins: dict[str, str] = {}
         """For each point, the first point with its settings."""
         self._held: set[str] = set()
         """Points whose sessions were asked to pause."""
 
-    def reuse(self, reuse: bool | None, study: StudySpec) -> None:
-        """Let identical points wait for the first of them, unless `reuse` is False. `study` is written with links."""
-        self._study = study
+    def reuse(self, reuse: bool | None, planned: Plan) -> None:
+        """Let identical points wait for the first of them, unless `reuse` is False. Links are written into the plan."""
+        self._planned = planned
         firsts: dict[bytes, str] = {}
         for name in self._open if reuse is not False else ():
             if (wanted := key(self._points[name])) is not None:
@@ -249,8 +249,9 @@ class Sweep:
     def _link(self, name: str, link: Link) -> None:
         """Record that a point uses another session."""
         self._points[name] = replace(self._points[name], link=link)
-        assert self._study is not None
-        self._group.write({POINTS: documents(self._study, list(self._points.values()))[POINTS]})
+        assert self._planned is not None
+        points = [self._points.get(point.name, point) for point in self._planned.points]
+        self._group.write({POINTS: documents(self._planned.study, points)[POINTS]})
 
     def _look(self) -> None:
         """Read the progress of running points again, here or in another process."""

@@ -10,13 +10,10 @@ there. So the choice depends neither on the order in which points finish, nor on
 """
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 import checkpoints
 from checkpoints import TUNING, GroupReader, SessionUnreadable
@@ -27,17 +24,19 @@ from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.overview import read_overview
+from simulator.studies import links
 from simulator.studies.backends import HERE, SLURM, backend
 from simulator.studies.checking import check
 from simulator.studies.children import Here
 from simulator.studies.executor import Launch
 from simulator.studies.files import needed
-from simulator.studies.folder import read_points, read_study
+from simulator.studies.folder import read_study
 from simulator.studies.plan import Plan
 from simulator.studies.search import BATCH, Request, Trial, proposed
 from simulator.studies.status import FINISHED, Status
 from simulator.studies.study import Point, StudySpec
 from simulator.studies.sweep import Observer, Sweep, SweepResult
+from simulator.studies.trials import Trials, rounds_of
 
 if TYPE_CHECKING:
     from simulator.results.figures.tuning import Tried
@@ -102,17 +101,19 @@ def tune(
         check(firsts, folder.parent, launch.data_dir)
     result = SweepResult(())
     for step in steps(folder, request):
-        listed = {point.name: point for point in _listed(folder)}
+        listed = Trials(folder, request).points
         points = {**listed, **{point.name: point for point in step.points}}
         spec = StudySpec(
             config=request.base, over={"method": request.methods, "seed": request.seeds}, files=launch.files
         )
         planned = Plan(folder, spec, tuple(points.values()), listed=points == listed)
         kind = backend(on) if any(not _done(folder, each, step.upto) for each in step.points) else Here
-        going = replace(launch, upto=step.upto, reuse=False)
+        going = replace(launch, upto=step.upto)
         with kind(step.points, going, jobs) as there, planned.open(waiting, steal=steal) as group:
             group.write({TUNING: _bytes(request)})
-            result = Sweep(group, step.points, there.executor(group), observe, step.upto).run(stop)
+            sweep = Sweep(group, step.points, there.executor(group), observe, step.upto)
+            sweep.reuse(launch.reuse if on == HERE else False, planned)
+            result = sweep.run(stop)
             failed = [each for each in result.failed if not (step.trials and each.diverged)]
             over = not result.reason and not failed
             group.close("finished" if over else "stopped")
@@ -123,40 +124,38 @@ def tune(
 
 def steps(folder: Path, request: Request) -> Iterator[Step]:
     """The steps of a tuning study, in order, each for all methods. Ask for the next once those before it are done."""
+    listed = Trials(folder, request)
     alive: dict[str, list[Trial]] = {method: [] for method in request.methods}
     if request.sampler == "tpe":
+        before: dict[str, list[Trial]] = dict(alive)
         for _ in range(0, request.budget, BATCH):
-            for method, before in alive.items():
-                scores = [score(folder, request, trial, request.rounds) for trial in before]
-                alive[method] = _as_listed(folder, proposed(request, method, scores))
-            yield _step(request, alive, request.rounds)
+            for method in alive:
+                scores = [listed.score(each, request.rounds) for each in firsts(request, before[method])]
+                before[method] = _as_listed(listed, proposed(request, method, scores))
+                alive[method] = list(dict.fromkeys(firsts(request, before[method])))
+            yield _step(request, listed, alive, request.rounds)
+            listed = Trials(folder, request)
     else:
-        alive = {method: _as_listed(folder, proposed(request, method, [])) for method in alive}
-        before_that = 0
-        for count, upto in request.rungs():
-            if before_that:
-                alive = {
-                    method: sorted(
-                        _best(folder, request, trials, before_that)[:count], key=lambda each: each.number
-                    )
-                    for method, trials in alive.items()
-                }
-            yield _step(request, alive, upto)
-            before_that = upto
-    chosen = {method: _best(folder, request, trials, request.rounds)[0] for method, trials in alive.items()}
+        for method in alive:
+            alive[method] = listed.of(method) or list(
+                dict.fromkeys(firsts(request, proposed(request, method, [])))
+            )
+        for _, upto in request.rungs():
+            continuing = {method: listed.survivors(trials, upto) for method, trials in alive.items()}
+            yield _step(request, listed, continuing, upto)
+            listed = Trials(folder, request)
+        alive = continuing
+    chosen = {method: listed.best(trials, request.rounds)[0] for method, trials in alive.items()}
     final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
-    yield Step(tuple(final), request.rounds, trials=False)
+    yield Step(tuple(map(listed.as_listed, final)), request.rounds, trials=False)
 
 
-def score(folder: Path, request: Request, trial: Trial, upto: int) -> float:
-    """A trial's score after a round: the mean over the tuning seeds of the mean eval accuracy of the last rounds.
-
-    A round without an accuracy counts as 0, so a trial that diverged loses. Raises ConfigError where nothing was
-    measured on eval.
-    """
-    return math.fsum(
-        _score(folder / trial.name(seed), request.last, upto) for seed in request.tuning_seeds
-    ) / len(request.tuning_seeds)
+def firsts(request: Request, trials: Sequence[Trial]) -> list[Trial]:
+    """For each trial the first one with the same settings, whose score it has too. Only first ones are computed."""
+    found: dict[bytes | None, Trial] = {}
+    return [
+        found.setdefault(links.key(_point(request, each, request.tuning_seeds[0])), each) for each in trials
+    ]
 
 
 def tuned(folder: Path) -> list[Tuned]:
@@ -165,16 +164,16 @@ def tuned(folder: Path) -> list[Tuned]:
     Raises SessionUnreadable if there is no such study, and DiskError.
     """
     request = read_request(folder)
+    listed = Trials(folder, request)
     found = []
     for method in request.methods:
-        if (values := _chosen(folder, method)) is None:
+        if (values := listed.chosen(method)) is None:
             continue
-        trials = _trials(folder, method)
+        trials = listed.of(method)
         best = next(trial for trial in trials if trial.values == values)
         space = request.space(method)
         at = tuple(key for key, value in best.values.items() if is_at_boundary(space[key], value))
-        rounds = sum(_rounds(folder / trial.name(seed)) for trial in trials for seed in request.tuning_seeds)
-        finals = [folder / f"{method}-s{seed}" for seed in request.seeds]
+        finals = [listed.session(f"{method}-s{seed}") for seed in request.seeds]
         done = [read_overview(each) for each in finals if checkpoints.is_session(each)]
         reached = [outcome(each, None, None, request.last).last for each in done if each.state == FINISHED]
         final = MeanStd.of(reached) if len(reached) == len(finals) else None
@@ -183,9 +182,9 @@ def tuned(folder: Path) -> list[Tuned]:
                 method,
                 best.number,
                 len(trials),
-                rounds,
+                listed.rounds(trials),
                 dict(best.values),
-                score(folder, request, best, request.rounds),
+                listed.score(best, request.rounds),
                 at,
                 final,
             )
@@ -201,24 +200,25 @@ def tried(folder: Path) -> "tuple[list[Tried], list[str]]":
     from simulator.results.figures.tuning import Tried  # needs matplotlib
 
     request = read_request(folder)
+    listed = Trials(folder, request)
     best = {each.method: each.number for each in tuned(folder)}
     found, logarithmic = [], set[str]()
     for method in request.methods:
         space = request.space(method)
         logarithmic |= {key for key, each in space.items() if isinstance(each, Log)}
-        own = _own_values(folder, method, space)
-        for trial in _trials(folder, method):
-            rounds = min(_rounds(folder / trial.name(seed)) for seed in request.tuning_seeds)
+        own = _own_values(listed, method, space)
+        for trial in listed.of(method):
+            rounds = min(map(rounds_of, listed.sessions(trial)))
             if rounds:
-                value = score(folder, request, trial, rounds)
+                value = listed.score(trial, rounds)
                 is_best = best.get(method) == trial.number
                 found.append(Tried(method, {**own, **trial.values}, value, rounds, is_best))
     return found, sorted(logarithmic)
 
 
-def _own_values(folder: Path, method: str, space: Mapping[str, Range]) -> Raw:
+def _own_values(listed: Trials, method: str, space: Mapping[str, Range]) -> Raw:
     """The values of a method's first trial, which has its own."""
-    first = next((point for point in _listed(folder) if point.axes.get("method") == method), None)
+    first = next((point for point in listed.points.values() if point.axes.get("method") == method), None)
     flat = {} if first is None else flattened(first.config)
     return {key: flat[key] for key in space if key in flat}
 
@@ -229,13 +229,16 @@ def with_choices(folder: Path) -> StudySpec:
     Raises SessionUnreadable if there is no tuning study, ConfigError before all its choices are made, and DiskError.
     """
     request = read_request(folder)
-    chosen = {method: _chosen(folder, method) for method in request.methods}
+    listed = Trials(folder, request)
+    chosen = {method: listed.chosen(method) for method in request.methods}
     if missing := [method for method, values in chosen.items() if values is None]:
         raise ConfigError(
             f"{folder.name} has chosen no values for {', '.join(missing)} yet. Continue it: "
             f"`htfl-sim tune {folder.name}`."
         )
-    points = {point.axes["method"]: point for point in _listed(folder) if point.axes.get("stage") == "final"}
+    points = {
+        point.axes["method"]: point for point in listed.points.values() if point.axes.get("stage") == "final"
+    }
     configs = {
         method: {
             key: each
@@ -303,19 +306,16 @@ def _bytes(request: Request) -> bytes:
     return (json.dumps(asdict(request), indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _listed(folder: Path) -> list[Point]:
-    return read_points(folder) if checkpoints.is_group(folder) else []
-
-
-def _step(request: Request, trials: Mapping[str, Sequence[Trial]], upto: int) -> Step:
+def _step(request: Request, listed: Trials, trials: Mapping[str, Sequence[Trial]], upto: int) -> Step:
     every = (trial for each in trials.values() for trial in each)
-    return Step(tuple(_point(request, trial, seed) for trial in every for seed in request.tuning_seeds), upto)
+    points = (_point(request, trial, seed) for trial in every for seed in request.tuning_seeds)
+    return Step(tuple(map(listed.as_listed, points)), upto)
 
 
-def _as_listed(folder: Path, trials: Sequence[Trial]) -> list[Trial]:
+def _as_listed(listed: Trials, trials: Sequence[Trial]) -> list[Trial]:
     """The trials with the values that the study lists: another version of Optuna may propose others."""
-    listed = {each.number: each for each in _trials(folder, trials[0].method)}
-    return [listed.get(trial.number, trial) for trial in trials]
+    known = {each.number: each for each in listed.of(trials[0].method)}
+    return [known.get(trial.number, trial) for trial in trials]
 
 
 def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Point:
@@ -339,47 +339,5 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
     return Point(name, stage | {"seed": seed} | dict(trial.values), config, files=needed(config))
 
 
-def _trials(folder: Path, method: str) -> list[Trial]:
-    """The trials of a method that the study lists."""
-    found: dict[int, Trial] = {}
-    for point in _listed(folder):
-        if point.axes.get("method") == method and "trial" in point.axes:
-            number = int(point.axes["trial"])
-            values = {key: each for key, each in point.axes.items() if key not in ("method", "trial", "seed")}
-            found[number] = Trial(method, number, values)
-    return [found[number] for number in sorted(found)]
-
-
-def _chosen(folder: Path, method: str) -> Raw | None:
-    """The values with which the study lists a method's final points; None before it does."""
-    for point in _listed(folder):
-        if point.axes.get("method") == method and point.axes.get("stage") == "final":
-            return {key: each for key, each in point.axes.items() if key not in ("method", "stage", "seed")}
-    return None
-
-
-def _best(folder: Path, request: Request, trials: Sequence[Trial], upto: int) -> list[Trial]:
-    """The trials, the best first; of equals the earlier."""
-    return sorted(trials, key=lambda trial: (-score(folder, request, trial, upto), trial.number))
-
-
-def _score(session: Path, last: int, upto: int) -> float:
-    totals = read_overview(session).totals
-    measured = totals.selection[:upto]
-    if not np.isfinite(totals.selection).any() and totals.rounds and not np.isnan(totals.mean).all():
-        raise ConfigError(
-            f"{session.name} has no eval accuracy, and tuning must not look at test data. Use a split with an eval "
-            "part: `data.split=8:1:1`."
-        )
-    known = np.zeros(min(last, upto))
-    values = np.nan_to_num(measured[max(0, upto - last) :], nan=0.0)
-    known[: len(values)] = values
-    return math.fsum(known) / len(known)
-
-
-def _rounds(session: Path) -> int:
-    return read_overview(session).totals.rounds if checkpoints.is_session(session) else 0
-
-
 def _done(folder: Path, point: Point, upto: int) -> bool:
-    return Status(point.name, point.rounds).read(folder / point.name).round >= upto
+    return Status(point.name, point.rounds).read(links.session_of(folder, point)).round >= upto

@@ -25,7 +25,7 @@ from simulator.base.space import Choice, Linear, Log, described, is_at_boundary,
 from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
-from simulator.studies import tuning
+from simulator.studies import trials, tuning
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.search import Request, Trial, proposed
@@ -155,6 +155,9 @@ def in_process(monkeypatch: pytest.MonkeyPatch, every: int | None = None) -> Non
         def __init__(self, group: Any, points: Any, executor: Any, observe: Any, upto: int) -> None:
             self.folder, self.points, self.upto = group.folder, points, upto
 
+        def reuse(self, reuse: bool | None, planned: Any) -> None:
+            return
+
         def run(self, stop: Any) -> SweepResult:
             nonlocal count
             for each in self.points:
@@ -233,6 +236,42 @@ def test_the_table_has_the_interval_of_the_final_seeds() -> None:
     assert "interval" not in replace(table, found=(one,)).remarks()[-1]
 
 
+@pytest.mark.parametrize("sampler", ["latin", "random", "grid", "tpe"])
+def test_a_trial_with_the_settings_of_an_earlier_one_is_not_computed(
+    sampler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two values of one setting are two trials of 12. The method's own value, 1.0, is one of them."""
+    in_process(monkeypatch)
+    asked = replace(
+        SMALL, sampler=sampler, methods=("fedproto",), budget=12, halving=None, rounds=1, seeds=(0,),
+        keys=("method.lam",), ranges=("method.lam=1,2.0",),
+    )  # fmt: skip
+    done(tmp_path / "t", asked)
+    trials = [name for name in rounds_of(tmp_path / "t") if "-t" in name]
+    lams = {SessionReader(tmp_path / "t" / each).document["config"]["method"]["lam"] for each in trials}
+    assert len(trials) == 2 and lams == {1.0, 2.0}
+    table = hs.tuning.tuning("t", tmp_path)
+    assert table.rows[0].trials == 2
+    assert any(each.endswith("took their scores: 10 of fedproto.") for each in table.remarks())
+
+
+def test_trials_use_finished_sessions_of_another_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two trials by two, the second study, with real processes, computes only the one that the first ended early."""
+    asked = replace(
+        SMALL, methods=("standalone",), rounds=2, budget=2, keys=("training.lr",), seeds=(0,)
+    )  # fmt: skip
+    with monkeypatch.context() as patch:
+        in_process(patch)
+        done(tmp_path / "t", asked)
+    assert not tune(tmp_path / "u", asked, Launch(tmp_path, reuse=True), jobs=2).failed
+    assert tuned(tmp_path / "t") == tuned(tmp_path / "u") and tuned(tmp_path / "u")[0].rounds == 3
+    [loser] = [name for name, rounds in rounds_of(tmp_path / "t").items() if rounds == 1]
+    assert rounds_of(tmp_path / "u") == {loser: 1}
+    assert len(hs.plot("tuning", ["u/*"], sessions_dir=tmp_path).axes) == 1
+
+
 def test_a_stop_anywhere_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         in_process(patch)
@@ -250,14 +289,15 @@ def test_test_accuracies_change_no_choice(tmp_path: Path, monkeypatch: pytest.Mo
     in_process(monkeypatch)
     alone = done(tmp_path / "alone")
     noise = iter(range(1, 10_000))
-    before = tuning.read_overview
+    before = trials.read_overview
 
     def other(folder: Path) -> Any:
         run = before(folder)
         run.totals.mean[:] = [next(noise) % 7 / 7 for _ in run.totals.mean]
         return run
 
-    monkeypatch.setattr(tuning, "read_overview", other)
+    for module in (trials, tuning):
+        monkeypatch.setattr(module, "read_overview", other)
     noisy = done(tmp_path / "noisy")
     assert {name: each[:2] for name, each in noisy.items()} == {
         name: each[:2] for name, each in alone.items()

@@ -136,6 +136,11 @@ MODEL_FILES = "Python file of a model that the session uses. May be repeated."
 ModelFiles = Annotated[list[Path] | None, option(MODEL_FILES, "--model", metavar="FILE", panel=HOW)]
 
 
+REUSE = (
+    "Use finished sessions of identical runs, from the whole sessions folder. "
+    "Default: only those of this study. --no-reuse computes every point."
+)
+Reuse = Annotated[bool | None, option(REUSE, "--reuse/--no-reuse", panel=HOW)]
 Steal = Annotated[
     bool, flag("Take over from another machine that you know to be dead.", "--steal", panel=HOW)
 ]

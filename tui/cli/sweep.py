@@ -23,10 +23,6 @@ TUNED = (
     "Tuning study whose chosen values the methods use. "
     "Without --over, the study has the methods and final seeds of it."
 )
-REUSE = (
-    "Use finished sessions of identical runs, from the whole sessions folder. "
-    "Default: only those of this study. --no-reuse computes every point."
-)
 LEFT = "left at once: the points at work stop by themselves, after their next client."
 StudyName = Annotated[
     str,
@@ -105,7 +101,7 @@ def sweep(
     ] = None,
     places: options.Folders,
     machine: options.Machine,
-    reuse: Annotated[bool | None, options.option(REUSE, "--reuse/--no-reuse", panel=HOW)] = None,
+    reuse: options.Reuse = None,
     steal: options.Steal = False,
     progress: options.Progress = None,
     as_json: options.AsJson = False,

@@ -63,6 +63,7 @@ def tune(
     ] = None,
     places: options.Folders,
     machine: options.Machine,
+    reuse: options.Reuse = None,
     steal: options.Steal = False,
     progress: options.Progress = None,
     as_json: options.AsJson = False,
@@ -139,9 +140,12 @@ def tune(
             stop=lambda: signals.stop,
             waiting=lambda: signals.stop is None,
             steal=steal,
+            reuse=reuse,
         )
     for status in result.failed:
         output.say(f"{name}/{status.name} failed: {status.reason}", "red")
+    for linked, session in hs.studies.linked(name, places.sessions_dir).items():
+        output.say(f"{name}/{linked} uses {session}, an identical run")
     if result.reason or result.failed:
         output.say(f"Continue: {running.mention(places.sessions_dir)(f'tune {name}')}")
     else:

@@ -1,0 +1,110 @@
+"""The trials of a tuning study as it lists them: their sessions, their scores, and those that continue."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+import checkpoints
+from simulator.base.errors import ConfigError
+from simulator.base.nested import Raw
+from simulator.results.analysis.overview import read_overview
+from simulator.studies.folder import read_points
+from simulator.studies.links import session_of
+from simulator.studies.search import Request, Trial
+from simulator.studies.study import Point
+
+
+class Trials:
+    """What a study lists now, and what the files of its sessions say."""
+
+    def __init__(self, folder: Path, request: Request) -> None:
+        self._folder, self._request = folder, request
+        listed = read_points(folder) if checkpoints.is_group(folder) else []
+        self.points = {point.name: point for point in listed}
+
+    def as_listed(self, point: Point) -> Point:
+        """The point with its settings and its link, if the study lists it."""
+        return self.points.get(point.name, point)
+
+    def of(self, method: str) -> list[Trial]:
+        """The trials of a method."""
+        found: dict[int, Trial] = {}
+        for point in self.points.values():
+            if point.axes.get("method") == method and "trial" in point.axes:
+                number = int(point.axes["trial"])
+                values = {
+                    key: each for key, each in point.axes.items() if key not in ("method", "trial", "seed")
+                }
+                found[number] = Trial(method, number, values)
+        return [found[number] for number in sorted(found)]
+
+    def chosen(self, method: str) -> Raw | None:
+        """The values of a method's final points; None before the study lists them."""
+        for point in self.points.values():
+            if point.axes.get("method") == method and point.axes.get("stage") == "final":
+                return {
+                    key: each for key, each in point.axes.items() if key not in ("method", "stage", "seed")
+                }
+        return None
+
+    def session(self, name: str) -> Path:
+        """The folder of a point's session, which may be that of an identical run."""
+        return session_of(self._folder, self.points[name]) if name in self.points else self._folder / name
+
+    def sessions(self, trial: Trial) -> list[Path]:
+        """The sessions of a trial, one for each tuning seed."""
+        return [self.session(trial.name(seed)) for seed in self._request.tuning_seeds]
+
+    def score(self, trial: Trial, upto: int) -> float:
+        """A trial's score after a round: the mean over the tuning seeds of the mean eval accuracy of the last rounds.
+
+        A round without an accuracy counts as 0, so a trial that diverged loses. Raises ConfigError where nothing was
+        measured on eval.
+        """
+        sessions = self.sessions(trial)
+        return math.fsum(_score(each, self._request.last, upto) for each in sessions) / len(sessions)
+
+    def best(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
+        """The trials, the best first; of equals the earlier."""
+        return sorted(trials, key=lambda trial: (-self.score(trial, upto), trial.number))
+
+    def survivors(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
+        """The trials that run to the rung at a round, by number. All trials before it must be at their rungs."""
+        alive = list(trials)
+        for (_, before), (count, at) in pairwise(self._request.rungs()):
+            if at <= upto:
+                alive = sorted(self.best(alive, before)[:count], key=lambda each: each.number)
+        return alive
+
+    def rounds(self, trials: Sequence[Trial]) -> int:
+        """The rounds of trials, all of which are over. Of a linked session, only those of the trial's rungs count."""
+        reached: dict[int, int] = {}
+        for _, upto in self._request.rungs():
+            reached |= dict.fromkeys((each.number for each in self.survivors(trials, upto)), upto)
+        return sum(
+            min(rounds_of(session), reached[trial.number])
+            for trial in trials
+            for session in self.sessions(trial)
+        )
+
+
+def rounds_of(session: Path) -> int:
+    """The finished rounds of a session; 0 if there is none."""
+    return read_overview(session).totals.rounds if checkpoints.is_session(session) else 0
+
+
+def _score(session: Path, last: int, upto: int) -> float:
+    totals = read_overview(session).totals
+    measured = totals.selection[:upto]
+    if not np.isfinite(totals.selection).any() and totals.rounds and not np.isnan(totals.mean).all():
+        raise ConfigError(
+            f"{session.name} has no eval accuracy, and tuning must not look at test data. Use a split with an eval "
+            "part: `data.split=8:1:1`."
+        )
+    known = np.zeros(min(last, upto))
+    values = np.nan_to_num(measured[max(0, upto - last) :], nan=0.0)
+    known[: len(values)] = values
+    return math.fsum(known) / len(known)
