@@ -11,7 +11,7 @@ from htfl_sim.interrupts import heeded
 from htfl_sim.studies import named_files
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
-from simulator.base.units import NONE
+from simulator.base.units import NONE, amount
 from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.gain import BASELINE
 from simulator.results.analysis.tabular import Column, TextTable, percent
@@ -49,6 +49,7 @@ class Tuning(TextTable["Tuned"]):
             Column("method", lambda row: row.method, False),
             Column("trials", lambda row: str(row.trials)),
             Column("rounds of trials", lambda row: str(row.rounds)),
+            Column("FLOPs of trials", lambda row: amount(row.flops)),
             Column("score on eval, %", lambda row: f"{100 * row.score:.2f}"),
             Column("n", lambda row: str(row.final.n) if row.final else NONE),
             Column("test, %", lambda row: _with_interval(row.final), value=lambda row: row.final),
@@ -59,10 +60,14 @@ class Tuning(TextTable["Tuned"]):
         """The budget, the space, the seeds, and choices at a boundary of their ranges."""
         asked = self.asked
         way = WAYS[asked.sampler] + (f", halving by {asked.halving}" if asked.halving else "")
+        budget = (
+            f"{asked.budget} trials"
+            if asked.budget_flops is None
+            else f"{amount(asked.budget_flops)} training FLOPs for trials"
+        )
         last = "the last round" if asked.last == 1 else f"the last {asked.last} rounds"
         found = [
-            f"Each method had {asked.budget} trials of up to {asked.rounds} rounds ({way}), the first with its own "
-            "values.",
+            f"Each method had {budget} of up to {asked.rounds} rounds ({way}), the first with its own values.",
             f"Trials were scored on eval, over {last} of seed {', '.join(map(str, asked.tuning_seeds))}. "
             f"Test accuracies are of seed {', '.join(map(str, asked.seeds))}.",
         ]
@@ -75,7 +80,7 @@ class Tuning(TextTable["Tuned"]):
         repeated = [
             f"{asked.budget - row.trials} of {row.method}"
             for row in self.rows
-            if row.trials < asked.budget and asked.space(row.method)
+            if asked.budget_flops is None and row.trials < asked.budget and asked.space(row.method)
         ]
         if repeated:
             found.append(
@@ -109,6 +114,7 @@ class Tuning(TextTable["Tuned"]):
             "method": row.method,
             "trials": row.trials,
             "rounds": row.rounds,
+            "flops": row.flops,
             "score": row.score,
         }.items()
         final = row.final
@@ -126,7 +132,7 @@ class Tuning(TextTable["Tuned"]):
     def to_json(self) -> dict[str, Any]:
         """For programs: the request, and every method's result."""
         return {
-            "request": asdict(self.asked),
+            "request": asdict(self.asked) | ({"budget": None} if self.asked.budget_flops else {}),
             "methods": [
                 asdict(row) | {"interval": row.final.interval if row.final else None} for row in self.rows
             ],
@@ -139,8 +145,9 @@ def request(
     methods: Sequence[str],
     *,
     rounds: int | None = None,
-    budget: int = 10,
-    sampler: "Sampler" = "latin",
+    budget: int | None = None,
+    budget_flops: float | None = None,
+    sampler: "Sampler | None" = None,
     halving: int | None = None,
     keys: Sequence[str] = (),
     ranges: Sequence[str] = (),
@@ -152,11 +159,14 @@ def request(
 ) -> "Request":
     """What a tuning study asks for. The settings of `choices` are those of all methods; each method has its own too.
 
-    baseline: Standalone is tuned as well, with the same budget. separate: trials and final runs draw their samples from
-    two disjoint parts of the data set. Raises ConfigError.
+    budget: trials of each method, 10 by default; or budget_flops: training FLOPs of the trials of each method. sampler:
+    'latin' by default, and 'random' with budget_flops. baseline: Standalone is tuned as well, with the same budget.
+    separate: trials and final runs draw their samples from two disjoint parts of the data set. Raises ConfigError.
     """
     from simulator.studies.search import Request
 
+    if budget is not None and budget_flops is not None:
+        raise ConfigError("`budget` and `budget_flops` are two budgets. Leave one of them out.")
     own = [each for each in choices.assignments if each.lstrip().startswith("method.")]
     choices = replace(choices, assignments=[each for each in choices.assignments if each not in own])
     config = choices.read()
@@ -180,8 +190,9 @@ def request(
     base = with_overrides(base, own)
     names = dict.fromkeys([*([BASELINE] if baseline else []), *methods])
     made = Request(
-        base, tuple(names), rounds or config.rounds, budget, sampler, halving, tuple(keys), tuple(ranges),
-        tuple(tuning_seeds), tuple(seeds), last, separate,
+        base, tuple(names), rounds or config.rounds, 10 if budget is None else budget,
+        sampler or ("latin" if budget_flops is None else "random"), halving, tuple(keys), tuple(ranges),
+        tuple(tuning_seeds), tuple(seeds), last, separate, budget_flops,
     ).checked()  # fmt: skip
     used = {key for name in names for key in made.fixed(name)}
     for key in base.get("method", {}):
@@ -258,9 +269,8 @@ def tune(
     """Search the hyper-parameters of methods with the same budget, then run the final seeds with the chosen values.
 
     Without methods, a study that exists continues. reuse: as in `hs.sweep`. plugins, models, metrics: your own files.
-    options: rounds, budget, sampler, halving, keys, ranges, tuning_seeds, seeds, last, baseline, and separate, as
-    `request` takes them. Trials are scored on eval, never on test data. Raises ConfigError, PointsFailed if a point
-    failed, and KeyboardInterrupt after Ctrl-C, with every point at a checkpoint.
+    options: those of `request`. Trials are scored on eval, never on test data. Raises ConfigError, PointsFailed if a
+    point failed, and KeyboardInterrupt after Ctrl-C, with every point at a checkpoint.
     """
     asked, (files, group) = None, named_files(plugins, models, metrics)
     files.load()

@@ -25,7 +25,7 @@ def check(points: Iterable[Point], sessions_dir: Path, data_dir: Path) -> None:
     foundations: dict[bytes, Built] = {}
     for point in kinds.values():
         config = on_cpu(point)
-        key = _foundation(config)
+        key = foundation(config)
         try:
             if key in foundations:
                 built = rebuild(foundations[key], config)
@@ -69,7 +69,7 @@ def _without_seed(branch: Raw) -> Raw:
     return {**branch, "set": [each for each in branch["set"] if not each.startswith(("seed=", "seed."))]}
 
 
-def _foundation(config: Config) -> bytes:
+def foundation(config: Config) -> bytes:
     """The settings that determine data, clients, and models."""
     raw = config.to_json()
     return checkpoints.canonical(

@@ -18,13 +18,13 @@ from simulator.base.errors import MethodError
 from simulator.base.nested import merged
 from simulator.base.record import Record
 from simulator.config import Config
-from simulator.engine.builder import Built
+from simulator.engine.builder import Built, rebuild
 from simulator.engine.progress import unobserved
 from simulator.engine.round import Engine
 from simulator.runners import LocalUpdate, Work, local
 from simulator.runners.sequential import SequentialRunner
 from simulator.sessions.reader import CheckedReader
-from simulator.studies.checking import begun
+from simulator.studies.checking import begun, foundation
 from simulator.studies.links import session_of
 from simulator.studies.status import Status
 from simulator.studies.study import Point
@@ -53,9 +53,10 @@ def costs(folder: Path, points: Sequence[Point], data_dir: Path) -> list[Cost]:
     statuses = [Status(point.name, point.rounds).read(session_of(folder, point)) for point in points]
     left = [max(status.rounds - status.round, 0) for status in statuses]
     counted: dict[bytes, float] = {}
+    counter = RoundCounter(folder.parent, data_dir)
     for point, rounds in zip(points, left, strict=True):
         if rounds and (kind := _kind(point)) not in counted:
-            counted[kind] = _count(point, folder.parent, data_dir)
+            counted[kind] = counter.flops(point)
     rate = _rate(folder, points, statuses, data_dir) if counted else 1.0
     found = []
     for point, rounds in zip(points, left, strict=True):
@@ -77,11 +78,27 @@ def _rate(folder: Path, points: Sequence[Point], statuses: Sequence[Status], dat
     return float(record["flops"]["total"]) / seconds or 1.0
 
 
-def _count(point: Point, sessions_dir: Path, data_dir: Path) -> float:
-    """Operations in a round of a point."""
-    config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
-    built = begun(point, config, sessions_dir, data_dir)
-    built.engine.close()
+class RoundCounter:
+    """Counts the operations in a round of points, and loads the data of equal ones once."""
+
+    def __init__(self, sessions_dir: Path, data_dir: Path) -> None:
+        self._sessions_dir, self._data_dir = sessions_dir, data_dir
+        self._built: dict[bytes, Built] = {}
+
+    def flops(self, point: Point) -> float:
+        """Operations in a round of a point."""
+        config = Config.read(merged(point.config, {**_LITTLE, "runtime": {"device": "cpu"}}))
+        key = foundation(config) if point.branch is None else b""
+        if point.branch is None and key in self._built:
+            built = rebuild(self._built[key], config)
+        else:
+            built = begun(point, config, self._sessions_dir, self._data_dir)
+            self._built = {key: built}  # one data set at a time
+        built.engine.close()
+        return _counted(config, built)
+
+
+def _counted(config: Config, built: Built) -> float:
     counting = _CountingEngine(config, built.federation, built.data, built.method)
     try:
         record, _ = _round(built._replace(engine=counting))

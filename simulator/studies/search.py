@@ -34,10 +34,11 @@ class Request:
     """What a tuning study asks for; tuning.json has it.
 
     base: the study's settings; its section `method` holds values that are fixed for the methods that have such a key.
-    budget: trials of each method. keys: the settings or sections to search; none: all that the method and training
-    declare. ranges: by key, in place of the declared ones. halving: of each rung the best 1/halving continue; None: all
-    trials run all rounds. last: rounds over whose mean a trial is scored. separate: trials and final runs draw their
-    samples from two disjoint parts of the data set (`data.pool`).
+    budget: trials of each method. budget_flops: in place of `budget`, training FLOPs of the trials of each method.
+    keys: the settings or sections to search; none: all that the method and training declare. ranges: by key, in place
+    of the declared ones. halving: of each rung the best 1/halving continue; None: all trials run all rounds. last:
+    rounds over whose mean a trial is scored. separate: trials and final runs draw their samples from two disjoint parts
+    of the data set (`data.pool`).
     """
 
     base: Raw
@@ -52,6 +53,7 @@ class Request:
     seeds: tuple[int, ...] = (0, 1, 2)
     last: int = 1
     separate: bool = False
+    budget_flops: float | None = None
 
     def checked(self) -> "Request":
         """The request, if it can be carried out. Raises ConfigError with the reason otherwise."""
@@ -65,6 +67,14 @@ class Request:
             raise ConfigError("Tuning needs at least one method, one tuning seed, and one final seed.")
         if self.budget < 1 or self.last < 1:
             raise ConfigError("The budget and the number of last rounds are at least 1.")
+        if self.budget_flops is not None and not 0 < self.budget_flops < math.inf:
+            raise ConfigError("The budget of FLOPs is a number above 0.")
+        if self.budget_flops is not None and self.sampler in ("tpe", "latin"):
+            reason = {
+                "tpe": "TPE proposes trials by the scores of earlier ones, so the FLOPs of all are not known before",
+                "latin": "a Latin hypercube needs the number of trials before their FLOPs are known",
+            }[self.sampler]
+            raise ConfigError(f"A budget of FLOPs needs another sampler: {reason}. Use `sampler='random'`.")
         if self.halving is not None and self.halving < 2:
             raise ConfigError("Halving keeps one of 2 trials or more. Use `halving=3`.")
         if self.halving is not None and self.sampler == "tpe":
@@ -73,17 +83,21 @@ class Request:
             )
         return self
 
-    def rungs(self) -> list[tuple[int, int]]:
+    def rungs(self, trials: int | None = None) -> list[tuple[int, int]]:
         """The number of trials, and the round to which they run, of each rung: 9 trials by 3 to 30 rounds are
-        (9, 4), (3, 10), (1, 30)."""
+        (9, 4), (3, 10), (1, 30).
+
+        trials: those of the method, with a budget of FLOPs.
+        """
+        budget = self.budget if self.budget_flops is None or trials is None else trials
         if self.halving is None:
-            return [(self.budget, self.rounds)]
+            return [(budget, self.rounds)]
         steps = min(
-            int(math.log(self.budget, self.halving) + 1e-9), int(math.log(self.rounds, self.halving) + 1e-9)
+            int(math.log(budget, self.halving) + 1e-9), int(math.log(self.rounds, self.halving) + 1e-9)
         )
         return [
             (
-                math.ceil(self.budget / self.halving**step),
+                math.ceil(budget / self.halving**step),
                 math.ceil(self.rounds / self.halving ** (steps - step)),
             )
             for step in range(steps + 1)

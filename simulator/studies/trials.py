@@ -74,21 +74,25 @@ class Trials:
     def survivors(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
         """The trials that run to the rung at a round, by number. All trials before it must be at their rungs."""
         alive = list(trials)
-        for (_, before), (count, at) in pairwise(self._request.rungs()):
+        for (_, before), (count, at) in pairwise(self._request.rungs(len(trials))):
             if at <= upto:
                 alive = sorted(self.best(alive, before)[:count], key=lambda each: each.number)
         return alive
 
-    def rounds(self, trials: Sequence[Trial]) -> int:
-        """The rounds of trials, all of which are over. Of a linked session, only those of the trial's rungs count."""
+    def spent(self, trials: Sequence[Trial]) -> tuple[int, float]:
+        """The rounds and FLOPs of a method's trials, all of which are over.
+
+        Of a linked session, only the rounds of the trial's rungs count.
+        """
         reached: dict[int, int] = {}
-        for _, upto in self._request.rungs():
+        for _, upto in self._request.rungs(len(trials)):
             reached |= dict.fromkeys((each.number for each in self.survivors(trials, upto)), upto)
-        return sum(
-            min(rounds_of(session), reached[trial.number])
+        flops = [
+            read_overview(session).totals.flops[: reached[trial.number]]
             for trial in trials
             for session in self.sessions(trial)
-        )
+        ]
+        return sum(map(len, flops)), math.fsum(float(np.nansum(each)) for each in flops)
 
 
 def rounds_of(session: Path) -> int:

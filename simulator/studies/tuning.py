@@ -26,6 +26,7 @@ from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import links
 from simulator.studies.backends import HERE, SLURM, backend
+from simulator.studies.budget import MOST, affordable, counting
 from simulator.studies.checking import check
 from simulator.studies.children import Here
 from simulator.studies.executor import Launch
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method after tuning. score: of the chosen trial, on eval, 0…1. trials, rounds: what its tuning took.
+    """A method after tuning. score: of the chosen trial, on eval, 0…1. trials, rounds, flops: what its tuning took.
 
     boundary: chosen values at the boundary of their ranges. final: the test accuracies of the final seeds.
     """
@@ -53,6 +54,7 @@ class Tuned:
     number: int
     trials: int
     rounds: int
+    flops: float
     values: Raw
     score: float
     boundary: tuple[str, ...]
@@ -100,7 +102,7 @@ def tune(
         ]
         check(firsts, folder.parent, launch.data_dir)
     result = SweepResult(())
-    for step in steps(folder, request):
+    for step in steps(folder, request, launch.data_dir):
         listed = Trials(folder, request).points
         points = {**listed, **{point.name: point for point in step.points}}
         spec = StudySpec(
@@ -122,8 +124,11 @@ def tune(
     return result
 
 
-def steps(folder: Path, request: Request) -> Iterator[Step]:
-    """The steps of a tuning study, in order, each for all methods. Ask for the next once those before it are done."""
+def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
+    """The steps of a tuning study, in order, each for all methods. Ask for the next once those before it are done.
+
+    A budget of FLOPs is counted on the data in `data_dir` before the first one.
+    """
     listed = Trials(folder, request)
     alive: dict[str, list[Trial]] = {method: [] for method in request.methods}
     if request.sampler == "tpe":
@@ -137,17 +142,39 @@ def steps(folder: Path, request: Request) -> Iterator[Step]:
             listed = Trials(folder, request)
     else:
         for method in alive:
-            alive[method] = listed.of(method) or list(
-                dict.fromkeys(firsts(request, proposed(request, method, [])))
-            )
-        for _, upto in request.rungs():
-            continuing = {method: listed.survivors(trials, upto) for method, trials in alive.items()}
+            alive[method] = listed.of(method) or _begun(folder, request, method, data_dir)
+        rungs = {method: [upto for _, upto in request.rungs(len(alive[method]))] for method in alive}
+        for upto in sorted({each for uptos in rungs.values() for each in uptos}):
+            continuing = {
+                method: listed.survivors(trials, upto)
+                for method, trials in alive.items()
+                if upto in rungs[method]
+            }
             yield _step(request, listed, continuing, upto)
             listed = Trials(folder, request)
-        alive = continuing
+        alive = continuing  # all methods have a rung at the last round
     chosen = {method: listed.best(trials, request.rounds)[0] for method, trials in alive.items()}
     final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
     yield Step(tuple(map(listed.as_listed, final)), request.rounds, trials=False)
+
+
+def _begun(folder: Path, request: Request, method: str, data_dir: Path) -> list[Trial]:
+    """The trials of a method that all begin at once: each setting once, within the budget."""
+    if request.budget_flops is None:
+        return list(dict.fromkeys(firsts(request, proposed(request, method, []))))
+
+    def point(trial: Trial) -> Point:
+        return _point(request, trial, request.tuning_seeds[0])
+
+    def every() -> Iterator[Trial]:
+        many, known = 32, set[Trial]()
+        while many <= MOST:
+            trials = firsts(request, proposed(replace(request, budget=many), method, []))
+            yield from (each for each in dict.fromkeys(trials) if each not in known)
+            known |= {*trials}
+            many = 2 * many if request.space(method) else MOST + 1
+
+    return affordable(request, every(), counting(request, point, folder.parent, data_dir))
 
 
 def firsts(request: Request, trials: Sequence[Trial]) -> list[Trial]:
@@ -182,7 +209,7 @@ def tuned(folder: Path) -> list[Tuned]:
                 method,
                 best.number,
                 len(trials),
-                listed.rounds(trials),
+                *listed.spent(trials),
                 dict(best.values),
                 listed.score(best, request.rounds),
                 at,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from simulator.config import Config
 from simulator.config.user_files import Files
 from simulator.results.analysis.averages import MeanStd
 from simulator.studies import trials, tuning
+from simulator.studies.budget import affordable, counting, spent
 from simulator.studies.executor import Launch
 from simulator.studies.folder import read_points
 from simulator.studies.search import Request, Trial, proposed
@@ -118,6 +120,9 @@ def test_the_same_scores_give_the_same_trials() -> None:
         ({"halving": 2, "sampler": "tpe"}, "Use one of them"),
         ({"halving": 1}, "Halving keeps"),
         ({"budget": 0}, "at least 1"),
+        ({"budget_flops": 0.0, "sampler": "random"}, "above 0"),
+        ({"budget_flops": 1e9, "sampler": "tpe", "halving": None}, "by the scores of earlier ones"),
+        ({"budget_flops": 1e9, "sampler": "latin"}, "needs the number of trials"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused(changes: dict[str, Any], reason: str) -> None:
@@ -221,7 +226,7 @@ def test_the_figure_has_a_plot_for_each_key_and_a_ring_for_each_choice(
 
 def test_the_table_has_the_interval_of_the_final_seeds() -> None:
     """Of 50, 60, and 70 % the mean is 60, s is 10, and t(0.975; 2) = 4.3027 gives ± 4.3027 · 10 / √3 = 24.84."""
-    row = Tuned("fedproto", 0, 4, 8, {}, 0.5, (), MeanStd.of([0.5, 0.6, 0.7]))
+    row = Tuned("fedproto", 0, 4, 8, 1e6, {}, 0.5, (), MeanStd.of([0.5, 0.6, 0.7]))
     one = replace(row, method="standalone", final=MeanStd.of([0.5]))
     table = htfl_sim.tuning.Tuning(SMALL, (row, one, replace(row, final=None)))
     cells = {column.name: [column.cell(each) for each in table.rows] for column in table.columns()}
@@ -270,6 +275,66 @@ def test_trials_use_finished_sessions_of_another_study(
     [loser] = [name for name, rounds in rounds_of(tmp_path / "t").items() if rounds == 1]
     assert rounds_of(tmp_path / "u") == {loser: 1}
     assert len(hs.plot("tuning", ["u/*"], sessions_dir=tmp_path).axes) == 1
+
+
+def test_a_budget_of_flops_allows_the_first_trials_that_fit_into_it() -> None:
+    """Four rounds of trials with 10, 20, 10, and 30 FLOPs a round take 40, 120, 160, and 280 together.
+
+    By two, 1 to 5 trials with 10 FLOPs a round take 40, 2·20 + 20, 3·20 + 2·20, 4·10 + 2·10 + 20, and 50 + 30 + 2·20.
+    """
+    trials = [Trial("standalone", number, {}) for number in range(20)]
+    whole = replace(SMALL, sampler="random", halving=None)
+    for budget, count in ((159, 2), (160, 3), (279, 3)):
+        found = affordable(
+            replace(whole, budget_flops=budget), trials, lambda each: (10, 20, 10, 30)[each.number % 4]
+        )
+        assert found == trials[:count]
+    halved = replace(SMALL, sampler="random")
+    assert [spent(replace(halved, budget_flops=1), [10] * n) for n in range(1, 6)] == [40, 60, 100, 80, 120]
+    for budget, count in ((79, 2), (80, 4), (119, 4)):
+        assert affordable(replace(halved, budget_flops=budget), trials, lambda each: 10) == trials[:count]
+    with pytest.raises(ConfigError, match=r"standalone takes 40 .* the budget is 39"):
+        affordable(replace(whole, budget_flops=39), trials, lambda each: 10)
+
+
+def test_methods_with_the_same_flops_have_as_many_trials_as_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that trains for long leaves FedGH fewer trials. The table has what the ledgers have."""
+    in_process(monkeypatch)
+    base = {**BASE, "method": {"server_epochs": 20}}
+    asked = replace(
+        SMALL, base=base, sampler="random", methods=("standalone", "fedgh"), halving=None, rounds=2,
+        budget_flops=1.0, keys=("training.lr",), seeds=(0,),
+    )  # fmt: skip
+    a_round = counting(asked, lambda each: tuning._point(asked, each, 100), tmp_path, tmp_path)
+    alone, fedgh = (a_round(Trial(name, 0, {})) for name in asked.methods)
+    assert alone < fedgh
+    asked = replace(asked, budget_flops=2 * 4.5 * alone)
+    done(tmp_path / "t", asked)
+    found = tuned(tmp_path / "t")
+    assert [each.trials for each in found] == [4, int(4.5 * alone / fedgh)]
+    assert [each.flops for each in found] == [4 * 2 * alone, found[1].trials * 2 * fedgh]
+    monkeypatch.setattr(tuning, "counting", lambda *_: pytest.fail("it was counted before"))
+    assert not tune(tmp_path / "t", None, Launch(tmp_path)).reason
+
+
+def test_methods_with_different_numbers_of_trials_meet_at_the_same_rungs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By two to 4 rounds, 4 trials have rungs at rounds 1, 2, and 4, and 2 trials at rounds 2 and 4."""
+    in_process(monkeypatch)
+    counts = {"standalone": 4, "fedproto": 2}
+
+    def fitting(request: Request, every: Any, flops: Any) -> list[Trial]:
+        trials = [next(every)]
+        return [*trials, *islice(every, counts[trials[0].method] - 1)]
+
+    monkeypatch.setattr(tuning, "affordable", fitting)
+    done(tmp_path / "t", replace(SMALL, sampler="random", budget_flops=1.0))
+    rounds = rounds_of(tmp_path / "t")
+    for method, expected in (("standalone", [1, 1, 2, 4]), ("fedproto", [2, 4])):
+        assert sorted(each for name, each in rounds.items() if name.startswith(f"{method}-t")) == expected
 
 
 def test_a_stop_anywhere_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

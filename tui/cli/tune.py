@@ -25,6 +25,7 @@ class Sampler(StrEnum):
 NAME = "Name of the tuning study. Without --over, the study of this name continues."
 OVER = "Methods to tune: method=fedgh,fedssa."
 BUDGET = "Number of trials of each method. Default: 10."
+BUDGET_FLOPS = "Training FLOPs for the trials of each method, as 2e15, in place of a number of trials."
 SAMPLER = (
     "How values are proposed: latin (the default, a Latin hypercube: evenly over each range), random, grid, "
     "or tpe, which learns from earlier trials."
@@ -46,6 +47,9 @@ def tune(
     over: Annotated[list[str] | None, options.option(OVER, metavar="METHODS", panel=WHAT)] = None,
     setup: options.Setup,
     budget: Annotated[int | None, options.option(BUDGET, metavar="N", least=1, panel=SEARCH)] = None,
+    budget_flops: Annotated[
+        float | None, options.option(BUDGET_FLOPS, "--budget-flops", metavar="F", panel=SEARCH)
+    ] = None,
     sampler: Annotated[Sampler | None, options.option(SAMPLER, "--sampler", panel=SEARCH)] = None,
     halving: Annotated[int | None, options.option(HALVING, metavar="ETA", least=2, panel=SEARCH)] = None,
     key: Annotated[list[str] | None, options.option(KEY, "--key", metavar="KEY", panel=SEARCH)] = None,
@@ -89,6 +93,7 @@ def tune(
     asked = None
     given: dict[str, Any] = {
         "budget": budget,
+        "budget_flops": budget_flops,
         "sampler": sampler and sampler.value,
         "halving": halving,
         "keys": key,
