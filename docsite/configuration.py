@@ -8,7 +8,7 @@ from typing import Any
 from simulator import methods
 from simulator.base.sections import MethodConfig, Section
 from simulator.base.space import Space, described
-from simulator.config import Config
+from simulator.config import Config, section_of
 
 Row = tuple[str, str, str, str]
 """A dotted key, its type, its default and what it means."""
@@ -33,10 +33,10 @@ def reference() -> str:
 
 
 def sections() -> Iterator[tuple[str, type[Section]]]:
-    """The sections that every run has, by name."""
+    """The sections that a run can have, by name."""
     for name, field in Config.model_fields.items():
-        section = field.annotation
-        if name != "method" and isinstance(section, type) and issubclass(section, Section):
+        section = section_of(field.annotation)
+        if name != "method" and section is not None:
             yield name, section
 
 
@@ -52,7 +52,7 @@ def rows(section: type[Section], prefix: str = "", without: str = "") -> list[Ro
     return [
         (f"{prefix}.{key}" if prefix else key, *_row(each))
         for key, each in schema["properties"].items()
-        if key != without and "$ref" not in each
+        if key != without and "$ref" not in json.dumps(each)  # a section has rows of its own
     ]
 
 
@@ -86,6 +86,8 @@ def _type(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
+    if schema["type"] == "object":
+        return f"table of {_type(schema['additionalProperties'])}"
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     bounds = [

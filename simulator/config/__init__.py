@@ -6,7 +6,7 @@ and listings ask for the keys alone.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
@@ -28,6 +28,7 @@ from simulator.base.sections import (
     TrainingConfig,
     WireConfig,
 )
+from simulator.base.system_section import SystemConfig
 
 
 def _read_method(section: Any) -> Any:
@@ -67,6 +68,8 @@ class Config(Section):
     cka: CkaConfig = CkaConfig()
     runtime: RuntimeConfig = RuntimeConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    system: SystemConfig | None = None
+    """None: the run has no clock, and its plain values have no such section."""
 
     @model_validator(mode="after")
     def _evaluates_no_more_than_there_are(self) -> "Config":
@@ -74,6 +77,27 @@ class Config(Section):
             raise ValueError(
                 f"evaluation.clients draws {self.evaluation.clients} of {self.federation.clients} clients"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _system_suits_the_federation(self) -> "Config":
+        if self.system is None:
+            return self
+        clients, participants = self.federation.clients, self.federation.participants
+        devices = self.system.devices
+        if isinstance(devices, tuple) and len(devices) != clients:
+            raise ValueError(
+                f"system.devices has {len(devices)} names for {clients} clients; name one device per client, "
+                "or give shares"
+            )
+        if self.system.select is not None and self.system.select < participants:
+            raise ValueError(
+                f"system.select = {self.system.select} starts fewer clients than the {participants} whose uplinks "
+                "end the round"
+            )
+        for key in ("select", "buffer", "in_flight"):
+            if (getattr(self.system, key) or 0) > clients:
+                raise ValueError(f"system.{key} = {getattr(self.system, key)} is above the {clients} clients")
         return self
 
     @property
@@ -130,6 +154,8 @@ class Config(Section):
     def to_json(self) -> Raw:
         """The complete configuration as plain JSON values; `Config.read` takes it back."""
         raw: Raw = self.model_dump(mode="json")
+        if self.system is None:
+            del raw["system"]  # sessions without a clock keep their settings, and so their fingerprints
         own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}
         return raw | {SEED: {ALL: self.seed, **own}} if own else raw
 
@@ -170,7 +196,7 @@ def section_key(field: str) -> str:
 def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
     errors = invalid.errors(include_url=False)
     fault = errors[0]
-    location = [str(part) for part in fault["loc"]]
+    location = [part for part in map(str, fault["loc"]) if "[" not in part]  # without names of types
     location[:1] = map(section_key, location[:1])
     key = ".".join(location)
     if fault["type"] == "extra_forbidden":
@@ -181,7 +207,8 @@ def _first_fault(invalid: ValidationError, raw: Mapping[str, Any]) -> str:
         message = f"{key or 'configuration'}: {fault['ctx']['error']}."
     else:
         message = f"'{key}' = {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}."
-    return message + (f" ({len(errors) - 1} more)" if len(errors) > 1 else "")
+    more = len({error["loc"][:2] for error in errors}) - 1  # one key may fail as each of its types
+    return message + (f" ({more} more)" if more else "")
 
 
 def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
@@ -201,12 +228,17 @@ def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
     return f" Known here: {', '.join(sorted(siblings))}." if siblings else ""
 
 
+def section_of(annotation: Any) -> type[Section] | None:
+    """The section that a field of `Config` holds, also one that may be left out. None for a plain value."""
+    for each in (annotation, *get_args(annotation)):
+        if isinstance(each, type) and issubclass(each, Section):
+            return each
+    return None
+
+
 def _fields(annotation: Any) -> list[str]:
-    return (
-        list(annotation.model_fields)
-        if isinstance(annotation, type) and issubclass(annotation, Section)
-        else []
-    )
+    section = section_of(annotation)
+    return [] if section is None else list(section.model_fields)
 
 
 def _method_fields(raw: Mapping[str, Any]) -> list[str]:

@@ -10,8 +10,8 @@ from pydantic_core import PydanticUndefined
 
 from simulator import methods
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.sections import MethodConfig, Section
-from simulator.config import Config, section_key
+from simulator.base.sections import MethodConfig
+from simulator.config import Config, section_key, section_of
 
 _NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -34,8 +34,7 @@ def settings() -> list[Setting]:
     for name, field in Config.model_fields.items():
         if name in ("preset", "profile", "method"):
             continue
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, Section):
+        if (section := section_of(field.annotation)) is not None:
             found += [
                 _setting(f"{section_key(name)}.{key}", each) for key, each in section.model_fields.items()
             ]
@@ -99,6 +98,8 @@ def _takes(annotation: Any) -> str:
         return " | ".join(str(each) for each in inner)
     if origin in (Union, types.UnionType):
         return " | ".join(_takes(each) for each in inner if each is not type(None))
+    if origin is dict:
+        return f"table of {_takes(inner[1])}"
     if origin is tuple:
         of = _takes(inner[0])
         return f"list of {of}" if " | " not in of else f"list of ({of})"

@@ -12,7 +12,14 @@ from typing import Any
 from simulator.base.nested import Raw, merged
 
 GROUP, METRICS = "federation.group", "evaluation.metrics"
-"""The settings that may name files."""
+"""The settings that may name files of Python."""
+_PATHS = (
+    ("data", "indices"),
+    ("system", "device_file"),
+    ("system", "trace"),
+    ("system", "availability_file"),
+)
+"""The settings that are paths of other files."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,9 @@ class Names:
 
     def raw(self, raw: Mapping[str, Any]) -> Raw:
         """`raw` with `nets/mynets.py:MyNet` in federation.group as `mynets:MyNet`, `figures/f1.py` in
-        evaluation.metrics as `f1`, and data.indices absolute."""
+        evaluation.metrics as `f1`, and paths such as data.indices absolute."""
         result = merged(raw, {})
-        for section, name in (("federation", "group"), ("evaluation", "metrics"), ("data", "indices")):
+        for section, name in (("federation", "group"), ("evaluation", "metrics"), *_PATHS):
             if isinstance(settings := result.get(section), dict) and name in settings:
                 settings[name] = self.value(f"{section}.{name}", settings[name])
         return result
@@ -86,13 +93,13 @@ class Names:
             return [self.value(key, each) for each in given]
         if not isinstance(given, str):
             return given
+        if tuple(key.split(".")) in _PATHS:
+            return self.path(given)
         match key:
             case "federation.group":
                 return self._model(given)
             case "evaluation.metrics":
                 return self._metric(given)
-            case "data.indices":
-                return self.path(given)
         return given
 
     def path(self, file: str) -> str:

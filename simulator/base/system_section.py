@@ -1,0 +1,294 @@
+"""The section `system` of a configuration: the clients' devices, their availability, and rounds on the computed clock.
+
+Without the section, a run has no clock.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from simulator.base.sections import Section
+
+Positive = Annotated[float, Field(gt=0)]
+Assign = Literal["table", "random", "by_model", "by_memory"]
+Schedule = Literal["synchronous", "deadline", "over_selection", "buffered", "asynchronous"]
+
+_STALENESS = ("staleness", "staleness_exponent", "staleness_slope", "staleness_threshold", "max_staleness")
+_OF_SCHEDULES: dict[str, tuple[Schedule, ...]] = {
+    "deadline": ("deadline",),
+    "deadline_quantile": ("deadline",),
+    "late": ("deadline",),
+    "select": ("over_selection",),
+    "buffer": ("buffered",),
+    "in_flight": ("buffered", "asynchronous"),
+    **dict.fromkeys(_STALENESS, ("deadline", "buffered", "asynchronous")),
+}
+"""The schedules that read each option."""
+_OF_AVAILABILITY: dict[str, tuple[str, ...]] = {
+    "availability_on": ("markov",),
+    "availability_off": ("markov",),
+    "availability_hours": ("diurnal",),
+    "availability_file": ("intervals",),
+    "availability_spread": ("markov", "diurnal"),
+}
+"""The kinds of availability that read each option."""
+_CORRELATIONS = ("correlation", "correlation_data", "correlation_availability")
+
+
+class SystemConfig(Section):
+    """Devices of the clients and rounds on a computed clock. Without this section, a run has no clock."""
+
+    devices: dict[str, Positive] | tuple[str, ...] | None = Field(
+        None,
+        description="Devices of the clients: one name, a table of names with their relative shares, or a list with one "
+        "name per client.",
+    )
+    device_file: str | None = Field(None, description="TOML file with your own devices (docs/time.md).")
+    trace: str | None = Field(
+        None,
+        description="CSV file with the device of each client, in place of system.devices (docs/time.md).",
+    )
+    assign: Assign | None = Field(
+        None,
+        description="How clients get devices: in the order of a list (table), at random, by model size, or at "
+        "random among the devices whose memory suffices (by_memory). Default: table for a list, random for shares.",
+    )
+    correlation: float | None = Field(
+        None,
+        ge=-1,
+        le=1,
+        description="Rank correlation between speed of the device and size of the model, for assign 'by_model'. 1 "
+        "gives the largest models to the fastest devices. Default: 1.",
+    )
+    correlation_data: float | None = Field(
+        None,
+        ge=-1,
+        le=1,
+        description="Rank correlation between speed of the device and number of training samples. Default: any.",
+    )
+    correlation_availability: float | None = Field(
+        None,
+        ge=-1,
+        le=1,
+        description="Rank correlation between speed of the device and share of time in which the client is "
+        "available. Default: any.",
+    )
+    utilization: dict[str, Positive] = Field(
+        {},
+        description="Factor per architecture on the FLOP/s of every device. `htfl-sim calibrate` measures it.",
+    )
+    default_utilization: float | None = Field(
+        None,
+        gt=0,
+        description="Factor for architectures that system.utilization lacks. Default: 1 if that table is empty, "
+        "otherwise an error.",
+    )
+    jitter: float = Field(
+        0.0,
+        ge=0,
+        description="Spread σ of the random factor on the seconds of each dispatch: lognormal, with median 1.",
+    )
+    latency: float | None = Field(
+        None, ge=0, description="Latency of every device in seconds. Default: the device's own."
+    )
+    down: float | None = Field(
+        None, gt=0, description="Downlink of every device in Mbit/s. Default: the device's own."
+    )
+    up: float | None = Field(
+        None, gt=0, description="Uplink of every device in Mbit/s. Default: the device's own."
+    )
+    server_bandwidth: float | None = Field(
+        None,
+        gt=0,
+        description="Bandwidth of the server in Mbit/s in each direction. Simultaneous transfers share it fairly. "
+        "Default: no limit.",
+    )
+    server_device: str = Field("server_gpu", description="Device that computes the server's training.")
+    count_evaluation: bool = Field(
+        False, description="Count the seconds of evaluation. By default, evaluation takes no simulated time."
+    )
+    availability: Literal["always", "markov", "diurnal", "intervals"] = Field(
+        "always",
+        description="When clients are available: always, on and off in turn for random times (markov), some hours "
+        "of each day (diurnal), or as a file says (intervals).",
+    )
+    availability_on: float | None = Field(
+        None, gt=0, description="Mean number of seconds that a client stays available, for 'markov'."
+    )
+    availability_off: float | None = Field(
+        None, gt=0, description="Mean number of seconds that a client stays away, for 'markov'."
+    )
+    availability_hours: float | None = Field(
+        None,
+        gt=0,
+        le=24,
+        description="Mean number of hours per day in which a client is available, for 'diurnal'.",
+    )
+    availability_spread: float = Field(
+        0.0,
+        ge=0,
+        description="Spread of the clients' shares of available time, for 'markov' and 'diurnal': standard deviation "
+        "of their log-odds. 0: all clients have the same share.",
+    )
+    availability_file: str | None = Field(
+        None,
+        description="CSV file with the times in which clients are available, for 'intervals' (docs/time.md).",
+    )
+    schedule: Schedule = Field(
+        "synchronous",
+        description="End of a round: the slowest participant (synchronous), a deadline, the first N of M clients "
+        "(over_selection), K uplinks (buffered), or each uplink (asynchronous).",
+    )
+    deadline: float | None = Field(
+        None, gt=0, description="Seconds from the start of a round to its end, for schedule 'deadline'."
+    )
+    deadline_quantile: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Deadline as a quantile of the participants' expected seconds, for schedule 'deadline'.",
+    )
+    late: Literal["drop", "next"] = Field(
+        "drop",
+        description="What happens to uplinks after the deadline: they are dropped, or arrive in the next round.",
+    )
+    select: int | None = Field(
+        None,
+        ge=1,
+        description="Number M of clients that start a round, for schedule 'over_selection'. The round ends with the "
+        "first N, the usual number of participants.",
+    )
+    buffer: int | None = Field(
+        None, ge=1, description="Number K of uplinks that end a round, for schedule 'buffered'."
+    )
+    in_flight: int | None = Field(
+        None,
+        ge=1,
+        description="Largest number L of clients at work, for schedules 'buffered' and 'asynchronous'. Default: the "
+        "usual number of participants.",
+    )
+    staleness: Literal["constant", "polynomial", "hinge"] = Field(
+        "constant",
+        description="Weight of an uplink that is τ rounds old: 1 (constant), (1 + τ)^−a (polynomial), or 1 up to τ = "
+        "b and 1 / (1 + a (τ − b)) after it (hinge).",
+    )
+    staleness_exponent: float | None = Field(
+        None, gt=0, description="Exponent a, for staleness 'polynomial'. Default: 0.5."
+    )
+    staleness_slope: float | None = Field(
+        None, gt=0, description="Slope a, for staleness 'hinge'. Default: 10."
+    )
+    staleness_threshold: float | None = Field(
+        None, ge=0, description="Threshold b in rounds, for staleness 'hinge'. Default: 4."
+    )
+    max_staleness: int | None = Field(
+        None,
+        ge=0,
+        description="Discard uplinks that are older than this number of rounds. Default: keep all.",
+    )
+
+    @property
+    def assignment(self) -> Assign:
+        """How clients get devices, with the default filled in."""
+        return self.assign or ("random" if isinstance(self.devices, Mapping) else "table")
+
+    def staleness_weight(self, rounds: int) -> float:
+        """The weight of an uplink that is this many rounds old."""
+        match self.staleness:
+            case "constant":
+                return 1.0
+            case "polynomial":
+                return float((1 + rounds) ** -(self.staleness_exponent or 0.5))
+        threshold = 4.0 if self.staleness_threshold is None else self.staleness_threshold
+        return 1.0 / (1.0 + (self.staleness_slope or 10.0) * max(rounds - threshold, 0.0))
+
+    def utilization_of(self, architecture: str) -> float | None:
+        """The factor on FLOP/s for an architecture. None if nothing says it."""
+        default = self.default_utilization if self.utilization or self.default_utilization else 1.0
+        return self.utilization.get(architecture, default)
+
+    @field_validator("devices", mode="before")
+    @classmethod
+    def _one_device_has_all_clients(cls, devices: Any) -> Any:
+        if isinstance(devices, str):
+            return {devices: 1.0}
+        if isinstance(devices, Mapping) or devices is None:
+            return devices
+        if isinstance(devices, list | tuple) and all(isinstance(each, str) for each in devices):
+            return tuple(devices)
+        raise ValueError(
+            "devices are a name, a table of shares, as { phone = 0.5, laptop = 0.5 }, or a list of names"
+        )
+
+    @model_validator(mode="after")
+    def _devices_are_given_once(self) -> "SystemConfig":
+        if self.trace is not None:
+            for key in ("devices", "assign", *_CORRELATIONS):
+                if getattr(self, key) is not None:
+                    raise ValueError(
+                        f"{key} has no effect with trace, which names each client's device; remove one of them"
+                    )
+        elif not self.devices:
+            raise ValueError(
+                "it has no devices. Set system.devices, as in `system.devices=phone`, or system.trace"
+            )
+        elif isinstance(self.devices, Mapping) == (self.assignment == "table"):
+            needs = (
+                "a list of devices" if self.assignment == "table" else "shares of devices, as { phone = 0.5 }"
+            )
+            raise ValueError(f"assign '{self.assignment}' needs {needs}")
+        if self.correlation is not None and self.assignment != "by_model":
+            raise ValueError("correlation belongs to assign 'by_model'; set that, or remove it")
+        if self.assignment not in ("random", "by_model"):
+            for key in _CORRELATIONS:
+                if getattr(self, key) is not None:
+                    raise ValueError(f"{key} belongs to assign 'random' and 'by_model'; remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _availability_has_its_own_options(self) -> "SystemConfig":
+        self._refuse_others("availability", self.availability, _OF_AVAILABILITY)
+        for key in ("availability_on", "availability_off", "availability_hours", "availability_file"):
+            if self.availability in _OF_AVAILABILITY[key] and getattr(self, key) is None:
+                raise ValueError(f"availability '{self.availability}' needs {key}")
+        if self.correlation_availability is not None and not (
+            self.availability_spread or self.availability == "intervals"
+        ):
+            raise ValueError(
+                "correlation_availability needs clients that differ: set availability_spread, or use "
+                "availability 'intervals'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_have_their_own_options(self) -> "SystemConfig":
+        self._refuse_others("schedule", self.schedule, _OF_SCHEDULES)
+        if self.schedule == "deadline" and (self.deadline is None) == (self.deadline_quantile is None):
+            raise ValueError("schedule 'deadline' needs either deadline or deadline_quantile")
+        for schedule, key in (("over_selection", "select"), ("buffered", "buffer")):
+            if self.schedule == schedule and getattr(self, key) is None:
+                raise ValueError(f"schedule '{schedule}' needs {key}")
+        if self.schedule == "deadline" and self.late == "drop":
+            for key in self._changed(_STALENESS):
+                raise ValueError(f"{key} has no effect with late 'drop'; use late 'next', or remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _staleness_has_its_own_options(self) -> "SystemConfig":
+        own = {
+            "staleness_exponent": ("polynomial",),
+            "staleness_slope": ("hinge",),
+            "staleness_threshold": ("hinge",),
+        }
+        self._refuse_others("staleness", self.staleness, own)
+        return self
+
+    def _refuse_others(self, choice: str, chosen: str, readers: Mapping[str, tuple[str, ...]]) -> None:
+        for key in self._changed(readers):
+            if chosen not in readers[key]:
+                names = " or ".join(f"'{each}'" for each in readers[key])
+                raise ValueError(f"{key} belongs to {choice} {names}, and this is '{chosen}'; remove it")
+
+    def _changed(self, keys: Iterable[str]) -> list[str]:
+        return [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
