@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 FLOORS = [
     "checkpoints", "presets",
-    "simulator.base", "simulator.data", "simulator.models", "simulator.training", "simulator.methods",
+    "simulator.base", "simulator.clock", "simulator.data", "simulator.models", "simulator.training",
+    "simulator.methods",
     "simulator.runners", "simulator.metrics", "simulator.config", "simulator.engine", "simulator.sessions",
     "simulator.results", "simulator.contract", "simulator.studies",
     "htfl_sim",
