@@ -223,10 +223,10 @@ def _scores(system: SystemConfig, clients: Sequence[ClientFacts], seed: int) -> 
             f"{' and '.join(f'system.{key} = {value:g}' for key, value in wanted.items())} cannot hold together, "
             "because these facts of the clients are correlated. Use smaller values."
         )
-    exact = weights @ facts
+    exact: NDArray[np.float64] = weights @ facts
     if rest <= 1e-9:  # the draws only order clients that are equal
-        return exact.round(9) + 1e-10 * _ranks(noise) / len(clients)
-    return exact + math.sqrt(rest) * noise
+        return np.add(exact.round(9), 1e-10 * _ranks(noise) / len(clients))
+    return np.add(exact, math.sqrt(rest) * noise)
 
 
 def _by_rank(scores: NDArray[np.float64], shares: Mapping[Device, float]) -> list[Device]:

@@ -185,4 +185,4 @@ def _fair(own: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:
     levels = (bandwidth - before) / np.arange(len(own), 0, -1)
     holds = levels <= ascending
     holds[-1] = True  # without rounding, it does
-    return np.minimum(own, levels[int(np.argmax(holds))])
+    return np.minimum(own, float(levels[int(np.argmax(holds))]))
