@@ -71,6 +71,18 @@ def test_settings_that_change_bits_change_the_fingerprint(sections: dict[str, An
     assert printed(**sections) != printed()
 
 
+def test_the_content_of_a_file_of_the_clock_counts_and_its_path_does_not(tmp_path: Path) -> None:
+    rows = "client,device\n" + "".join(f"{client},phone\n" for client in range(8))
+    found = []
+    for name, text in (("a", rows), ("b", rows), ("c", rows.replace("0,phone", "0,laptop"))):
+        (tmp_path / name).mkdir()
+        file = tmp_path / name / "trace.csv"
+        file.write_text(text)
+        found.append(printed(system={"trace": str(file)}))
+    assert found[0] == found[1] != found[2]
+    assert found[0] != printed()
+
+
 def test_other_pixels_change_the_fingerprint() -> None:
     before = printed()
     with federations.on_images(federations.generated(per_class=41)):

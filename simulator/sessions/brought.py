@@ -1,12 +1,14 @@
 """The files of a user's own that a session was made with: their names and SHA-256, held to when it goes on.
 
-Of model and metric files only the names are kept: whoever goes on names the files again, as with plugins. A partition
-is data, and its path is a setting like that of a data set.
+Of model and metric files only the names are kept: whoever goes on names the files again, as with plugins. The paths of
+a partition and of the clock's files are settings.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from simulator.base import own_files
 from simulator.base.documents import OwnFile
@@ -17,14 +19,19 @@ from simulator.metrics import user_metrics as metrics
 from simulator.models import members
 from simulator.models import user_models as models
 
+PATHS = {
+    "partition": ("data", "indices"),
+    "devices": ("system", "device_file"),
+    "trace": ("system", "trace"),
+    "availability": ("system", "availability_file"),
+}
+"""The settings that are paths of files, by kind."""
+
 
 def recorded(config: Config) -> list[OwnFile]:
     """What a session keeps about the files that its configuration needs, as plain JSON values."""
     files = [*models.origins(members(config.federation.group)), *metrics.origins(config.evaluation.metrics)]
-    return [
-        *map(_noted, files),
-        *_partition(config.data.indices),
-    ]
+    return [*map(_noted, files), *_at_paths(_paths(config.to_json()))]
 
 
 def needed(config: Config) -> list[OwnFile]:
@@ -38,13 +45,17 @@ def needed(config: Config) -> list[OwnFile]:
     return [file for number, file in enumerate(files) if file not in files[:number]]
 
 
-def check(folder: Path, indices: str | None, made_with: Sequence[OwnFile]) -> None:
-    """Raise SessionError unless every file a session was made with is there, or loaded, and the same bytes."""
+def check(folder: Path, config: Mapping[str, Any], made_with: Sequence[OwnFile]) -> None:
+    """Raise SessionError unless every file a session was made with is there, or loaded, and the same bytes.
+
+    `config` has the paths of the files that settings name.
+    """
+    paths = _paths(config)
     for file in made_with:
         kind, name, sha256 = file["kind"], file["name"], file["sha256"]
-        if kind == "partition":
-            present = next(iter(_partition(indices)), None)
-            remedy = f"put it back to {indices}"
+        if kind in PATHS:
+            present = next(_at_paths({kind: paths[kind]} if kind in paths else {}), None)
+            remedy = f"put it back to {paths.get(kind)}"
         else:
             loaded = own_files.loaded("model" if kind == "model" else "metric", name)
             present = _noted(loaded) if loaded else None
@@ -63,12 +74,13 @@ def _noted(file: own_files.OwnFile) -> OwnFile:
     return {"kind": file.kind, "name": file.name, "sha256": file.sha256}
 
 
-def _partition(indices: str | None) -> list[OwnFile]:
-    if indices is None:
-        return []
-    path = Path(indices)
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return []
-    return [{"kind": "partition", "name": path.name, "sha256": hashlib.sha256(content).hexdigest()}]
+def _paths(config: Mapping[str, Any]) -> dict[str, str]:
+    found = {kind: (config.get(section) or {}).get(key) for kind, (section, key) in PATHS.items()}
+    return {kind: str(path) for kind, path in found.items() if path is not None}
+
+
+def _at_paths(paths: Mapping[str, str]) -> Iterator[OwnFile]:
+    for kind, path in paths.items():
+        with suppress(OSError):
+            sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            yield {"kind": kind, "name": Path(path).name, "sha256": sha256}

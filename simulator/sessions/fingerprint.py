@@ -18,8 +18,8 @@ from simulator.config import Config
 from simulator.sessions.reader import CheckedReader
 
 _NO_BITS = ("preset", "profile", "checkpoint", "runtime", "seed")
-_PATHS = ("dataset", "indices")
-"""Settings of data that are covered by the fingerprint of the samples and their partition."""
+_PATHS = {"data": ("dataset", "indices"), "system": ("device_file", "trace", "availability_file")}
+"""Settings that name data and files. Their contents count, and their paths do not."""
 
 
 def fingerprint(config: Config, document: Document, weights: str | None) -> str:
@@ -44,9 +44,11 @@ def fingerprint(config: Config, document: Document, weights: str | None) -> str:
 
 
 def settings_of(config: Raw) -> Raw:
-    """The settings of a complete configuration that change bits, without seeds and paths of data."""
+    """The settings of a complete configuration that change bits, without seeds and paths."""
     settings: Raw = {key: each for key, each in config.items() if key not in _NO_BITS}
-    settings["data"] = {key: each for key, each in settings["data"].items() if key not in _PATHS}
+    for section, paths in _PATHS.items():
+        if section in settings:
+            settings[section] = {key: each for key, each in settings[section].items() if key not in paths}
     return settings
 
 
@@ -83,10 +85,10 @@ def _is_inexact(event: Event) -> bool:
 
 @cache
 def _code() -> str:
-    """A digest of the package that computes rounds."""
+    """A digest of the package that computes rounds, and of its devices."""
     package = Path(__file__).parents[1]
     found = hashlib.sha256()
-    for file in sorted(package.rglob("*.py")):
+    for file in sorted([*package.rglob("*.py"), package / "clock" / "devices.toml"]):
         found.update(f"{file.relative_to(package).as_posix()}\0".encode() + file.read_bytes() + b"\0")
     return found.hexdigest()
 

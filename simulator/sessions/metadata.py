@@ -44,7 +44,7 @@ def current(session: CheckedReader, overrides: Raw, upto: int | None = None) -> 
     plugins.check(session.folder, str(raw["method"]["name"]), plugin)
     said_last = history[-1] if history and "files" in history[-1] else session.document
     files = said_last.get("files", [])  # early sessions have none
-    brought.check(session.folder, raw["data"].get("indices"), files)
+    brought.check(session.folder, raw, files)
     check_models(session)
     config = read_config(session, merged(raw, overrides))
     return config, history or [history_entry(config, 1)]

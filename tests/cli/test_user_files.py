@@ -123,6 +123,36 @@ def test_a_partition_of_ones_own_is_run_and_held_to(cli: Cli, sessions: Path, tm
     assert gone.code == 4 and f"put it back to {file}" in gone.err
 
 
+@pytest.mark.parametrize(
+    ("key", "kind", "text"),
+    [
+        ("trace", "trace", "client,device\n" + "".join(f"{k},phone\n" for k in range(4))),
+        ("device_file", "devices", ""),
+        ("availability_file", "availability", "client,from,to\n" + "".join(f"{k},0,1e9\n" for k in range(4))),
+    ],
+)
+def test_files_of_the_clock_are_held_to(
+    cli: Cli, sessions: Path, tmp_path: Path, key: str, kind: str, text: str
+) -> None:
+    file = written(tmp_path, "own.txt", text)
+    system = ["--set", f"system.{key}={file}"]
+    if key != "trace":
+        system += ["--set", "system.devices=phone"]
+    if kind == "availability":
+        system += ["--set", "system.availability=intervals"]
+    result = cli(*RUN, *system)
+    assert result.code == 0, result.err
+    assert recorded(sessions) == [(kind, "own.txt")]
+    assert cli("resume", "mine", "--rounds=3").code == 0
+
+    written(tmp_path, "own.txt", text + "# other\n")
+    changed = cli("resume", "mine", "--rounds=4")
+    assert changed.code == 4 and f"the {kind} file own.txt is not the one" in changed.err
+    file.unlink()
+    gone = cli("resume", "mine", "--rounds=4")
+    assert gone.code == 4 and f"put it back to {file}" in gone.err
+
+
 def test_a_metric_may_be_switched_on(cli: Cli, sessions: Path, tmp_path: Path, another_process: Any) -> None:
     metric = written(tmp_path, "right.py", METRIC)
     assert cli(*RUN).code == 0

@@ -68,6 +68,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
         ("until", f"a mean accuracy of {percent(config['until'])}" if config.get("until") else None),
         ("wire", _disturbed(config.get("wire", {}))),
+        ("system", _settings(config["system"]) if config.get("system") else None),
         *_at_start(details),
         ("as before", _settings(details.as_before)),
         ("plugin", _plugin(details)),

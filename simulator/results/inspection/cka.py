@@ -92,7 +92,7 @@ def opened(folder: Path, data_dir: Path, round: int | None, model: Model | None,
     compared = model or _compared(folder, raw, manifest.history)
     check_models(session)
     models = [file for file in session.document.get("files", []) if file["kind"] == "model"]
-    brought.check(folder, None, models)
+    brought.check(folder, {}, models)
     drawn_anew = manifest.initial is not None and compared == "aggregated"
     config = _config(session, raw, compared, runtime, drawn_anew)
     built = build(config, data_dir, runs=False)
