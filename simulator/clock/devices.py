@@ -203,8 +203,8 @@ def _scores(system: SystemConfig, clients: Sequence[ClientFacts], seed: int) -> 
     draws ε, and weights w = R⁻¹ρ. Then z has the correlations ρ with the facts.
     """
     wanted = {key: getattr(system, key) for key in _FACTS if getattr(system, key) is not None}
-    if system.assignment == "by_model" and not wanted:
-        wanted = {"correlation": 1.0}
+    if system.assignment == "by_model":
+        wanted = {"correlation": 1.0, **wanted}
     noise = np.array([_stream(seed, client).standard_normal() for client in clients])
     if not wanted:
         return noise

@@ -79,6 +79,22 @@ def test_a_run_of_a_configuration_file_does_not_take_the_quickstart_s_settings(t
     assert results(tmp_path / "again" / "mine-again") == results(tmp_path / "mine")
 
 
+def test_the_settings_of_a_clock_are_in_the_line_where_they_are_not_the_defaults(tmp_path: Path) -> None:
+    clock = ["--set", "system.devices.phone=2", "--set", "system.devices.laptop=1"]
+    clock += ["--set", 'system.utilization={ "a.b" = 0.5 }', "--set", "system.default_utilization=1"]
+    run(tmp_path, "run", *TINY, "--rounds=1", "--session=mine", "--method=standalone", *clock)
+    again(tmp_path / "mine", tmp_path / "again")
+    (line,) = command_lines(tmp_path / "mine")
+    assert [word.partition("=")[0] for word in shlex.split(line) if word.startswith("system.")] == [
+        "system.default_utilization", "system.devices", "system.utilization",
+    ]  # fmt: skip
+    made, before = (
+        checkpoints.SessionReader(folder).document["config"]["system"]
+        for folder in (tmp_path / "again" / "mine-again", tmp_path / "mine")
+    )
+    assert made == before
+
+
 def test_files_of_one_s_own_are_named_in_every_line_that_needs_them(
     tmp_path: Path, another_process: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

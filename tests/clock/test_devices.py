@@ -185,6 +185,14 @@ def test_correlations_that_contradict_each_other_are_refused() -> None:
     assert both == 5 * ["raspberry_pi"] + 5 * ["laptop"]
 
 
+def test_by_model_has_a_correlation_of_one_also_beside_another() -> None:
+    clients = [client(number, parameters=number, samples=-number % 10) for number in range(10)]
+    with pytest.raises(
+        ConfigError, match=r"system.correlation = 1 and system.correlation_data = 0.5 cannot hold"
+    ):
+        names(clients, devices=SLOW_AND_FAST, assign="by_model", correlation_data=0.5)
+
+
 def test_a_correlation_with_what_all_clients_share_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"system.correlation has no meaning here: all clients have the same model"

@@ -135,7 +135,7 @@ def _changes(before: Raw, after: Raw, said: Sequence[str] = ()) -> list[str]:
     method = str(after["method"]["name"])
     usual = _usual(with_method(before, method))
     words = ["--method", method] if before.get("method", {}).get("name") != method else []
-    wanted = flattened(after)
+    wanted = _flat(after)
     if wanted["seed"] != usual["seed"]:
         words += ["--seed", str(wanted["seed"])]
     for key, each in wanted.items():
@@ -144,12 +144,22 @@ def _changes(before: Raw, after: Raw, said: Sequence[str] = ()) -> list[str]:
     return words
 
 
+def _flat(raw: Raw) -> Raw:
+    """The settings by dotted key, with tables of the clock as values: their names may have dots."""
+    clock = raw.get("system") or {}
+    rest = {section: each for section, each in raw.items() if section != "system"}
+    return flattened(rest) | {f"system.{key}": each for key, each in clock.items()}
+
+
 def _usual(raw: Raw) -> Raw:
     """Every setting that a configuration comes to, by dotted key; the method's only where it is known here."""
+    from simulator.base.system_section import SystemConfig
     from simulator.config import Config
     from simulator.methods import registry
 
     if raw["method"]["name"] in registry.names():
-        return flattened(Config.read(raw).to_json())
-    others = Config.read({**raw, "method": {"name": "standalone"}}).to_json()
-    return flattened({**others, "method": raw["method"]})
+        usual = Config.read(raw).to_json()
+    else:
+        usual = Config.read({**raw, "method": {"name": "standalone"}}).to_json() | {"method": raw["method"]}
+    clock = SystemConfig.model_construct().model_dump(mode="json")
+    return _flat({"system": clock, **usual})
