@@ -311,6 +311,11 @@ def test_beside_it_stands_what_the_paper_printed_and_a_word_where_it_is_of_somet
     (told,) = row([other]).paper
     assert told.other == "other data set and settings"
     assert told.details == ("rounds 7 (paper: 100)", "data.dataset fashion_mnist (paper: cifar10)")
+    clock = {"devices": {"phone": 1.0}, "schedule": "synchronous", "availability": "always"}
+    timed, late = (of(name, [record(1, 0.9)], **as_printed, system=clock | {"schedule": name})
+                   for name in ("synchronous", "deadline"))  # fmt: skip
+    assert row([timed]).paper[0].details == ()  # it has the same bits
+    assert row([late]).paper[0].details == ("system.schedule deadline (paper: not set)",)
     assert "96.66 (other data set and settings)" in table([other], "method").to_markdown()
     assert (
         row([run("switched", [0.9], **merged(as_printed, {"method": {"name": "fedgh"}}))], "fedgh").paper

@@ -14,6 +14,9 @@ from simulator.results.analysis.run import SessionData
 _IDLE = ("evaluation.batch_size", "evaluation.parts", "training.on_divergence")
 _SECTIONS = ("data", "federation", "models", "training", "evaluation", "wire")
 
+_WITHOUT_CLOCK = {"system.schedule": "synchronous", "system.availability": "always"}
+"""The settings of a clock under which a run gives the bits of a run without one."""
+
 
 @dataclass(frozen=True)
 class Printed:
@@ -54,7 +57,8 @@ def printed(runs: Sequence[SessionData]) -> tuple[Printed, ...]:
 def _details(run: SessionData, preset: dict[str, Any]) -> list[str]:
     usual = flattened(merged(defaults(), preset))
     known = flattened(run.config)
-    return [
+    clock = [key for key, value in _WITHOUT_CLOCK.items() if known.get(key, value) != value]
+    return [f"{key} {_said(known[key])} (paper: not set)" for key in clock if key not in usual] + [
         f"{key} {_said(known[key])} (paper: {_said(value)})"
         for key, value in usual.items()
         if key in known and key not in (*_IDLE, *SEEDS) and _listed(known[key]) != _listed(value)
