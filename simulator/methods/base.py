@@ -4,7 +4,7 @@ A method object holds its configuration and the facts of the federation, which d
 server state, client state, and payloads as flat named tensors.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -20,11 +20,18 @@ from simulator.training.phase import Batch, Draws, Nets, Phase
 from simulator.training.server import CentralServer
 
 
-class Uplink(NamedTuple):
-    """A participant's uplink, as the server received it."""
+@dataclass(frozen=True)
+class Uplink:
+    """A participant's uplink, as the server received it. It unpacks as `client, payload`."""
 
     client: ClientInfo
     payload: Tensors
+    weight: float = 1.0
+    """How much of it counts: 1, or less if it is stale, by the schedule's rule."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.client
+        yield self.payload
 
 
 class Aggregated(NamedTuple):
@@ -34,9 +41,16 @@ class Aggregated(NamedTuple):
     metrics: dict[str, Any]
 
 
+MOVES_LESS = "moves the server less far towards it"
+"""What a stale uplink of averaged weights does."""
+
+
 @dataclass(frozen=True)
 class Card:
-    """A method's entry in listings: its description, its source, its needs, and its messages."""
+    """A method's entry in listings: its description, its source, its needs, and its messages.
+
+    stale: what a stale uplink does, or nothing if the method takes none.
+    """
 
     title: str
     paper: str
@@ -44,6 +58,7 @@ class Card:
     needs: str
     down: str
     up: str
+    stale: str = ""
 
 
 class Method:
@@ -170,9 +185,26 @@ def divergence(teacher: Tensor, student: Tensor) -> Tensor:
 
 
 def weighted_mean(uplinks: Sequence[Uplink], name: str) -> Tensor:
-    """Σ n_k/n · payload_k[name] over the participants, in client order."""
+    """Σ n_k/n · payload_k[name] over the participants, in client order. A stale uplink counts as fewer samples."""
+    return weighted_sum(uplinks, name, sample_shares(uplinks))
+
+
+def sample_shares(uplinks: Sequence[Uplink]) -> list[float]:
+    """p_k = n_k w_k / Σ n w: each participant's share of the samples, with the weights of stale uplinks."""
+    total = sum(uplink.client.samples * uplink.weight for uplink in uplinks)
+    return [uplink.client.samples * uplink.weight / total for uplink in uplinks]
+
+
+def toward(before: Tensor, mean: Tensor, uplinks: Sequence[Uplink]) -> Tensor:
+    """(1 − a) · before + a · mean, with a the mean weight of the uplinks over their samples, as FedAsync does.
+
+    Without stale uplinks, a is 1, and this is the mean itself.
+    """
+    if all(uplink.weight == 1 for uplink in uplinks):
+        return mean
     total = sum(uplink.client.samples for uplink in uplinks)
-    return weighted_sum(uplinks, name, [uplink.client.samples / total for uplink in uplinks])
+    a = sum(uplink.client.samples * uplink.weight for uplink in uplinks) / total
+    return before + a * (mean - before)
 
 
 def weighted_sum(uplinks: Sequence[Uplink], name: str, weights: Sequence[float]) -> Tensor:

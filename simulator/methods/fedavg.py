@@ -11,7 +11,16 @@ from typing import NamedTuple
 from torch import Tensor
 
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_sum
+from simulator.methods.base import (
+    MOVES_LESS,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    sample_shares,
+    toward,
+    weighted_sum,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -43,6 +52,7 @@ class FedAvg(Method):
         needs="nothing; groups of one architecture average apart",
         down="model",
         up="model",
+        stale=MOVES_LESS,
     )
 
     def server_model(self, client: ClientInfo) -> str:
@@ -51,8 +61,7 @@ class FedAvg(Method):
 
     def shares(self, holders: Sequence[Uplink]) -> list[float]:
         """p_k = n_k/n, the weight of each participant among those with a layer."""
-        total = sum(uplink.client.samples for uplink in holders)
-        return [uplink.client.samples / total for uplink in holders]
+        return sample_shares(holders)
 
     def init_server(self) -> Tensors:
         server: Tensors = {}
@@ -78,7 +87,8 @@ class FedAvg(Method):
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         merged = dict(server)
         for layer in self.layers(uplinks):
-            merged[layer.key] = self.mean(layer.holders, f"model/{layer.name}")
+            mean = self.mean(layer.holders, f"model/{layer.name}")
+            merged[layer.key] = toward(server[layer.key], mean, layer.holders)
         return Aggregated(merged, {})
 
     def mean(self, holders: Sequence[Uplink], name: str) -> Tensor:

@@ -17,7 +17,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
+from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -52,6 +52,7 @@ class FedClassAvg(Method):
         needs="the same head on every client",
         down="head",
         up="head",
+        stale=MOVES_LESS,
     )
     Config = FedClassAvgConfig
     config: FedClassAvgConfig
@@ -104,7 +105,9 @@ class FedClassAvg(Method):
         return named("head", of_module(local.nets.model.head))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated({name: weighted_mean(uplinks, name) for name in server}, {})
+        return Aggregated(
+            {name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in server}, {}
+        )
 
 
 def two_views(stream: torch.Generator, batch: Batch) -> Draws:

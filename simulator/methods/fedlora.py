@@ -18,7 +18,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Linear, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
+from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -74,6 +74,7 @@ class FedLoRA(Method):
         needs="the same width of the representation the adapter reads",
         down="adapter",
         up="adapter",
+        stale=MOVES_LESS,
     )
     Config = FedLoRAConfig
     config: FedLoRAConfig
@@ -126,4 +127,6 @@ class FedLoRA(Method):
         return named("adapter", of_module(local.nets["adapter"]))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated({name: weighted_mean(uplinks, name) for name in server}, {})  # eq. 10
+        return Aggregated(
+            {name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in server}, {}
+        )  # eq. 10

@@ -20,7 +20,7 @@ from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
+from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -55,6 +55,7 @@ class FedMRL(Method):
         needs="features at least as wide as the small model's on every client",
         down="small model",
         up="small model",
+        stale=MOVES_LESS,
     )
     Config = FedMRLConfig
     config: FedMRLConfig
@@ -117,7 +118,11 @@ class FedMRL(Method):
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         return Aggregated(
-            dict(server) | {name: weighted_mean(uplinks, name) for name in floating(server)}, {}
+            dict(server)
+            | {
+                name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in floating(server)
+            },
+            {},
         )
 
     def before_answering(self, local: LocalClient) -> None:

@@ -56,6 +56,7 @@ class FedProto(Method):
         needs="the same feature width K on every client",
         down="prototypes of the client's classes, labels",
         up="class-mean features, labels, class counts",
+        stale="moves the prototypes of its classes less far towards it",
     )
     answers = "aggregated"  # uses this round's prototypes with the client's own model
     Config = FedProtoConfig
@@ -127,13 +128,21 @@ class FedProto(Method):
         """
         sums = torch.zeros_like(server["prototypes/mean"])
         weights = torch.zeros_like(server["prototypes/known"])
-        for _, payload in uplinks:
-            labels = payload["labels"].long()
-            n = payload.get("counts", torch.ones_like(payload["labels"])).to(sums.dtype)
-            sums[labels] += n[:, None] * payload["prototypes"]
+        samples = torch.zeros_like(weights)
+        for uplink in uplinks:
+            labels = uplink.payload["labels"].long()
+            n = uplink.payload.get("counts", torch.ones_like(uplink.payload["labels"])).to(sums.dtype)
+            samples[labels] += n
+            n = n * uplink.weight
+            sums[labels] += n[:, None] * uplink.payload["prototypes"]
             weights[labels] += n
         sent = weights > 0
         mean = torch.where(sent[:, None], sums / weights[:, None], server["prototypes/mean"])
+        stale = sent & (weights < samples) & (server["prototypes/known"] > 0)
+        if stale.any():  # a row moves less far towards stale prototypes, as `toward` does
+            before = server["prototypes/mean"]
+            moved = before + (weights / samples)[:, None] * (mean - before)
+            mean = torch.where(stale[:, None], moved, mean)
         known = torch.where(sent, 1.0, server["prototypes/known"])
         return Aggregated(
             {"prototypes/mean": mean, "prototypes/known": known}, {"classes_known": int(known.sum())}

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import named, part
-from simulator.methods.base import Card, cross_entropy
+from simulator.methods.base import MOVES_LESS, Card, cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
@@ -39,6 +39,7 @@ class FedProx(FedAvg):
         needs="nothing; groups of one architecture average apart",
         down="model",
         up="model",
+        stale=MOVES_LESS,
     )
     Config = FedProxConfig
     config: FedProxConfig

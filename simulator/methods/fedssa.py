@@ -54,6 +54,7 @@ class FedSSA(Method):
         needs="the same head on every client",
         down="seen-class rows of the head",
         up="seen-class rows of the head",
+        stale="moves the rows of its classes less far towards it",
     )
     Config = FedSSAConfig
     config: FedSSAConfig
@@ -118,16 +119,19 @@ class FedSSA(Method):
         """θ^{t,s}: the plain mean over the participants with class s. Rows that no client sent stay (eq. 3)."""
         aggregated = {}
         for name, rows in server.items():
-            sums, holders = torch.zeros_like(rows), [0] * len(rows)
-            for client, payload in uplinks:
-                seen = list(client.classes)
-                sums[seen] += payload[name]
+            sums, holders = torch.zeros_like(rows), [[] for _ in rows]
+            for uplink in uplinks:
+                seen = list(uplink.client.classes)
+                sums[seen] += uplink.payload[name] * uplink.weight
                 for s in seen:
-                    holders[s] += 1
+                    holders[s].append(uplink.weight)
             means = rows.clone()
-            for s, count in enumerate(holders):
-                if count:
-                    means[s] = sums[s] / count
+            for s, weights in enumerate(holders):
+                if weights:
+                    total, share = sum(weights), sum(weights) / len(weights)
+                    means[s] = (
+                        sums[s] / total if share == 1 else rows[s] + share * (sums[s] / total - rows[s])
+                    )
             aggregated[name] = means
         return aggregated
 

@@ -15,7 +15,16 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Linear, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean
+from simulator.methods.base import (
+    MOVES_LESS,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    divergence,
+    toward,
+    weighted_mean,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -43,6 +52,7 @@ class FML(Method):
         needs="nothing; a small model beside the client's own",
         down="small model",
         up="small model",
+        stale=MOVES_LESS,
     )
     Config = FMLConfig
     config: FMLConfig
@@ -88,5 +98,9 @@ class FML(Method):
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         return Aggregated(
-            dict(server) | {name: weighted_mean(uplinks, name) for name in floating(server)}, {}
+            dict(server)
+            | {
+                name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in floating(server)
+            },
+            {},
         )

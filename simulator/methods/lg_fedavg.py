@@ -10,7 +10,7 @@ from torch import Tensor
 
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, weighted_mean
+from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -27,6 +27,7 @@ class LGFedAvg(Method):
         needs="the same head on every client",
         down="head",
         up="head",
+        stale=MOVES_LESS,
     )
 
     def unmet_need(self) -> str | None:
@@ -48,4 +49,6 @@ class LGFedAvg(Method):
         return named("head", of_module(local.nets.model.head))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        return Aggregated({name: weighted_mean(uplinks, name) for name in server}, {})
+        return Aggregated(
+            {name: toward(server[name], weighted_mean(uplinks, name), uplinks) for name in server}, {}
+        )

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, of_module
-from simulator.methods.base import Card
+from simulator.methods.base import MOVES_LESS, Card
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
@@ -49,6 +49,7 @@ class MOON(FedAvg):
         needs="nothing; groups of one architecture average apart",
         down="model",
         up="model",
+        stale=MOVES_LESS,
     )
     Config = MOONConfig
     config: MOONConfig

@@ -18,4 +18,5 @@ class Standalone(Method):
         needs="nothing",
         down="–",
         up="–",
+        stale="nothing: no client sends anything",
     )
