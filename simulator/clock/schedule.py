@@ -1,0 +1,196 @@
+"""The order of a round on the clock: who is sent off when, whose uplinks arrive, and which of them the round uses.
+
+    ended = carry_out(rules, round, now, flying, choose, send)
+
+A client is trained as soon as it is sent off, so its seconds are known, and the clock alone decides when its uplink
+arrives. Flights are in the order of their arrivals, and equal ones in the order of clients. So runners can train the
+clients in any order.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from simulator.base.errors import ConfigError
+
+Fate = Literal["used", "late", "stale", "lost"]
+"""late: after the end of its round, where such uplinks are dropped. stale: older than `max_staleness`. lost: the client
+left before it had sent."""
+
+
+@dataclass(frozen=True, order=True)
+class Flight:
+    """A client's work in one dispatch, in simulated seconds.
+
+    arrives: when its uplink reaches the server, or when the client leaves if it is lost. dispatch: the round.
+    """
+
+    arrives: float
+    client: int
+    dispatch: int
+    begins: float
+    latency: float
+    down: float
+    compute: float
+    up: float
+    lost: bool = False
+
+
+class Rules(Protocol):
+    """The settings of section `system` that decide the order; a schedule reads only its own."""
+
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def deadline(self) -> float | None: ...
+    @property
+    def deadline_quantile(self) -> float | None: ...
+    @property
+    def late(self) -> str: ...
+    @property
+    def select(self) -> int | None: ...
+    @property
+    def buffer(self) -> int | None: ...
+    @property
+    def in_flight(self) -> int | None: ...
+    @property
+    def max_staleness(self) -> int | None: ...
+
+
+Choose = Callable[[int, float, frozenset[int], int], Sequence[int]]
+"""(number, time, busy clients, attempt) → so many clients that are available, or fewer if there are no more."""
+Send = Callable[[Sequence[int], float], Sequence[Flight]]
+"""Trains clients from the server's present state, sent off at this time."""
+Wait = Callable[[float, frozenset[int]], float]
+"""(time, busy clients) → the next time at which another client is available. Raises ConfigError if there is none."""
+
+
+@dataclass
+class Ended:
+    """What a round came to on the clock. ends: when the server has the uplinks that it aggregates."""
+
+    ends: float
+    landed: list[tuple[Flight, Fate]] = field(default_factory=list)
+    """The flights that ended in the round, in the order of time."""
+    flying: list[Flight] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    """The clients that were sent off in the round, in the order of time."""
+
+    @property
+    def used(self) -> list[Flight]:
+        """The flights whose uplinks are aggregated, in client order."""
+        return sorted(
+            (flight for flight, fate in self.landed if fate == "used"), key=lambda flight: flight.client
+        )
+
+
+def carry_out(
+    rules: Rules,
+    round: int,
+    participants: int,
+    now: float,
+    flying: Sequence[Flight],
+    choose: Choose,
+    send: Send,
+    wait: Wait,
+) -> Ended:
+    """A round that begins at `now`, with these flights of earlier rounds. participants: the usual number of clients."""
+    if rules.schedule in ("buffered", "asynchronous"):
+        return _buffered(rules, round, participants, now, flying, choose, send, wait)
+    wanted = participants if rules.schedule != "over_selection" else rules.select or participants
+    if wanted < participants:
+        raise ConfigError(
+            f"system.select is {wanted}, fewer than the {participants} participants that end a round. Set it to "
+            f"{participants} or more."
+        )
+    busy = frozenset(flight.client for flight in flying)
+    chosen = choose(wanted, now, busy, 0)
+    while not chosen and not flying:  # nobody is there: the server waits
+        now = wait(now, busy)
+        chosen = choose(wanted, now, busy, 0)
+    ended = Ended(now, sent=list(chosen))
+    sent = list(send(chosen, now))
+    every = sorted([*flying, *sent])
+    ended.ends = _end(rules, participants, now, sent, every)
+    for flight in every:
+        if flight.arrives > ended.ends:
+            ended.flying.append(flight)
+        elif flight.lost:
+            ended.landed.append((flight, "lost"))
+        elif flight.dispatch < round and rules.late == "drop":
+            ended.landed.append((flight, "late"))
+        else:
+            ended.landed.append((flight, _fate(rules, flight, round)))
+    return ended
+
+
+def _end(
+    rules: Rules, participants: int, now: float, sent: Sequence[Flight], every: Sequence[Flight]
+) -> float:
+    """When the round ends. If nothing has arrived by the rule, the server waits for the first uplink."""
+    if not every:
+        return now
+    last, first = every[-1].arrives, every[0].arrives
+    match rules.schedule:
+        case "deadline":
+            if rules.deadline is not None:
+                limit = now + rules.deadline
+            else:  # a quantile of the participants' own seconds, which is one of them
+                seconds = [flight.arrives - now for flight in sent] or [first - now]
+                limit = now + float(
+                    np.quantile(seconds, rules.deadline_quantile or 1.0, method="inverted_cdf")
+                )
+            return min(last, max(limit, first))
+        case "over_selection":
+            arrivals = sorted(flight.arrives for flight in sent if not flight.lost)
+            return arrivals[participants - 1] if len(arrivals) >= participants else last
+    return last
+
+
+def _buffered(
+    rules: Rules,
+    round: int,
+    participants: int,
+    now: float,
+    flying: Sequence[Flight],
+    choose: Choose,
+    send: Send,
+    wait: Wait,
+) -> Ended:
+    """Clients are at work all the time, at most `in_flight`. The round ends with the uplink that fills the buffer."""
+    limit, wanted = rules.in_flight or participants, rules.buffer or 1
+    if wanted > limit:
+        raise ConfigError(
+            f"system.buffer is {wanted}, and at most {limit} clients are at work: the buffer would wait for clients "
+            "that wait for it. Set system.in_flight to at least system.buffer."
+        )
+    ended = Ended(now, flying=sorted(flying))
+    in_buffer: set[int] = set()
+    attempt = 0
+    while len(in_buffer) < wanted:
+        busy = frozenset({*in_buffer, *(flight.client for flight in ended.flying)})
+        # A client in the buffer is not sent off again in this round: its own update is not yet applied.
+        free = limit - len(ended.flying)
+        if free > 0 and (chosen := choose(free, ended.ends, busy, attempt)):
+            attempt += 1
+            ended.sent += chosen
+            ended.flying = sorted([*ended.flying, *send(chosen, ended.ends)])
+        if not ended.flying:
+            if in_buffer:
+                break  # all who could come are in the buffer
+            ended.ends = wait(ended.ends, busy)
+            continue
+        flight = ended.flying.pop(0)
+        ended.ends = max(ended.ends, flight.arrives)
+        fate = "lost" if flight.lost else _fate(rules, flight, round)
+        ended.landed.append((flight, fate))
+        if fate == "used":
+            in_buffer.add(flight.client)
+    return ended
+
+
+def _fate(rules: Rules, flight: Flight, round: int) -> Fate:
+    limit = rules.max_staleness
+    return "stale" if limit is not None and round - flight.dispatch > limit else "used"

@@ -1,0 +1,189 @@
+"""The order of rounds on the clock, derived by hand for three clients that take 2, 3, and 7 seconds."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.base.errors import ConfigError
+from simulator.clock.schedule import Ended, Flight, Rules, carry_out
+
+SECONDS = (2.0, 3.0, 7.0)
+DEFAULTS: dict[str, Any] = {
+    "schedule": "synchronous", "deadline": None, "deadline_quantile": None, "late": "drop", "select": None,
+    "buffer": None, "in_flight": None, "max_staleness": None,
+}  # fmt: skip
+
+
+def rules(**changes: Any) -> Rules:
+    return SimpleNamespace(**{**DEFAULTS, **changes})  # type: ignore[return-value]
+
+
+def run(rules: Rules, rounds: int, participants: int = 3, seconds: Sequence[float] = SECONDS) -> list[Ended]:
+    """Rounds one after the other. All clients are always there; the lowest numbers are chosen first."""
+    now, flying, found = 0.0, list[Flight](), []
+    for round in range(1, rounds + 1):
+
+        def choose(number: int, at: float, busy: frozenset[int], attempt: int) -> list[int]:
+            return [client for client in range(len(seconds)) if client not in busy][:number]
+
+        def send(clients: Sequence[int], at: float, round: int = round) -> list[Flight]:
+            return [
+                Flight(at + seconds[client], client, round, at, 0.0, 0.0, seconds[client], 0.0)
+                for client in clients
+            ]
+
+        def wait(at: float, busy: frozenset[int]) -> float:
+            raise AssertionError("somebody is always there")
+
+        ended = carry_out(rules, round, participants, now, flying, choose, send, wait)
+        now, flying = ended.ends, ended.flying
+        found.append(ended)
+    return found
+
+
+def brief(ended: Ended) -> tuple[float, list[tuple[int, int, str]], list[int]]:
+    """When it ends, what landed as (client, dispatch, fate), and who still flies."""
+    landed = [(flight.client, flight.dispatch, fate) for flight, fate in ended.landed]
+    return ended.ends, landed, [flight.client for flight in ended.flying]
+
+
+def test_a_synchronous_round_waits_for_the_slowest() -> None:
+    assert [brief(each) for each in run(rules(), 2)] == [
+        (7, [(0, 1, "used"), (1, 1, "used"), (2, 1, "used")], []),
+        (14, [(0, 2, "used"), (1, 2, "used"), (2, 2, "used")], []),
+    ]
+
+
+def test_a_deadline_ends_the_round_and_drops_what_comes_later() -> None:
+    """Client 2 flies from 0 to 7. Rounds end at 4 and 7: client 2's uplink arrives at 7, late, and clients 0 and 1 have
+    arrived at 6 and 7."""
+    assert [brief(each) for each in run(rules(schedule="deadline", deadline=4.0), 3)] == [
+        (4, [(0, 1, "used"), (1, 1, "used")], [2]),
+        (7, [(0, 2, "used"), (1, 2, "used"), (2, 1, "late")], []),
+        (11, [(0, 3, "used"), (1, 3, "used")], [2]),
+    ]
+
+
+def test_a_late_uplink_can_count_in_the_next_round() -> None:
+    second = run(rules(schedule="deadline", deadline=4.0, late="next"), 2)[1]
+    assert brief(second) == (7, [(0, 2, "used"), (1, 2, "used"), (2, 1, "used")], [])
+    fresh_only = rules(schedule="deadline", deadline=4.0, late="next", max_staleness=0)
+    assert brief(run(fresh_only, 2)[1])[1][2] == (2, 1, "stale")
+
+
+def test_a_deadline_can_be_a_quantile_of_the_participants_seconds() -> None:
+    """The median of 2, 3, and 7 is 3; in round 2, client 2 still flies, and that of 2 and 3 is 2."""
+    found = run(rules(schedule="deadline", deadline_quantile=0.5), 2)
+    assert [each.ends for each in found] == [3, 5]
+
+
+def test_a_deadline_before_the_first_uplink_waits_for_it() -> None:
+    assert brief(run(rules(schedule="deadline", deadline=1.0), 1)[0]) == (2, [(0, 1, "used")], [1, 2])
+
+
+def test_over_selection_ends_with_the_first_of_those_that_were_sent_off() -> None:
+    """Three are sent off, two end the round at 3. Client 2 flies to 7 and is late in the round that ends at 9."""
+    found = run(rules(schedule="over_selection", select=3), 3, participants=2)
+    assert [brief(each) for each in found] == [
+        (3, [(0, 1, "used"), (1, 1, "used")], [2]),
+        (6, [(0, 2, "used"), (1, 2, "used")], [2]),
+        (9, [(2, 1, "late"), (0, 3, "used"), (1, 3, "used")], []),
+    ]
+
+
+def test_over_selection_of_fewer_than_the_round_needs_is_refused() -> None:
+    with pytest.raises(ConfigError, match="fewer than the 3 participants"):
+        run(rules(schedule="over_selection", select=2), 1)
+
+
+def test_a_buffer_of_two_ends_rounds_with_every_second_uplink() -> None:
+    """0 and 1 arrive at 2 and 3. Sent off again at 3, they arrive at 5 and 6. Client 2's first uplink arrives at 7,
+    when client 0 (sent at 6) still flies to 8."""
+    found = run(rules(schedule="buffered", buffer=2), 3)
+    assert [brief(each) for each in found] == [
+        (3, [(0, 1, "used"), (1, 1, "used")], [2]),
+        (6, [(0, 2, "used"), (1, 2, "used")], [2]),
+        (8, [(2, 1, "used"), (0, 3, "used")], [1]),
+    ]
+    assert [each.sent for each in found] == [[0, 1, 2], [0, 1], [0, 1]]
+
+
+def test_asynchronous_rounds_end_with_every_uplink() -> None:
+    """0 at 2, 1 at 3, 0 at 4, then 0 and 1 both at 6 (0 sent off at 4, 1 at 3): the lower number first."""
+    found = run(rules(schedule="asynchronous"), 6)
+    assert [brief(each)[:2] for each in found] == [
+        (2, [(0, 1, "used")]),
+        (3, [(1, 1, "used")]),
+        (4, [(0, 2, "used")]),
+        (6, [(0, 4, "used")]),
+        (6, [(1, 3, "used")]),
+        (7, [(2, 1, "used")]),
+    ]
+
+
+def test_a_buffer_of_one_is_asynchronous() -> None:
+    one, other = run(rules(schedule="asynchronous"), 20), run(rules(schedule="buffered", buffer=1), 20)
+    assert [brief(each) for each in one] == [brief(each) for each in other]
+
+
+def test_a_buffer_of_all_equal_clients_is_synchronous() -> None:
+    equal = (5.0, 5.0, 5.0)
+    one = run(rules(), 4, seconds=equal)
+    other = run(rules(schedule="buffered", buffer=3), 4, seconds=equal)
+    assert [brief(each) for each in one] == [brief(each) for each in other]
+
+
+def test_uplinks_older_than_the_limit_are_discarded_and_another_client_is_sent_off() -> None:
+    """Client 2's uplink of round 1 arrives in round 3: it is two rounds old, and clients 0 and 1 end the round at 9."""
+    found = run(rules(schedule="buffered", buffer=2, max_staleness=1), 3)
+    assert brief(found[2])[1] == [(2, 1, "stale"), (0, 3, "used"), (1, 3, "used")]
+    assert found[2].sent == [0, 1, 2]
+
+
+def test_a_buffer_larger_than_the_clients_at_work_is_refused() -> None:
+    with pytest.raises(ConfigError, match="would wait for clients that wait for it"):
+        run(rules(schedule="buffered", buffer=3, in_flight=2), 1)
+
+
+def test_the_slowest_of_equal_exponential_clients_takes_the_sum_of_the_harmonic_series() -> None:
+    """E[max of n exponentials of mean 1] = 1 + 1/2 + … + 1/n, and their variance is 1 + 1/4 + … + 1/n²."""
+    drawn = np.random.default_rng(0).exponential(size=(400, 10))
+    means = np.mean([run(rules(), 1, participants=10, seconds=each.tolist())[0].ends for each in drawn])
+    expected = sum(1 / n for n in range(1, 11))
+    error = np.sqrt(sum(1 / n**2 for n in range(1, 11)) / len(drawn))
+    assert abs(means - expected) < 3 * error
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seconds=st.lists(st.floats(0.1, 50), min_size=2, max_size=8),
+    schedule=st.sampled_from(["synchronous", "deadline", "over_selection", "buffered", "asynchronous"]),
+    late=st.sampled_from(["drop", "next"]),
+    number=st.integers(1, 8),
+    limit=st.sampled_from([None, 0, 2]),
+)
+def test_time_never_goes_back_and_no_uplink_is_used_twice(
+    seconds: list[float], schedule: str, late: str, number: int, limit: int | None
+) -> None:
+    clients = len(seconds)
+    number = min(number, clients)
+    asked = rules(
+        schedule=schedule, late=late, deadline=5.0, select=clients, buffer=number, in_flight=clients,
+        max_staleness=limit,
+    )  # fmt: skip
+    found = run(asked, 12, participants=number, seconds=seconds)
+    ends = [each.ends for each in found]
+    assert ends == sorted(ends)
+    landed = [flight for each in found for flight, _ in each.landed]
+    assert len({(flight.client, flight.dispatch, flight.begins) for flight in landed}) == len(landed)
+    sent = [client for each in found for client in each.sent]
+    assert len(sent) == len(landed) + len(found[-1].flying)  # used, wasted, or under way
+    for round, each in enumerate(found, 1):
+        for flight, fate in each.landed:
+            assert round - flight.dispatch >= 0 and flight.arrives <= each.ends
+            assert fate != "used" or limit is None or round - flight.dispatch <= limit
