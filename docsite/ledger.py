@@ -57,6 +57,8 @@ def _of_value(
             yield path, "null", "", text
             text = ""
         yield from _of_object(first, f"{path}.", when, text)
+    elif get_origin(first) is list and is_typeddict(_bare(get_args(first)[0], given)[0]):
+        yield from _of_object(_bare(get_args(first)[0], given)[0], f"{path}[].", when, text)
     elif len(arms) == 1 and get_origin(first) is dict and get_args(first)[1] is not Any:
         yield from _of_value(get_args(first)[1], f"{path}.*", when, text, given)
     else:

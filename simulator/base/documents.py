@@ -238,10 +238,26 @@ class Finished(TypedDict):
     seconds: NotRequired[Amount | None]
 
 
+class FlightNote(TypedDict):
+    """A flight of the room `clock`, in simulated seconds."""
+
+    arrives: Amount
+    client: Natural
+    dispatch: Positive
+    begins: Amount
+    latency: Amount
+    down: Amount
+    compute: Amount
+    up: Amount
+    lost: bool
+
+
 class Dispatched(Finished):
     """What is noted of a client whose uplink is in flight."""
 
     dispatch: Natural
+    flight: NotRequired[FlightNote]
+    down: NotRequired[Natural]
 
 
 class Note(TypedDict):

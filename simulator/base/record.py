@@ -187,6 +187,62 @@ class Timing(Taken):
     """end of the round"""
 
 
+class FlightRecord(TypedDict):
+    """A client's work in one dispatch, in simulated seconds."""
+
+    client: Natural
+    """the client"""
+    dispatch: Positive
+    """the round in which the server sent it off"""
+    begins: Amount
+    """when it was sent off"""
+    latency: Amount
+    """seconds of latency"""
+    down: Amount
+    """seconds of the downlink"""
+    compute: Amount
+    """seconds of training"""
+    up: Amount
+    """seconds of the uplink"""
+    arrives: Amount
+    """when its uplink reached the server, or when the client left"""
+    fate: Annotated[str, Within(pattern="^(used|late|stale|lost)$")]
+    """`used`; `late`: after the deadline and dropped; `stale`: too old; `lost`: the client left before it had sent"""
+    flops: Amount
+    """operations of its training"""
+    bytes: Natural
+    """bytes of its downlink and uplink"""
+
+
+class Joules(TypedDict):
+    compute: Amount
+    """joules of training, over the flights that ended in the round"""
+    radio: Amount
+    """joules of their transfers"""
+    idle: Amount
+    """joules of waiting: latency, and the time from an uplink's arrival to the end of a round that clients wait for"""
+
+
+class Time(TypedDict):
+    """The round on the computed clock, in simulated seconds since the start of the run."""
+
+    begins: Amount
+    """when the round began"""
+    aggregates: Amount
+    """when the server had the uplinks that it aggregates"""
+    ends: Amount
+    """when the round ended, after the server's own training"""
+    sent: Many[Natural]
+    """the clients that were sent off in the round, in the order of time"""
+    flights: Many[FlightRecord]
+    """each dispatch that ended in the round"""
+    in_flight: Natural
+    """number of clients at work when the round ended"""
+    staleness: Named[Natural]
+    """number of aggregated uplinks by their age in rounds"""
+    joules: Joules
+
+
 class Record(TypedDict):
     """A line of the ledger."""
 
@@ -219,6 +275,7 @@ class Record(TypedDict):
     method_metrics: Object
     """the method's own metrics, and `PHASE_loss`, the mean loss of each phase after the first"""
     timing: Timing
+    time: NotRequired[Annotated[Time, When("system.devices")]]
 
 
 def check_record(record: Mapping[str, Any], clients: int) -> Record:

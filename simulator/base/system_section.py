@@ -22,6 +22,7 @@ _OF_SCHEDULES: dict[str, tuple[Schedule, ...]] = {
     "select": ("over_selection",),
     "buffer": ("buffered",),
     "in_flight": ("buffered", "asynchronous"),
+    "mixing": ("buffered", "asynchronous"),
     **dict.fromkeys(_STALENESS, ("deadline", "buffered", "asynchronous")),
 }
 """The schedules that read each option."""
@@ -167,6 +168,13 @@ class SystemConfig(Section):
         ge=1,
         description="Largest number L of clients at work, for schedules 'buffered' and 'asynchronous'. Default: the "
         "usual number of participants.",
+    )
+    mixing: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Weight α of the aggregated uplinks against the server's state, for schedules 'buffered' and "
+        "'asynchronous'. Default: 1, or 0.6 where a single uplink ends a round.",
     )
     staleness: Literal["constant", "polynomial", "hinge"] = Field(
         "constant",

@@ -7,6 +7,7 @@ arrives. Flights are in the order of their arrivals, and equal ones in the order
 clients in any order.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -64,7 +65,7 @@ Choose = Callable[[int, float, frozenset[int], int], Sequence[int]]
 Send = Callable[[Sequence[int], float], Sequence[Flight]]
 """Trains clients from the server's present state, sent off at this time."""
 Wait = Callable[[float, frozenset[int]], float]
-"""(time, busy clients) → the next time at which another client is available. Raises ConfigError if there is none."""
+"""(time, busy clients) → the next time at which another client is available; infinite if none ever is."""
 
 
 @dataclass
@@ -108,7 +109,7 @@ def carry_out(
     busy = frozenset(flight.client for flight in flying)
     chosen = choose(wanted, now, busy, 0)
     while not chosen and not flying:  # nobody is there: the server waits
-        now = wait(now, busy)
+        now = _next(now, wait(now, busy))
         chosen = choose(wanted, now, busy, 0)
     ended = Ended(now, sent=list(chosen))
     sent = list(send(chosen, now))
@@ -180,7 +181,9 @@ def _buffered(
         if not ended.flying:
             if in_buffer:
                 break  # all who could come are in the buffer
-            ended.ends = wait(ended.ends, busy)
+            if math.isinf(following := wait(ended.ends, busy)) and ended.sent:
+                break  # all who could come have diverged
+            ended.ends = _next(ended.ends, following)
             continue
         flight = ended.flying.pop(0)
         ended.ends = max(ended.ends, flight.arrives)
@@ -189,6 +192,15 @@ def _buffered(
         if fate == "used":
             in_buffer.add(flight.client)
     return ended
+
+
+def _next(now: float, following: float) -> float:
+    if math.isinf(following):
+        raise ConfigError(
+            f"No client is available any more after {now:g} simulated seconds. Use fewer rounds, or another "
+            "availability."
+        )
+    return following
 
 
 def _fate(rules: Rules, flight: Flight, round: int) -> Fate:

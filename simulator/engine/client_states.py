@@ -18,6 +18,7 @@ from simulator.base import rng
 from simulator.base.documents import Draws
 from simulator.base.record import Record
 from simulator.base.tensors import Tensors, named, of_module, total_bytes
+from simulator.clock.schedule import Flight
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo, Federation
 from simulator.runners.base import LocalUpdate
@@ -186,6 +187,10 @@ class InFlight:
     """The number that keys its random draws."""
     received: Mapping[str, Tensor]
     """What the client was sent, if the wire adds noise."""
+    flight: Flight | None = None
+    """Its times on the clock, if there is one."""
+    down: int = 0
+    """Bytes that the client was sent."""
 
     @property
     def client(self) -> ClientInfo:
@@ -205,7 +210,7 @@ class State:
     standing: Mapping[str, Any] | None = None
     """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
     in_flight: Sequence[InFlight] = ()
-    """Updates that arrive in the next round, in client order. Synchronous training has none."""
+    """Updates that arrive in a later round, in client order. Synchronous training has none."""
 
 
 def models_of(tensors: Mapping[str, Tensor]) -> Tensors:

@@ -19,7 +19,8 @@ from simulator.base.record import Cka, Record
 from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.data.federated import FederatedData
-from simulator.engine.client_states import Beginning, ClientStates, InFlight, State, StateCache
+from simulator.engine.client_states import Beginning, ClientStates, State, StateCache
+from simulator.engine.collecting import Collected, at_once, on_the_clock
 from simulator.engine.progress import (
     ClientDiverged,
     ClientStarted,
@@ -29,6 +30,7 @@ from simulator.engine.progress import (
     RoundStarted,
     Warned,
 )
+from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
 from simulator.methods import Method, Uplink
 from simulator.methods.hooks import Hooks
@@ -75,6 +77,7 @@ class Engine:
             cka_matrices.common_layers(federation, wanted)  # refused now rather than when it is measured
         context = TrainingContext(federation, data, FlopCache())
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
+        self.clock = None if config.system is None else Clock(config, federation, method)
 
     def open(self, *, exact: bool = True) -> Sequence[RemoteMachine]:
         """Get hold of the machines that clients are computed on, if there are any beside this; raises like
@@ -142,32 +145,32 @@ class Engine:
         began = time.perf_counter()
         self._set_threads()
         t = state.round + 1
-        waiting = {each.client.id for each in state.in_flight}
-        participants = tuple(k for k in self.participants(t) if k not in waiting)
-        observe(RoundStarted(t, self._config.rounds, participants, tuple(finished)))
-
         wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t)
-        updates, held = self._train(t, state, participants, wire, observe, gate, finished)
+        took = self._collect(t, state, wire, observe, gate, finished)
+        updates, participants, held = took.updates, took.participants, took.held
         collected = time.perf_counter()
         sound = [update for update in updates if not update.diverged]
-        sent = [InFlight(update, t, wire.received(update.client.id)) for update in sound]
-        sent = sorted([*state.in_flight, *sent], key=lambda each: each.client.id)
-        dropped = [each.client.id for each in sent if wire.loses(each.client.id, each.dispatch)]
-        uplinks = [
-            Uplink(each.client, wire.up(each.client.id, each.update.uplink, each.dispatch, each.received))
-            for each in sent
+        arrived = sorted([*took.used, *took.unused], key=lambda each: each.client.id)
+        dropped = [each.client.id for each in arrived if wire.loses(each.client.id, each.dispatch)]
+        payloads = {
+            each.client.id: wire.up(each.client.id, each.update.uplink, each.dispatch, each.received)
+            for each in arrived
             if each.client.id not in dropped
+        }
+        uplinks = [
+            Uplink(each.client, payloads[each.client.id], took.weights.get(each.client.id, 1.0))
+            for each in took.used
+            if each.client.id in payloads
         ]
         (server, metrics), server_flops = central.update(
             self._hooks, self._runner.context, t, state.server, uplinks
         )
-        clients = state.clients.after({each.client.id: each.update.tensors for each in sent})
+        clients = state.clients.after({each.client.id: each.update.tensors for each in arrived})
         trained = time.perf_counter()
 
-        after = State(t, server, clients, None, state.trained | {each.client.id for each in sent})
-        answers = self._evaluate(
-            after, self._unmeasured(state.record), tuple(sorted(waiting.union(participants))), observe
-        )
+        taught = state.trained | {each.client.id for each in arrived}
+        after = State(t, server, clients, None, taught, in_flight=took.flying)
+        answers = self._evaluate(after, self._unmeasured(state.record), took.changed, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
@@ -205,9 +208,35 @@ class Engine:
             record["clients"] = len(clients)
         if self._config.wire.drop:
             record["dropped"] = dropped
+        if self.clock is not None and took.ended is not None:
+            record["time"] = self.clock.record(t, took.began, took.ended, took.landed, server_flops)
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)
         return replace(after, record=record, standing=standing)
+
+    def _collect(
+        self,
+        t: int,
+        state: State,
+        wire: Wire,
+        observe: Observer,
+        gate: Gate,
+        finished: Mapping[int, LocalUpdate],
+    ) -> Collected:
+        """The uplinks of the round: on the clock if there is one, and else those of all participants at once."""
+
+        def begin(participants: Sequence[int]) -> None:
+            observe(RoundStarted(t, self._config.rounds, tuple(participants), tuple(finished)))
+
+        def train(
+            participants: Sequence[int], done: Mapping[int, LocalUpdate]
+        ) -> tuple[list[LocalUpdate], float]:
+            return self._train(t, state, participants, wire, observe, gate, done)
+
+        if self.clock is None:
+            return at_once(t, state.in_flight, self.participants(t), wire, begin, train, finished)
+        began = state.record["time"]["ends"] if state.record and "time" in state.record else 0.0
+        return on_the_clock(self.clock, t, began, state.in_flight, wire, begin, train, finished)
 
     def participants(self, round: int) -> tuple[int, ...]:
         """S^t: N·C clients drawn without replacement, ascending."""
@@ -265,7 +294,7 @@ class Engine:
         self,
         t: int,
         state: State,
-        participants: tuple[int, ...],
+        participants: Sequence[int],
         wire: Wire,
         observe: Observer,
         gate: Gate,
@@ -277,7 +306,8 @@ class Engine:
         def receives(k: int) -> Tensors:
             return wire.down(k, self._hooks.downlink(t, state.server, clients[k]))
 
-        for k in finished:
+        mine = {k: finished[k] for k in participants if k in finished}
+        for k in mine:
             receives(k)  # what it was sent counts in this round
         done = len(finished)
         held, since = 0.0, None
@@ -307,13 +337,13 @@ class Engine:
             [k for k in participants if k not in finished], lambda k: Job(state.clients[k], receives(k))
         )
         try:
-            work = Work(self._hooks, t, left_to_do, finished)
+            work = Work(self._hooks, t, left_to_do, mine)
             updates = synchronous.carry_out(self._runner, work, Listener(timed, begin, tell))
         except RoundInterrupted as interrupted:
             raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
         finally:
             self._tell(observe)
-        every = dict(finished) | {update.client.id: update for update in updates}
+        every = mine | {update.client.id: update for update in updates}
         return [every[client] for client in participants], held
 
     def _evaluate(

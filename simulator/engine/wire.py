@@ -45,6 +45,11 @@ class Wire:
         """What a client received on this wire, for an uplink that arrives on a later one. Kept only for noise."""
         return self._sent_down.get(client, {})
 
+    def sent_down(self, client: int) -> int:
+        """Bytes that this wire carried to a client."""
+        carried = self._carried["down"].get(client)
+        return carried.size if carried else 0
+
     def loses(self, client: int, dispatch: int | None = None) -> bool:
         """Whether the client's uplink never arrives. What does not arrive is not counted.
 

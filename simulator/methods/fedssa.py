@@ -119,7 +119,7 @@ class FedSSA(Method):
         """θ^{t,s}: the plain mean over the participants with class s. Rows that no client sent stay (eq. 3)."""
         aggregated = {}
         for name, rows in server.items():
-            sums, holders = torch.zeros_like(rows), [[] for _ in rows]
+            sums, holders = torch.zeros_like(rows), [list[float]() for _ in rows]
             for uplink in uplinks:
                 seen = list(uplink.client.classes)
                 sums[seen] += uplink.payload[name] * uplink.weight

@@ -6,11 +6,12 @@ manifests name everybody, they have one.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
+from typing import cast
 
 from checkpoints import Manifest, ObjectRef, Store
-from simulator.base.documents import Dispatched, Entry, Initial
+from simulator.base.documents import Dispatched, Entry, FlightNote, Initial
 from simulator.base.off_device import on_host
 from simulator.engine.client_states import Beginning, Loader, State
 from simulator.sessions.states import Stored, digest, name_of, noted
@@ -40,7 +41,10 @@ def put_in_flight(store: Store, state: State) -> tuple[dict[str, ObjectRef], dic
         parts = {"state": each.update.tensors, "uplink": each.update.uplink, "received": each.received}
         for part, tensors in parts.items():
             refs[f"{name_of(client)}/{part}"] = store.put(on_host(tensors))
-        notes[str(client)] = {**noted(each.update), "dispatch": each.dispatch}
+        note = cast(Dispatched, {**noted(each.update), "dispatch": each.dispatch})
+        if each.flight is not None:
+            note["flight"], note["down"] = cast(FlightNote, asdict(each.flight)), each.down
+        notes[str(client)] = note
     return refs, notes or None
 
 

@@ -138,7 +138,11 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
     everybody = config.federation.participants == config.federation.clients
     document: dict[str, Any] = {
         # What an earlier program can read is of its format: where all take part, no manifest leaves any out.
-        "format": 3 if in_flight else 1 if everybody and not config.records_changed else 2,
+        "format": 3
+        if in_flight or config.system is not None
+        else 1
+        if everybody and not config.records_changed
+        else 2,
         "config": config.to_json(),
         "parent": parent,
         "environment": environment(built.federation.device, config.runtime.threads_per_client),

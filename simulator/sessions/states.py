@@ -16,6 +16,7 @@ from simulator.base.documents import Finished, Initial
 from simulator.base.errors import SessionError
 from simulator.base.record import Record
 from simulator.base.tensors import Tensors
+from simulator.clock.schedule import Flight
 from simulator.engine.builder import Built
 from simulator.engine.client_states import Beginning, ClientStates, InFlight, Loader, State, initial_model
 from simulator.methods.hooks import Hooks
@@ -122,7 +123,8 @@ def in_flight(
             raise Damaged(f"{whose} holds numbers that are not finite.")
         update = read_back(built, client, note, state, uplink)
         sent = {name: tensor.to(device) for name, tensor in received.items()}
-        found.append(InFlight(update, note["dispatch"], sent))
+        flight = Flight(**note["flight"]) if "flight" in note else None
+        found.append(InFlight(update, note["dispatch"], sent, flight, note.get("down", 0)))
     return tuple(found)
 
 

@@ -25,6 +25,7 @@ WITH_EVERYTHING = {
     "cka": {"every": 2, "probe": 8, "clients": 3},
     "training": {"schedule": "cosine"},
     "evaluation": {"parts": ["test", "eval"], "metrics": ["top2"]},
+    "system": {"devices": "phone"},
 }
 """Settings under which a record has every key that needs one."""
 
@@ -62,6 +63,10 @@ def values(document: dict[str, Any], known: dict[str, str]) -> Iterator[tuple[st
     """A document's values by the keys of the page, `*` for names that are data; what it lacks by their own."""
 
     def walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, list) and any(other.startswith(f"{path}[].") for other in known):
+            for each in value:
+                yield from walk(each, f"{path}[]")
+            return
         if not isinstance(value, dict) or known.get(path, "").startswith("object"):
             yield path, value
             return

@@ -1,0 +1,209 @@
+"""The clock of a federation: the seconds of each client's work, and who is sent off, arrives, and counts in a round."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+import numpy as np
+
+from simulator.base import rng
+from simulator.base.errors import ConfigError
+from simulator.base.record import FlightRecord, Time
+from simulator.base.tensors import total_bytes
+from simulator.clock import durations
+from simulator.clock.availability import availability
+from simulator.clock.devices import ClientFacts, assigned, library, named
+from simulator.clock.durations import Energy, Work
+from simulator.clock.schedule import Ended, Flight
+from simulator.config import Config
+from simulator.engine.client_states import InFlight
+from simulator.methods import Method
+from simulator.models.federation import Federation
+
+SINGLE = 0.6
+"""Default of `system.mixing` where a single uplink ends a round: the client does not replace the server's state."""
+PER_WEIGHT = 4 * 4
+"""Estimated bytes of training per weight: the weight, its gradient, and two values of an optimizer, as float32."""
+
+
+class Clock:
+    """The simulated time of one run. Raises ConfigError for devices that cannot be given, and methods that cannot be
+    stale where uplinks can be.
+    """
+
+    def __init__(self, config: Config, federation: Federation, method: Method) -> None:
+        assert config.system is not None
+        self.system, self._seed = config.system, config.training_seed
+        self._federation = federation
+        self.participants = config.federation.participants
+        """The usual number of clients in a round."""
+        if self.system.server_bandwidth is not None and self.system.schedule in ("buffered", "asynchronous"):
+            raise ConfigError(
+                "system.server_bandwidth is shared by clients that are sent off together, and schedule "
+                f"'{self.system.schedule}' sends them off one by one. Remove it, or use another schedule."
+            )
+        if self.can_be_stale and not method.card.stale:
+            raise ConfigError(
+                f"{method.card.title} takes no stale uplinks: nothing says what an old one would mean to its server. "
+                "Use `system.schedule=synchronous`, or another method."
+            )
+        self.availability = availability(self.system, len(federation.clients), self._seed)
+        facts = [
+            ClientFacts(
+                id=client.id,
+                architecture=client.architecture,
+                parameters=parameters(federation, client.architecture),
+                memory=PER_WEIGHT * parameters(federation, client.architecture),
+                train_size=client.samples,
+                available=self.availability.share(client.id),
+            )
+            for client in federation.clients
+        ]
+        self.devices = assigned(self.system, facts, config.data_seed)
+        self._server = named(self.system.server_device, library(self.system), "system.server_device")
+        self._utilization = {
+            architecture: durations.utilization(self.system, architecture)
+            for architecture in {client.architecture for client in federation.clients}
+        }
+
+    @property
+    def can_be_stale(self) -> bool:
+        """Whether an uplink can arrive in a later round than that of its dispatch, and count."""
+        schedule = self.system.schedule
+        return schedule in ("buffered", "asynchronous") or (
+            schedule == "deadline" and self.system.late == "next"
+        )
+
+    def flights(self, clients: Sequence[int], at: float, round: int, works: Sequence[Work]) -> list[Flight]:
+        """The flights of clients that are sent off together. A client that leaves before it has sent loses its work."""
+        found = []
+        factors = durations.jitters(self._seed, round, clients, self.system.jitter)
+        for client, work, factor in zip(clients, works, factors, strict=True):
+            architecture = self._federation.clients[client].architecture
+            parts = durations.parts(
+                self.devices[client], work, self._utilization[architecture], float(factor)
+            )
+            found.append(Flight(at + parts.total, client, round, at, *parts))
+        return [self._lost(flight) for flight in self._shared(found, works)]
+
+    def _shared(self, flights: list[Flight], works: Sequence[Work]) -> list[Flight]:
+        """The flights with transfers that share the server's bandwidth, if it has a limit."""
+        if self.system.server_bandwidth is None:
+            return flights
+        limit = 1e6 * self.system.server_bandwidth
+        starts = [flight.begins + flight.latency for flight in flights]
+        for way in ("down", "up"):
+            own = [max(getattr(flight, way), 0.0) for flight in flights]
+            sizes = [getattr(work, way) for work in works]
+            transfers = [
+                durations.Transfer(start, size, durations.BITS * size / alone if alone else math.inf)
+                for start, size, alone in zip(starts, sizes, own, strict=True)
+            ]
+            moving = [number for number, each in enumerate(transfers) if each.bytes]
+            ends = dict(
+                zip(moving, durations.shared([transfers[number] for number in moving], limit), strict=True)
+            )
+            seconds = [ends.get(number, start) - start for number, start in enumerate(starts)]
+            flights = [
+                replace(flight, down=each) if way == "down" else replace(flight, up=each)
+                for flight, each in zip(flights, seconds, strict=True)
+            ]
+            starts = [
+                start + getattr(flight, way) + (flight.compute if way == "down" else 0.0)
+                for flight, start in zip(flights, starts, strict=True)
+            ]
+        return [replace(flight, arrives=end) for flight, end in zip(flights, starts, strict=True)]
+
+    def _lost(self, flight: Flight) -> Flight:
+        """The flight, or as much of it as passes until its client leaves."""
+        leaves = self.availability.leaves_at(flight.client, flight.begins)
+        if leaves >= flight.arrives:
+            return flight
+        left, parts = leaves - flight.begins, list[float]()
+        for seconds in (flight.latency, flight.down, flight.compute, flight.up):
+            parts.append(min(left, seconds))
+            left -= parts[-1]
+        latency, down, compute, up = parts
+        return replace(flight, arrives=leaves, lost=True, latency=latency, down=down, compute=compute, up=up)
+
+    def choose(
+        self, number: int, at: float, busy: frozenset[int], round: int, attempt: int
+    ) -> tuple[int, ...]:
+        """So many clients that are available and not busy, drawn without replacement, ascending.
+
+        If all are, these are the participants of a run without a clock.
+        """
+        free = [
+            client
+            for client in range(len(self.devices))
+            if client not in busy and self.availability.next_available(client, at) <= at
+        ]
+        if number >= len(free):
+            return tuple(free)
+        purpose = "participants" if not attempt else f"participants/{attempt}"
+        drawn = rng.numpy_stream(self._seed, purpose, round).choice(len(free), number, replace=False)
+        return tuple(sorted(free[each] for each in drawn))
+
+    def wait(self, at: float, busy: frozenset[int]) -> float:
+        """The next time at which a client that is not busy is available; infinite if none ever is."""
+        others = (client for client in range(len(self.devices)) if client not in busy)
+        return min((self.availability.next_available(client, at) for client in others), default=math.inf)
+
+    def weight(self, staleness: int) -> float:
+        """How much an uplink counts that is this many rounds old."""
+        single = self.system.schedule == "asynchronous" or self.system.buffer == 1
+        mixing = self.system.mixing or (SINGLE if single else 1.0)
+        return mixing * self.system.staleness_weight(staleness)
+
+    def server_seconds(self, flops: float) -> float:
+        """The seconds of the server's own training."""
+        return flops / self._server.flops
+
+    def joules(self, flight: Flight, waited: float) -> Energy:
+        """The energy of a flight. The device idles through `waited` seconds after it."""
+        parts = durations.Parts(flight.latency, flight.down, flight.compute, flight.up)
+        return durations.joules(self.devices[flight.client], parts, waited)
+
+    def record(
+        self, round: int, began: float, ended: Ended, landed: Sequence[InFlight], server_flops: float
+    ) -> Time:
+        """The round on the clock, as the ledger has it. `landed` are the updates of `ended.landed`, in that order."""
+        server = self.server_seconds(server_flops)
+        flights, energy = list[FlightRecord](), list[Energy]()
+        waits = self.system.schedule not in ("buffered", "asynchronous")
+        for (flight, fate), update in zip(ended.landed, landed, strict=True):
+            flights.append(
+                {
+                    **_timed(flight),
+                    "fate": fate,
+                    "flops": update.update.flops,
+                    "bytes": update.down + total_bytes(update.update.uplink),
+                }
+            )
+            energy.append(self.joules(flight, ended.ends - flight.arrives if waits else 0.0))
+        staleness = np.bincount([round - flight.dispatch for flight in ended.used], minlength=1)
+        return {
+            "begins": began,
+            "aggregates": ended.ends,
+            "ends": ended.ends + server,
+            "sent": list(ended.sent),
+            "flights": flights,
+            "in_flight": len(ended.flying),
+            "staleness": {str(rounds): int(number) for rounds, number in enumerate(staleness) if number},
+            "joules": {
+                "compute": math.fsum(each.compute for each in energy),
+                "radio": math.fsum(each.radio for each in energy),
+                "idle": math.fsum(each.idle for each in energy),
+            },
+        }
+
+
+def _timed(flight: Flight) -> FlightRecord:
+    found = asdict(flight)
+    del found["lost"]
+    return found  # type: ignore[return-value]
+
+
+def parameters(federation: Federation, architecture: str) -> int:
+    """Number of weights of an architecture."""
+    return sum(each.numel() for each in federation.architectures[architecture].parameters())

@@ -1,0 +1,246 @@
+"""Rounds of a federation on the computed clock: the ledger's times, what a schedule does to the bits, and resumes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkpoints import Store
+from simulator.base.errors import ConfigError
+from simulator.base.record import Time
+from simulator.engine.builder import Built
+from simulator.engine.client_states import State
+from simulator.engine.progress import unobserved
+from simulator.sessions import metadata, states
+from simulator.sessions.committing import Commits
+from simulator.sessions.history import history_entry
+from simulator.sessions.reader import CheckedReader
+from tests import federations
+
+ALL = {"participation": 1.0}
+STALE = (
+    "fedavg",
+    "fedprox",
+    "moon",
+    "lg_fedavg",
+    "fedclassavg",
+    "fedlora",
+    "fml",
+    "fedmrl",
+    "fedproto",
+    "fedssa",
+)
+
+
+@pytest.fixture(autouse=True)
+def _images() -> Iterator[None]:
+    with federations.on_images(federations.generated()):
+        yield
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> str:
+    """Devices that take 2, 3, and 7 seconds of latency, and next to nothing else."""
+    lines = [
+        f"[d{seconds}]\ngflops = 1e12\ndown_mbps = 1e12\nup_mbps = 1e12\nlatency_s = {seconds}\n"
+        "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
+        for seconds in (2, 3, 7)
+    ]
+    (tmp_path / "devices.toml").write_text("\n".join(lines))
+    return str(tmp_path / "devices.toml")
+
+
+def parts(method: str, devices: str, clients: tuple[str, ...] = ("d2", "d3", "d7"), **system: Any) -> Built:
+    section = {"devices": list(clients), "device_file": devices, **system}
+    federation = {"clients": len(clients), **ALL}
+    return federations.built(federations.config(method, federation=federation, system=section, rounds=20))
+
+
+def times(built: Built, rounds: int) -> list[Time]:
+    state, found = built.engine.initial_state(), []
+    for _ in range(rounds):
+        state = built.engine.round(state, unobserved)
+        assert state.record is not None
+        found.append(state.record["time"])
+    return found
+
+
+def brief(time: Time) -> tuple[float, list[tuple[int, int, str]], int]:
+    flights = [(each["client"], each["dispatch"], each["fate"]) for each in time["flights"]]
+    return round(time["ends"], 6), flights, time["in_flight"]
+
+
+@pytest.mark.parametrize(
+    ("system", "expected"),
+    [
+        ({}, [(7, [(0, 1, "used"), (1, 1, "used"), (2, 1, "used")], 0)]),
+        (
+            {"schedule": "deadline", "deadline": 4.5},
+            [(4.5, [(0, 1, "used"), (1, 1, "used")], 1), (7.5, [(0, 2, "used"), (2, 1, "late"), (1, 2, "used")], 0)],
+        ),
+        (
+            {"schedule": "deadline", "deadline": 4.5, "late": "next"},
+            [(4.5, [(0, 1, "used"), (1, 1, "used")], 1), (7.5, [(0, 2, "used"), (2, 1, "used"), (1, 2, "used")], 0)],
+        ),
+        (
+            {"schedule": "buffered", "buffer": 2},
+            [(3, [(0, 1, "used"), (1, 1, "used")], 1), (6, [(0, 2, "used"), (1, 2, "used")], 1)],
+        ),
+        ({"schedule": "asynchronous"}, [(2, [(0, 1, "used")], 2), (3, [(1, 1, "used")], 2)]),
+    ],
+    ids=["synchronous", "deadline", "late", "buffered", "asynchronous"],
+)  # fmt: skip
+def test_the_ledger_has_the_schedule_of_three_clients(
+    devices: str, system: dict[str, Any], expected: list[Any]
+) -> None:
+    """Clients take 2, 3, and 7 seconds. tests/clock/test_schedule.py derives the rounds."""
+    found = times(parts("fedproto", devices, **system), len(expected))
+    assert [brief(each) for each in found] == expected
+
+
+def test_the_seconds_of_a_client_are_latency_bytes_over_bandwidth_and_operations_over_speed(
+    tmp_path: Path,
+) -> None:
+    """1 Mbit/s down, 0.5 Mbit/s up, 1 GFLOP/s at a utilization of one half, and 0.25 s of latency."""
+    (tmp_path / "d.toml").write_text(
+        "[slow]\ngflops = 1\ndown_mbps = 1\nup_mbps = 0.5\nlatency_s = 0.25\n"
+        "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
+    )
+    system = {"devices": "slow", "device_file": str(tmp_path / "d.toml"), "default_utilization": 0.5}
+    config = federations.config("lg_fedavg", federation={"clients": 2, **ALL}, system=system)
+    built = federations.built(config)
+    after = built.engine.round(built.engine.initial_state(), unobserved)
+    record = after.record
+    assert record is not None
+    down, up = (record["bytes"][f"per_client_{way}"] for way in ("down", "up"))  # type: ignore[literal-required]
+    joules = {"compute": 0.0, "radio": 0.0, "idle": 0.0}
+    for flight in record["time"]["flights"]:
+        k = flight["client"]
+        assert flight["down"] == pytest.approx(8 * down[k] / 1e6, rel=1e-12)
+        assert flight["up"] == pytest.approx(8 * up[k] / 5e5, rel=1e-12)
+        assert flight["compute"] == pytest.approx(flight["flops"] / 5e8, rel=1e-12)
+        assert flight["bytes"] == down[k] + up[k]
+        total = 0.25 + flight["down"] + flight["compute"] + flight["up"]
+        assert flight["arrives"] == pytest.approx(total, rel=1e-12)
+        joules["compute"] += 4 * flight["compute"]
+        joules["radio"] += 2 * (flight["down"] + flight["up"])
+        joules["idle"] += 0.25 + record["time"]["aggregates"] - flight["arrives"]
+    assert record["time"]["joules"] == pytest.approx(joules, rel=1e-12)
+    assert record["time"]["aggregates"] == max(flight["arrives"] for flight in record["time"]["flights"])
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedproto", "fedgh", "scaffold"])
+def test_a_clock_without_stale_uplinks_changes_no_bit(method: str) -> None:
+    system = {"devices": {"phone": 0.5, "laptop": 0.5}, "jitter": 0.3}
+    timed = federations.run(federations.built(federations.config(method, system=system)).engine, 3)
+    plain = federations.run(federations.built(federations.config(method)).engine, 3)
+    assert federations.state_bits(timed) == federations.state_bits(plain)
+    assert plain.record is not None and "time" not in plain.record
+
+
+@pytest.mark.parametrize("method", STALE)
+def test_a_buffer_of_all_equal_clients_is_a_synchronous_round(method: str) -> None:
+    federation = {"clients": 4, **ALL}
+    buffered = {"devices": "phone", "schedule": "buffered", "buffer": 4}
+    # Equal seconds: nothing but latency counts
+    buffered |= {"latency": 1.0, "down": 1e12, "up": 1e12, "default_utilization": 1e12}
+    one = federations.built(federations.config(method, federation=federation, system=buffered))
+    other = federations.built(federations.config(method, federation=federation))
+    assert federations.state_bits(federations.run(one.engine, 3)) == federations.state_bits(
+        federations.run(other.engine, 3)
+    )
+
+
+@pytest.mark.parametrize("method", STALE)
+def test_a_buffer_of_one_is_the_asynchronous_schedule(method: str, devices: str) -> None:
+    found = [
+        federations.run(parts(method, devices, clients=("d2", "d3", "d7", "d7"), **system).engine, 6)
+        for system in ({"schedule": "buffered", "buffer": 1}, {"schedule": "asynchronous"})
+    ]
+    assert federations.state_bits(found[0]) == federations.state_bits(found[1])
+
+
+def test_a_stale_uplink_moves_the_server_less_far(devices: str) -> None:
+    """Client 2's head arrives in round 6, five rounds old. With (1 + τ)^−1 and a mixing of 0.6, it counts a tenth."""
+    ways = {"schedule": "asynchronous", "staleness": "polynomial", "staleness_exponent": 1.0, "mixing": 0.6}
+    built = parts("lg_fedavg", devices, **ways)
+    state = federations.run(built.engine, 5)
+    [late] = [each for each in state.in_flight if each.client.id == 2]
+    after = built.engine.round(state, unobserved)
+    assert after.record is not None and after.record["time"]["staleness"] == {"5": 1}
+    for name, before in state.server.items():
+        expected = before + 0.6 / 6 * (late.update.uplink[name] - before)
+        assert (after.server[name] - expected).abs().max() < 1e-6
+
+
+def test_operations_are_used_wasted_or_under_way(devices: str) -> None:
+    built = parts("fedproto", devices, schedule="buffered", buffer=2, max_staleness=1)
+    state, counted, landed = built.engine.initial_state(), 0.0, 0.0
+    for _ in range(8):
+        state = built.engine.round(state, unobserved)
+        assert state.record is not None
+        counted += state.record["flops"]["clients"]
+        landed += sum(flight["flops"] for flight in state.record["time"]["flights"])
+    assert counted == landed + sum(each.update.flops for each in state.in_flight)
+
+
+def test_a_client_that_leaves_loses_its_work(devices: str, tmp_path: Path) -> None:
+    """Client 2 needs 7 seconds and is there for the first 5 of every 100."""
+    lines = ["client,from,to", *(f"{client},0,1000" for client in (0, 1)), "2,0,5", "2,100,105"]
+    (tmp_path / "there.csv").write_text("\n".join(lines) + "\n")
+    built = parts(
+        "fedproto", devices, availability="intervals", availability_file=str(tmp_path / "there.csv")
+    )
+    before = built.engine.initial_state()
+    after = built.engine.round(before, unobserved)
+    assert after.record is not None
+    assert brief(after.record["time"]) == (5, [(0, 1, "used"), (1, 1, "used"), (2, 1, "lost")], 0)
+    assert federations.bits(after.clients[2]) == federations.bits(before.clients[2])
+    second = built.engine.round(after, unobserved).record
+    assert second is not None and second["participants"] == [0, 1]
+
+
+@pytest.mark.parametrize("method", ["fedgh", "scaffold", "fedtgp", "fedgen"])
+def test_a_method_that_takes_no_stale_uplinks_is_refused_where_they_can_be(method: str) -> None:
+    system = {"devices": "phone", "schedule": "asynchronous"}
+    with pytest.raises(ConfigError, match=r"takes no stale uplinks.*system.schedule=synchronous"):
+        federations.built(federations.config(method, system=system))
+
+
+def stored(built: Built, state: State, folder: Path) -> State:
+    """The state as another process reads it back."""
+    config = built.engine._config
+    document = metadata.of_new(config, built, None)
+    with Store.create(folder, document, metadata.retention(config)) as store:
+        Commits(store, state.round - 1).commit(state, [history_entry(config, 1)], [])
+    reader = CheckedReader(folder)
+    return states.restore(reader, reader.manifest(), federations.built(config))
+
+
+@pytest.mark.parametrize("system", [{"schedule": "buffered", "buffer": 2}, {"schedule": "asynchronous"}])
+def test_uplinks_in_flight_survive_a_resume_with_their_times(
+    devices: str, tmp_path: Path, system: dict[str, Any]
+) -> None:
+    built = parts("fedproto", devices, jitter=0.4, staleness="hinge", **system)
+    first = built.engine.round(built.engine.initial_state(), unobserved)
+    resumed = stored(built, first, tmp_path / "s")
+    assert [each.flight for each in sorted(first.in_flight, key=lambda each: each.client.id)] == [
+        each.flight for each in resumed.in_flight
+    ]
+    for _ in range(4):
+        first, resumed = (built.engine.round(each, unobserved) for each in (first, resumed))
+    assert federations.state_bits(first) == federations.state_bits(resumed)
+    assert first.record is not None and resumed.record is not None
+    assert first.record["time"] == resumed.record["time"]
+
+
+@pytest.mark.parametrize("runner", ["sequential", "parallel"])
+def test_runners_give_the_same_bits_on_the_clock(devices: str, runner: str) -> None:
+    section = {"devices": ["d2", "d3", "d7"], "device_file": devices, "schedule": "buffered", "buffer": 2}
+    config = federations.config(
+        "fedproto", federation={"clients": 3, **ALL}, system=section, runtime={"runner": runner, "workers": 2}
+    )
+    one = federations.run(federations.built(config).engine, 3)
+    other = federations.run(parts("fedproto", devices, schedule="buffered", buffer=2).engine, 3)
+    assert federations.state_bits(one) == federations.state_bits(other)
