@@ -12,6 +12,8 @@ from simulator.base.record import Time
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
 from simulator.engine.progress import unobserved
+from simulator.methods import Uplink
+from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
 from simulator.sessions.history import history_entry
@@ -172,6 +174,30 @@ def test_a_stale_uplink_moves_the_server_less_far(devices: str) -> None:
     for name, before in state.server.items():
         expected = before + 0.6 / 6 * (late.update.uplink[name] - before)
         assert (after.server[name] - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("method", STALE)
+def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> None:
+    """From the second round on: a class without a prototype takes the first one that it gets."""
+    built = federations.built(federations.config(method, federation={"clients": 4, **ALL}))
+    state = federations.run(built.engine, 1)
+    hooks, clients = built.engine._hooks, built.federation.clients
+    received = {client.id: hooks.downlink(2, state.server, client) for client in clients}
+    work = Work(hooks, 2, {k: Job(state.clients[k], received[k]) for k in received})
+    updates = synchronous.carry_out(built.engine._runner, work)
+    full, half = (
+        hooks.aggregate(
+            2, state.server, [Uplink(each.client, each.uplink, weight) for each in updates]
+        ).server
+        for weight in (1.0, 0.5)
+    )
+    moved = 0.0
+    for name, before in state.server.items():
+        if before.is_floating_point():
+            expected = before + 0.5 * (full[name] - before)
+            assert (half[name] - expected).abs().max() < 1e-5 * max(1, float(full[name].abs().max()))
+            moved += float((full[name] - before).abs().sum())
+    assert moved > 0
 
 
 def test_operations_are_used_wasted_or_under_way(devices: str) -> None:

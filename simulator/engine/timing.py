@@ -59,7 +59,7 @@ class Clock:
             )
             for client in federation.clients
         ]
-        self.devices = assigned(self.system, facts, config.data_seed)
+        self.devices = assigned(self.system, facts, self._seed)
         self._server = named(self.system.server_device, library(self.system), "system.server_device")
         self._utilization = {
             architecture: durations.utilization(self.system, architecture)
