@@ -196,7 +196,7 @@ def sample_shares(uplinks: Sequence[Uplink]) -> list[float]:
 
 
 def toward(before: Tensor, mean: Tensor, uplinks: Sequence[Uplink]) -> Tensor:
-    """(1 − a) · before + a · mean, with a the mean weight of the uplinks over their samples, as FedAsync does.
+    """(1 − a) · before + a · mean, with a the mean weight of the uplinks over their samples.
 
     Without stale uplinks, a is 1, and this is the mean itself.
     """

@@ -22,6 +22,8 @@ KEYS = {
     "method.name",
     *(f"method.{key}" for name in methods.names() for key in methods.get(name).Config.model_fields),
 }
+TABLES = ("system.devices", "system.utilization")
+"""Keys under which a user chooses the names."""
 
 
 def lines(text: str) -> Iterator[list[str]]:
@@ -54,7 +56,7 @@ def faults(words: list[str]) -> Iterator[str]:
             yield f"{command.name}: no option '{option}'"
         if word == "--set" and "=" in "".join(words[number + 1 : number + 2]):
             key = words[number + 1].strip("'\"").partition("=")[0]
-            if key not in KEYS:
+            if key not in KEYS and key.rpartition(".")[0] not in TABLES:
                 yield f"no key '{key}'"
 
 
