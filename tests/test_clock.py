@@ -1,11 +1,12 @@
 """Rounds of a federation on the computed clock: the ledger's times, what a schedule does to the bits, and resumes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import checkpoints
 from checkpoints import Store
 from simulator.base.errors import ConfigError
 from simulator.base.record import Time
@@ -16,8 +17,10 @@ from simulator.methods import Uplink
 from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
 from simulator.sessions.committing import Commits
+from simulator.sessions.forking import fork
 from simulator.sessions.history import history_entry
 from simulator.sessions.reader import CheckedReader
+from simulator.sessions.session import Session
 from tests import federations
 
 ALL = {"participation": 1.0}
@@ -270,3 +273,134 @@ def test_runners_give_the_same_bits_on_the_clock(devices: str, runner: str) -> N
     one = federations.run(federations.built(config).engine, 3)
     other = federations.run(parts("fedproto", devices, schedule="buffered", buffer=2).engine, 3)
     assert federations.state_bits(one) == federations.state_bits(other)
+
+
+def session(folder: Path, method: str = "fedproto", **system: Any) -> Session:
+    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5, **system}
+    return Session.create(federations.config(method, rounds=4, system=section), folder, folder.parent)
+
+
+BUFFERED = {"schedule": "buffered", "buffer": 2}
+
+
+def test_a_round_that_a_stop_cut_short_goes_on_with_its_finished_clients(tmp_path: Path) -> None:
+    with session(tmp_path / "alone", **BUFFERED) as alone:
+        alone.run()
+    with session(tmp_path / "s", **BUFFERED) as first:
+        first.run(stop=after_clients(4))
+    with Session.resume(tmp_path / "s", tmp_path) as second:
+        second.run()
+    assert federations.committed(tmp_path / "s") == federations.committed(tmp_path / "alone")
+
+
+def after_clients(number: int) -> Callable[[], str | None]:
+    """Stops when it is asked for the so-manieth time."""
+    asked = iter(range(10**6))
+    return lambda: "SIGTERM" if next(asked) >= number else None
+
+
+def test_a_switch_to_a_method_that_takes_no_stale_uplinks_is_refused_and_one_that_does_drops_them(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "s"
+    with session(folder, **BUFFERED) as running:
+        running.run(upto=1)
+        refused = checkpoints.post(folder, "switch", {"method": "fedgh", "set": []})
+        running.run(upto=2)
+        checkpoints.post(folder, "switch", {"method": "fedssa", "set": []})
+        running.run()
+    answer = checkpoints.answer(folder, refused.id)
+    assert answer is not None and answer.outcome == "refused"
+    assert "takes no stale uplinks" in str(answer)
+    records = CheckedReader(folder).records()
+    assert [record["method"] for record in records] == ["fedproto", "fedproto", "fedssa", "fedssa"]
+    ends = [record["time"]["ends"] for record in records]
+    assert ends == sorted(ends)
+    assert all(flight["dispatch"] >= 3 for flight in records[2]["time"]["flights"])
+
+
+def test_a_fork_goes_on_with_the_uplinks_in_flight(tmp_path: Path) -> None:
+    with session(tmp_path / "s", **BUFFERED) as first:
+        first.run()
+    fork(tmp_path / "s", tmp_path / "fork", tmp_path, 2)
+    with Session.resume(tmp_path / "fork", tmp_path) as again:
+        again.run()
+    times = [[each["time"] for each in CheckedReader(tmp_path / name).records()] for name in ("s", "fork")]
+    assert times[0] == times[1]
+
+
+@pytest.mark.parametrize("schedule", [{}, {"schedule": "deadline", "deadline": 0.05}, BUFFERED])
+def test_diverged_clients_take_no_part_and_no_time(tmp_path: Path, schedule: dict[str, Any]) -> None:
+    config = federations.config(
+        "fedavg", rounds=1, training={"lr": 1e30}, system={"devices": "phone", **schedule}
+    )
+    built = federations.built(config)
+    after = built.engine.round(built.engine.initial_state(), unobserved)
+    assert after.record is not None
+    assert after.record["diverged"] == after.record["participants"] != []
+    assert after.record["time"]["flights"] == []
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        {},
+        {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
+        {"schedule": "over_selection", "select": 4},
+        BUFFERED,
+    ],
+    ids=["synchronous", "deadline", "over_selection", "buffered"],
+)  # fmt: skip
+def test_bytes_and_operations_are_used_wasted_or_under_way_with_losses_on_the_wire(
+    system: dict[str, Any],
+) -> None:
+    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 1.0, **system}
+    availability = {"availability": "markov", "availability_on": 0.2, "availability_off": 0.1}
+    config = federations.config("fedproto", system={**section, **availability}, rounds=12)
+    built = federations.built(config)
+    state, counted, landed, now = built.engine.initial_state(), 0.0, 0.0, 0.0
+    for number in range(1, 13):
+        state = built.engine.round(state, unobserved)
+        assert state.record is not None
+        time = state.record["time"]
+        assert now <= time["begins"] <= time["aggregates"] <= time["ends"]
+        now = time["ends"]
+        counted += state.record["flops"]["clients"]
+        landed += sum(flight["flops"] for flight in time["flights"])
+        assert all(flight["arrives"] <= time["aggregates"] for flight in time["flights"])
+        assert all(flight["dispatch"] <= number for flight in time["flights"])
+        arrived = [flight for flight in time["flights"] if flight["fate"] != "lost"]
+        assert len({flight["client"] for flight in arrived}) == len(arrived)
+        assert sum(flight["bytes"] for flight in arrived) >= state.record["bytes"]["up"]
+    under_way = sum(each.update.flops for each in state.in_flight)
+    assert counted == landed + under_way
+
+
+def test_one_client_alone_takes_its_own_time(devices: str) -> None:
+    found = times(parts("fedproto", devices, clients=("d3",)), 4)
+    assert [round(each["ends"], 6) for each in found] == [3, 6, 9, 12]
+
+
+def test_the_stacked_runner_keeps_the_times(devices: str) -> None:
+    section = {"devices": ["d2", "d3", "d7", "d7"], "device_file": devices, **BUFFERED}
+    found = []
+    for runner in ("parallel", "stacked"):
+        config = federations.config(
+            "fedproto", federation={"clients": 4, **ALL}, system=section, runtime={"runner": runner}
+        )
+        state = federations.run(federations.built(config).engine, 4)
+        assert state.record is not None
+        found.append(brief(state.record["time"]))
+    assert found[0] == found[1]
+
+
+def test_where_nobody_is_ever_there_again_the_run_ends_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "there.csv").write_text("client,from,to\n" + "".join(f"{k},0,0.2\n" for k in range(4)))
+    system = {
+        "devices": "phone",
+        "availability": "intervals",
+        "availability_file": str(tmp_path / "there.csv"),
+    }
+    built = federations.built(federations.config("fedproto", system=system, rounds=50))
+    with pytest.raises(ConfigError, match="No client is available any more after"):
+        federations.run(built.engine, 50)

@@ -39,9 +39,9 @@ def assert_swept(session: Path) -> None:
     assert list((session / "tmp").iterdir()) == []
 
 
-def check(folder: Path, method: str, kills: int, machines: Sequence[str] = ()) -> None:
+def check(folder: Path, method: str, kills: int, machines: Sequence[str] = (), *more: str) -> None:
     """Kill and resume; with `machines`, on one after the other, where the next one has to steal the session."""
-    config = configuration(folder, method, kills * ROUNDS_A_KILL, group=Subject(method).group)
+    config = configuration(folder, method, kills * ROUNDS_A_KILL, *more, group=Subject(method).group)
     finish(folder, "run", "--config", config, "--session", "alone")
     records = checkpoints.SessionReader(folder / "alone").records()
     seconds = sum(record["timing"]["seconds"] for record in records) / len(records)
@@ -84,6 +84,30 @@ def test_a_run_killed_a_hundred_times_ends_as_one_left_alone(tmp_path: Path) -> 
 @pytest.mark.timeout(3600)
 def test_a_run_killed_a_hundred_times_on_two_machines_in_turn_ends_as_one_left_alone(tmp_path: Path) -> None:
     check(tmp_path, "fedssa", kills=100, machines=("one", "other"))
+
+
+BUFFERED = (
+    'system = { devices = ["phone", "laptop", "phone", "jetson"], jitter = 0.5, schedule = "buffered", '
+    "buffer = 2 }"
+)
+"""A line of a configuration: rounds end with every second uplink, and others are in flight."""
+
+
+def test_a_run_on_the_clock_that_was_killed_with_uplinks_in_flight_ends_as_one_left_alone(
+    tmp_path: Path,
+) -> None:
+    check(tmp_path, "fedproto", 1, (), BUFFERED)
+    flying = [
+        record["time"]["in_flight"] for record in checkpoints.SessionReader(tmp_path / "killed").records()
+    ]
+    assert min(flying) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("method", ["fedproto", "fedssa"])
+def test_a_run_on_the_clock_killed_thirty_times_ends_as_one_left_alone(method: str, tmp_path: Path) -> None:
+    check(tmp_path, method, 30, (), BUFFERED)
 
 
 # Commands among the kills
