@@ -243,6 +243,28 @@ class Time(TypedDict):
     joules: Joules
 
 
+class UnseenAccuracy(TypedDict):
+    mean: Share | None
+    """mean over the unseen clients"""
+    per_client: Annotated[dict[Client, Share | None], FirstFault()]
+    """by client; null if it diverged"""
+
+
+class Unseen(TypedDict):
+    """Clients that never train in the federation, each on its own test part."""
+
+    clients: Many[Natural]
+    """the clients that never train in the federation, ascending"""
+    before: UnseenAccuracy
+    """accuracy of unseen clients with what a new client receives"""
+    after: UnseenAccuracy
+    """accuracy of unseen clients after they adapted"""
+    alone: UnseenAccuracy
+    """accuracy of unseen clients trained alone from scratch, for as many steps"""
+    participating: Share | None
+    """`accuracy.mean` of the round, which is over the other clients"""
+
+
 class Record(TypedDict):
     """A line of the ledger."""
 
@@ -276,6 +298,7 @@ class Record(TypedDict):
     """the method's own metrics, and `PHASE_loss`, the mean loss of each phase after the first"""
     timing: Timing
     time: NotRequired[Annotated[Time, When("system.devices")]]
+    unseen: NotRequired[Annotated[Unseen, When("federation.unseen")]]
 
 
 def check_record(record: Mapping[str, Any], clients: int) -> Record:
@@ -293,6 +316,10 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
     for part, measures in found.get("evaluation", {}).items():
         for name, measured in measures_of(measures).items():
             lists[f"evaluation.{part}.{name}.per_client"] = measured["per_client"]
+    if "unseen" in found:
+        _check_clients("unseen.clients", found["unseen"]["clients"], clients)
+        for moment in ("before", "after", "alone"):
+            lists[f"unseen.{moment}.per_client"] = dict(found["unseen"][moment]["per_client"])
     for where, values in lists.items():
         if isinstance(values, dict):
             if any(int(client) >= clients for client in values):

@@ -154,18 +154,38 @@ class FederationConfig(Section):
         False,
         description="Initial weights: true for the published ones of the hub, or a .safetensors file or folder.",
     )
+    unseen: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Fraction of the clients that never train in the federation, to measure new clients. "
+        "Default: none.",
+    )
+
+    @property
+    def unseen_clients(self) -> int:
+        """Clients that never train in the federation: a share of N, to the nearest whole number."""
+        return math.floor(self.clients * (self.unseen or 0.0) + 0.5)
+
+    @property
+    def seen_clients(self) -> int:
+        """Clients that may take part in a round."""
+        return self.clients - self.unseen_clients
 
     @property
     def participants(self) -> int:
-        """Clients sampled each round: N·C to the nearest whole number."""
-        return math.floor(self.clients * self.participation + 0.5)
+        """Clients sampled each round: C of the seen clients, to the nearest whole number."""
+        return math.floor(self.seen_clients * self.participation + 0.5)
 
     @model_validator(mode="after")
     def _somebody_participates(self) -> "FederationConfig":
+        if self.unseen is not None and not 0 < self.unseen_clients < self.clients:
+            left = f"{self.unseen_clients} of {self.clients} clients"
+            raise ValueError(f"unseen {self.unseen:g} makes {left} unseen. Leave at least one of each kind")
         if self.participants == 0:
-            least = math.ceil(0.5 / self.clients * 10**9) / 10**9
+            least = math.ceil(0.5 / self.seen_clients * 10**9) / 10**9
             raise ValueError(
-                f"participation {self.participation:g} of {self.clients} clients selects no client. "
+                f"participation {self.participation:g} of {self.seen_clients} clients selects no client. "
                 f"Use at least {least:.10g}"
             )
         return self

@@ -29,6 +29,7 @@ from simulator.base.sections import (
     WireConfig,
 )
 from simulator.base.system_section import SystemConfig
+from simulator.base.unseen_section import UnseenConfig
 
 
 def _read_method(section: Any) -> Any:
@@ -64,6 +65,8 @@ class Config(Section):
     models: ModelsConfig = ModelsConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    unseen: UnseenConfig = UnseenConfig()
+    """Plain values have this section only if `federation.unseen` is set."""
     wire: WireConfig = WireConfig()
     cka: CkaConfig = CkaConfig()
     runtime: RuntimeConfig = RuntimeConfig()
@@ -73,9 +76,17 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _evaluates_no_more_than_there_are(self) -> "Config":
-        if isinstance(self.evaluation.clients, int) and self.evaluation.clients > self.federation.clients:
+        there = self.federation.seen_clients
+        if isinstance(self.evaluation.clients, int) and self.evaluation.clients > there:
+            raise ValueError(f"evaluation.clients draws {self.evaluation.clients} of {there} clients")
+        return self
+
+    @model_validator(mode="after")
+    def _unseen_clients_are_there(self) -> "Config":
+        if self.federation.unseen is None and self.unseen != UnseenConfig():
+            [key, *_] = self.unseen.model_dump(exclude_none=True)
             raise ValueError(
-                f"evaluation.clients draws {self.evaluation.clients} of {self.federation.clients} clients"
+                f"unseen.{key} changes nothing without unseen clients; set federation.unseen=0.2, or remove it"
             )
         return self
 
@@ -156,6 +167,8 @@ class Config(Section):
         raw: Raw = self.model_dump(mode="json")
         if self.system is None:
             del raw["system"]  # sessions without a clock keep their settings, and so their fingerprints
+        if self.federation.unseen is None:
+            del raw["federation"]["unseen"], raw["unseen"]
         own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}
         return raw | {SEED: {ALL: self.seed, **own}} if own else raw
 

@@ -15,7 +15,7 @@ from simulator.data.federated import FederatedData, Source
 from simulator.data.loading import load
 from simulator.engine.round import Engine
 from simulator.methods import Method, registry
-from simulator.models.federation import ClientInfo, Federation
+from simulator.models.federation import ClientInfo, Federation, drawn_unseen
 from simulator.training import augmentation
 from simulator.training.client import batch_sizes
 from simulator.training.precision import refuse_lacking
@@ -79,6 +79,7 @@ def _assembled(
         device=device,
         pretrained=config.federation.pretrained,
         begun=begun,
+        unseen=drawn_unseen(len(clients), config.federation.unseen_clients, config.data_seed),
     )
     if federation.pretrained:
         for name, architecture in federation.architectures.items():
@@ -99,6 +100,11 @@ def _made(config: MethodConfig, federation: Federation) -> Method:
     try:
         method = methods.get(config.name)(config, federation)
         method.check()
+        if federation.unseen and (reason := method.cannot_serve_unseen()) is not None:
+            raise ConfigError(
+                f"method '{config.name}' cannot serve unseen clients: {reason}. "
+                "Remove federation.unseen, or choose another method."
+            )
     except HtflError:
         raise
     except RAISED as error:

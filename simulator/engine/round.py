@@ -19,6 +19,7 @@ from simulator.base.record import Cka, Record
 from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.data.federated import FederatedData
+from simulator.engine import newcomers
 from simulator.engine.client_states import Beginning, ClientStates, State, StateCache
 from simulator.engine.collecting import Collected, at_once, on_the_clock
 from simulator.engine.progress import (
@@ -204,6 +205,7 @@ class Engine:
             record["evaluation"] = evaluation.figures(
                 answers, self._sizes, standing and standing["evaluation"], news
             )
+        newcomers.record(record, self._runner, self._hooks, after, self._config)
         if news:
             record["clients"] = len(clients)
         if self._config.wire.drop:
@@ -239,14 +241,14 @@ class Engine:
         return on_the_clock(self.clock, t, began, state.in_flight, wire, begin, train, finished)
 
     def participants(self, round: int) -> tuple[int, ...]:
-        """S^t: N·C clients drawn without replacement, ascending."""
-        total, wanted = len(self._federation.clients), self._config.federation.participants
-        if wanted == total:
-            return tuple(range(total))
+        """S^t: a share C of the seen clients, drawn without replacement, ascending."""
+        seen, wanted = self._federation.seen, self._config.federation.participants
+        if wanted == len(seen):
+            return tuple(client.id for client in seen)
         draw = rng.numpy_stream(self._config.training_seed, "participants", round).choice(
-            total, wanted, replace=False
+            len(seen), wanted, replace=False
         )
-        return tuple(sorted(int(client) for client in draw))
+        return tuple(sorted(seen[place].id for place in draw))
 
     def cka(self, state: State) -> Cka:
         """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
@@ -261,6 +263,8 @@ class Engine:
         aggregated = self._compares == "aggregated"
         if not (aggregated or settings.untrained):
             layers = cka_matrices.among(layers, state.trained)
+        elif self._federation.unseen:
+            layers = cka_matrices.among(layers, {client.id for client in self._federation.seen})
         # A session of an earlier version may have more layers and clients than fit.
         most = min(settings.clients, cka_matrices.room(layers))
         layers = cka_matrices.compared(layers, self._federation, self._config.training_seed, most)
@@ -353,7 +357,11 @@ class Engine:
         t, settings = after.round, self._config.evaluation
         aggregated = self._answers == "aggregated"
         skips = self._config.skips_initial
-        eligible = sorted(after.trained.union(participants)) if skips else range(len(after.clients))
+        eligible = (
+            sorted(after.trained.union(participants))
+            if skips
+            else [each.id for each in self._federation.seen]
+        )
         if isinstance(settings.clients, int):
             number = min(settings.clients, len(eligible))
             draw = rng.numpy_stream(self._config.training_seed, "evaluate", t).choice(

@@ -47,6 +47,7 @@ class Clock:
                 f"{method.card.title} takes no stale uplinks: nothing says what an old one would mean to its server. "
                 "Use `system.schedule=synchronous`, or another method."
             )
+        self._seen = tuple(client.id for client in federation.seen)
         self.availability = availability(self.system, len(federation.clients), self._seed)
         facts = [
             ClientFacts(
@@ -135,7 +136,7 @@ class Clock:
         """
         free = [
             client
-            for client in range(len(self.devices))
+            for client in self._seen
             if client not in busy and self.availability.next_available(client, at) <= at
         ]
         if number >= len(free):
@@ -146,7 +147,7 @@ class Clock:
 
     def wait(self, at: float, busy: frozenset[int]) -> float:
         """The next time at which a client that is not busy is available; infinite if none ever is."""
-        others = (client for client in range(len(self.devices)) if client not in busy)
+        others = (client for client in self._seen if client not in busy)
         return min((self.availability.next_available(client, at) for client in others), default=math.inf)
 
     def weight(self, staleness: int) -> float:

@@ -157,6 +157,14 @@ class Method:
         """The server's own training after `aggregate`, in order, on batches made from the uplinks."""
         return []
 
+    def cannot_serve_unseen(self) -> str | None:
+        """Why a client that never took part cannot get what it needs, such as 'it keeps …'. None: it can."""
+        return None
+
+    def downlink_to_unseen(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        """The payload from the server to a client that never took part. By default, that to a participant."""
+        return self.downlink(round, server, client)
+
     def before_answering(self, local: LocalClient) -> None:
         """Prepare the client for evaluation, after its downlink if it has one.
 

@@ -72,11 +72,12 @@ class Hooks:
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         """The payload from the server to a participant."""
         with self._calling("downlink", round, client):
-            payload = checks.payload(self.method.downlink(round, server, client))
-            # The server's tensors are known to be finite. Only new ones are checked.
-            kept = {_memory(tensor) for tensor in server.values()}
-            checks.finite({name: each for name, each in payload.items() if _memory(each) not in kept})
-            return payload
+            return _sent(self.method.downlink(round, server, client), server)
+
+    def downlink_to_unseen(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
+        """The payload from the server to a client that never took part."""
+        with self._calling("downlink_to_unseen", round, client):
+            return _sent(self.method.downlink_to_unseen(round, server, client), server)
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         """Take the payload into the client's networks and state."""
@@ -251,6 +252,15 @@ def _numpys() -> bytes:
     if isinstance(generator, np.random.MT19937):
         return ctypes.string_at(generator.ctypes.state_address, MT19937_BYTES)
     return pickle.dumps(generator.state)
+
+
+def _sent(given: object, server: Mapping[str, Tensor]) -> Tensors:
+    """A checked payload of the server."""
+    payload = checks.payload(given)
+    # The server's tensors are known to be finite. Only new ones are checked.
+    kept = {_memory(tensor) for tensor in server.values()}
+    checks.finite({name: each for name, each in payload.items() if _memory(each) not in kept})
+    return payload
 
 
 def _memory(tensor: Tensor) -> int:

@@ -100,14 +100,14 @@ class Scaffold(FedAvg):
         return Aggregated(merged, {})
 
     def _clients(self) -> Counter[str]:
-        """N for every layer of the server's models: the number of clients with it, participants or not."""
+        """N for every layer of the server's models: the number of clients with it that may take part."""
         architectures = self.federation.architectures.items()
         names = {
             architecture: list(floating(network.state_dict())) for architecture, network in architectures
         }
         return Counter(
             f"{self.server_model(client)}/{name}"
-            for client in self.federation.clients
+            for client in self.federation.seen
             for name in names[client.architecture]
         )
 

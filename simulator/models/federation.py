@@ -29,6 +29,14 @@ class ClientInfo:
         return f"client {self.id} ({self.architecture})"
 
 
+def drawn_unseen(clients: int, unseen: int, seed: int) -> tuple[int, ...]:
+    """So many of the clients that never take part, ascending. `seed` is the data's."""
+    if not unseen:
+        return ()
+    draw = rng.numpy_stream(seed, "unseen").choice(clients, unseen, replace=False)
+    return tuple(sorted(int(client) for client in draw))
+
+
 @dataclass(frozen=True)
 class Federation:
     """The clients, their architectures, and their common training settings."""
@@ -49,6 +57,13 @@ class Federation:
     """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
     init_seed: int | None = None
     """The seed of initial weights. None: `seed`, as of all other draws."""
+    unseen: tuple[int, ...] = ()
+    """The clients that never take part, ascending."""
+
+    @cached_property
+    def seen(self) -> tuple[ClientInfo, ...]:
+        """The clients that may take part, ascending."""
+        return tuple(client for client in self.clients if client.id not in self.unseen)
 
     @cached_property
     def of_each(self) -> tuple[ClientInfo, ...]:

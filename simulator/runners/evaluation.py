@@ -90,7 +90,7 @@ def evaluate(
         if of_each is not None:
             counts |= zip(group, of_each, strict=True)
     alone = [client for group in groups for client in group if client not in counts]
-    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, partial(_count, **wanted)), strict=True)
+    counts |= zip(alone, runner.ask(hooks, round, jobs, alone, partial(answers_of, **wanted)), strict=True)
     return {client: counts[first[kinds[client]]] for client in jobs}
 
 
@@ -121,7 +121,7 @@ def _groups(
         yield from runner.together(sorted(each))
 
 
-def _count(
+def answers_of(
     runner: Runner,
     hooks: Hooks,
     round: int,

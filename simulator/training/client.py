@@ -86,9 +86,11 @@ class LocalClient(Trainer):
         samples = self.samples(phase)
         sizes = batch_sizes(len(samples), self.federation.training.batch_size)
         stream = self.stream(f"batches/{phase.name}")
-        for _ in range(self.epochs(phase)):
+        left = self.steps(phase)
+        while left > 0:
             order = samples[torch.randperm(len(samples), generator=stream).to(samples.device)]
-            yield from order.split(sizes)
+            yield from order.split(sizes)[:left]
+            left -= len(sizes)
 
     def looks(self, phase: Phase) -> torch.Generator:
         """The stream of the phase's random changes to samples."""
@@ -106,6 +108,8 @@ class LocalClient(Trainer):
         """Optimizer steps of the phase in a round."""
         if phase.batches is not None:
             return len(phase.batches)
+        if phase.steps is not None:
+            return phase.steps
         sizes = batch_sizes(len(self.samples(phase)), self.federation.training.batch_size)
         return self.epochs(phase) * len(sizes)
 

@@ -74,6 +74,8 @@ class Phase:
     """The modules that are trained. All others are frozen, in evaluation mode."""
     epochs: int | None = None
     """Local epochs E. None: the configured number."""
+    steps: int | None = None
+    """Number of steps, in place of epochs: as many epochs as needed, of which the last may end early."""
     lr: float | None = None
     """Learning rate. None: the configured one."""
     optimizer: Literal["sgd", "adam"] | None = None

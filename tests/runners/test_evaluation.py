@@ -28,13 +28,13 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clients: list[int] = []
-        count = evaluation._count
+        count = evaluation.answers_of
 
         def counting(runner: Any, hooks: Any, round: int, client: int, *rest: Any, **asked: Any) -> Any:
             self.clients.append(client)
             return count(runner, hooks, round, client, *rest, **asked)
 
-        monkeypatch.setattr(evaluation, "_count", counting)
+        monkeypatch.setattr(evaluation, "answers_of", counting)
 
 
 def built(name: str, **sections: Any) -> Built:
