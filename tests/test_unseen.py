@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import checkpoints
+import simulator
 from simulator import methods
 from simulator.base import rng
 from simulator.base.errors import ConfigError
@@ -157,7 +157,7 @@ def test_before_adaptation_is_the_received_model_and_after_it_the_trained_one() 
     for client in parts.federation.unseen:
         info = parts.federation.clients[client]
         job = Job(state.clients[client], hooks.downlink(3, state.server, info))
-        received = {name: tensor for name, tensor in state.clients[client].items()} | dict(job.payload or {})
+        received = dict(state.clients[client]) | dict(job.payload or {})
         trained = update(context, info, Work(hooks, 3, {client: job})).tensors
         assert found["before"]["per_client"][str(client)] == accuracy(parts, client, received)
         assert found["after"]["per_client"][str(client)] == accuracy(parts, client, trained)
@@ -298,7 +298,7 @@ def test_a_record_names_no_client_that_is_not_there() -> None:
     record: Any = federations.run(federations.built(config()).engine, 3).record
     check_record(json.loads(json.dumps(record)), 5)
     record["unseen"]["clients"] = [7]
-    with pytest.raises(ValueError, match="unseen.clients"):
+    with pytest.raises(ValueError, match=r"unseen\.clients"):
         check_record(record, 5)
 
 
@@ -327,17 +327,31 @@ def test_scaffold_counts_seen_clients_only() -> None:
 def test_a_resumed_session_measures_what_an_uninterrupted_one_does(tmp_path: Path) -> None:
     given = config(unseen={"every": 2}, rounds=4)
     Session.create(given, tmp_path / "whole", tmp_path).run()
-    with Session.create(given, tmp_path / "parts", tmp_path) as session:
-        session.run(
-            lambda event: checkpoints.post(tmp_path / "parts", "stop", {}) if _is_over(event, 2) else None
-        )
-    assert CheckedReader(tmp_path / "parts").state() == "stopped"
-    with Session.resume(tmp_path / "parts", tmp_path) as session:
-        session.run()
+    session = Session.create(given, tmp_path / "parts", tmp_path)
+    assert session.run(stop=lambda: "enough" if session.round == 2 else None).round == 2
+    Session.resume(tmp_path / "parts", tmp_path).run()
     assert federations.committed(tmp_path / "parts") == federations.committed(tmp_path / "whole")
     records = CheckedReader(tmp_path / "parts").records()
     assert [record["round"] for record in records if "unseen" in record] == [2, 4]
 
 
-def _is_over(event: object, round: int) -> bool:
-    return type(event).__name__ == "RoundFinished" and getattr(event, "round", None) == round
+def test_a_fork_runs_measured_rounds_again(tmp_path: Path) -> None:
+    """It compares them with the parent's ledger. Only round 4 has a checkpoint."""
+    given = config(unseen={"every": 2}, rounds=4, checkpoint={"every": 4})
+    Session.create(given, tmp_path / "parent", tmp_path).run()
+    assert simulator.fork(tmp_path / "parent", tmp_path / "fork", tmp_path, 3).replayed == 3
+    Session.resume(tmp_path / "fork", tmp_path).run()
+    assert federations.committed(tmp_path / "fork") == federations.committed(tmp_path / "parent")
+
+
+def test_the_clock_sends_no_unseen_client_off() -> None:
+    """Each round takes the first two of all three seen clients to arrive."""
+    system = {"devices": {"phone": 1, "laptop": 1}, "schedule": "over_selection", "select": 3}
+    parts = federations.built(config(system=system, unseen={"every": 1}))
+    state = parts.engine.initial_state()
+    for _ in range(3):
+        state = parts.engine.round(state, lambda _: None)
+        record: Any = state.record
+        assert record["time"]["sent"]
+        assert set(record["time"]["sent"]).isdisjoint(parts.federation.unseen)
+        assert set(record["unseen"]["clients"]) == set(parts.federation.unseen)

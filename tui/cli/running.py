@@ -110,11 +110,15 @@ def _facts(config: "Config") -> list[tuple[str, object]]:
     from htfl_sim.running import device_of
 
     group = config.federation.group
+    unseen = f", {config.federation.unseen_clients} unseen" if config.federation.unseen else ""
     models = group if isinstance(group, str) else ", ".join(group)
     return [
         ("method", config.method.name),
         ("data", f"{config.data.dataset}, {config.data.partition}"),
-        ("clients", f"{config.federation.clients} of {models}, {config.federation.participants} a round"),
+        (
+            "clients",
+            f"{config.federation.clients} of {models}, {config.federation.participants} a round{unseen}",
+        ),
         ("device", device_of(config)),
     ]
 

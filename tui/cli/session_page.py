@@ -1,6 +1,6 @@
 """The page of `htfl-sim show`, for people and for programs."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from htfl_sim.analysis import seed_text
@@ -34,14 +34,16 @@ def parts(details: Details) -> list[Any]:
     if rows := [[_time(each.at), each.kind, _asked(each), each.by] for each in run.pending]:
         parts += [output.heading("Commands that wait"), output.table(["at", "command", "", "by"], rows)]
     if details.record:
+        unseen = details.record["unseen"]["clients"] if "unseen" in details.record else ()
         round, columns = (
             details.record["round"],
             [">client", "model", ">accuracy", ">loss", ">up", ">down", ""],
         )
         parts += [
             output.heading(f"Clients after round {round}"),
-            output.table(columns, map(_client_row, details.clients)),
+            output.table(columns, [_client_row(each, unseen) for each in details.clients]),
             *_held_out(details.record),
+            *_unseen(details),
             output.heading(f"Traffic of round {round}"),
             output.facts(_traffic(details.record)),
         ]
@@ -69,6 +71,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("until", f"a mean accuracy of {percent(config['until'])}" if config.get("until") else None),
         ("wire", _disturbed(config.get("wire", {}))),
         ("system", _settings(config["system"]) if config.get("system") else None),
+        ("unseen clients", _settings(config.get("unseen", {})) or None),
         *_at_start(details),
         ("as before", _settings(details.as_before)),
         ("plugin", _plugin(details)),
@@ -120,7 +123,7 @@ def _asked(command: Command) -> str:
     return described(command) if command.kind == "switch" else ""
 
 
-def _client_row(client: ClientResult) -> list[object]:
+def _client_row(client: ClientResult, unseen: Collection[int]) -> list[object]:
     return [
         client.client,
         client.model,
@@ -128,7 +131,7 @@ def _client_row(client: ClientResult) -> list[object]:
         number(client.loss, 4),
         size(client.up),
         size(client.down),
-        _remark(client),
+        _remark(client, unseen),
     ]
 
 
@@ -153,6 +156,26 @@ def _held_out(record: Record) -> list[Any]:
     columns = ["part", ">accuracy", ">loss", ">f1", *(f">{name}" for name in own)]
     title = f"Held-out parts after round {record['round']}, means over clients"
     return [output.heading(title), output.table(columns, rows)] if rows else []
+
+
+def _unseen(details: Details) -> list[Any]:
+    """Unseen clients as the round, or the last one before it that measured them, has them."""
+    round = details.record["round"] if details.record else 0
+    measured = [each for each in details.run.records[:round] if "unseen" in each]
+    if not measured:
+        return []
+    record = measured[-1]
+    unseen, models = record["unseen"], details.run.models
+    moments = [unseen["before"], unseen["after"], unseen["alone"]]
+    rows: list[list[object]] = [
+        [client, models[client], *(percent(each["per_client"].get(str(client))) for each in moments)]
+        for client in unseen["clients"]
+    ]
+    rows += [["mean", "", *(percent(each["mean"]) for each in moments)]]
+    columns = [">client", "model", ">before", ">adapted", ">alone"]
+    mean = f"Participating clients: {percent(unseen['participating'])} on average."
+    title = f"Unseen clients after round {record['round']}"
+    return [output.heading(title), output.table(columns, rows), mean]
 
 
 def _traffic(record: Record) -> list[tuple[str, object]]:
@@ -187,12 +210,12 @@ def _time(at: object) -> str:
     return str(at)[:19].replace("T", " ")
 
 
-def _remark(client: ClientResult) -> str:
+def _remark(client: ClientResult, unseen: Collection[int]) -> str:
     if client.diverged:
         return "diverged"
     if client.dropped:
         return "uplink lost"
-    return "" if client.took_part else "took no part"
+    return "" if client.took_part else "unseen" if client.client in unseen else "took no part"
 
 
 def _disturbed(wire: dict[str, Any]) -> str | None:

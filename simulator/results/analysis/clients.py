@@ -102,6 +102,8 @@ def results(record: Record, group: object) -> list[ClientResult]:
     accuracy, loss = record["accuracy"]["per_client"], record["loss"]["per_client"]
     up, down = record["bytes"]["per_client_up"], record["bytes"]["per_client_down"]
     told = {client for client, _ in by_client.items(accuracy)}.union(record["participants"])
+    if unseen := record.get("unseen"):
+        told |= set(unseen["clients"])
     return [
         ClientResult(
             client,

@@ -181,6 +181,7 @@ def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, floa
     means = run.totals.mean[np.isfinite(run.totals.mean)]
     clients = final_accuracies(run, run.totals.rounds, last)
     known = clients[np.isfinite(clients)]
+    unseen = _unseen(run)
     found: dict[str, float | None] = {}
     for name in names:
         kind, value = EXTRAS[name]
@@ -189,10 +190,27 @@ def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, floa
                 values = means
             case "clients":
                 values = known
+            case "unseen":
+                values = unseen
             case cost:
                 values = np.diff(costs(run.totals, cost), prepend=0)
-        found[name] = value(values) if len(values) else None
+        number = value(values) if len(values) else math.nan
+        found[name] = number if math.isfinite(number) else None
     return found
+
+
+def _unseen(run: SessionData) -> Array:
+    """[3] the mean accuracies of unseen clients as last measured: before they adapt, after it, and trained alone.
+
+    Empty if they were never measured. NaN if all of them diverged.
+    """
+    if not run.config.get("federation", {}).get("unseen"):
+        return np.array([])
+    measured = next((record["unseen"] for record in reversed(run.records) if "unseen" in record), None)
+    if measured is None:
+        return np.array([])
+    means = [measured["before"]["mean"], measured["after"]["mean"], measured["alone"]["mean"]]
+    return np.array(means, float)
 
 
 def _own(run: SessionData, round: int | None) -> dict[str, float | None]:

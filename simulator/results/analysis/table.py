@@ -16,7 +16,9 @@ from simulator.results.analysis.tabular import Column, TextTable, axis_columns, 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
 STD = "± is the sample standard deviation (n − 1) over n sessions."
-EXTRAS: dict[str, tuple[Literal["rounds", "clients", "bytes", "FLOPs"], Callable[[Array], float]]] = {
+EXTRAS: dict[
+    str, tuple[Literal["rounds", "clients", "bytes", "FLOPs", "unseen"], Callable[[Array], float]]
+] = {
     "area under curve": ("rounds", lambda means: float(means.mean())),
     "10 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.1))),
     "median client": ("clients", lambda clients: float(np.median(clients))),
@@ -24,10 +26,14 @@ EXTRAS: dict[str, tuple[Literal["rounds", "clients", "bytes", "FLOPs"], Callable
     "std over clients": ("clients", lambda clients: float(clients.std())),
     "traffic per round": ("bytes", lambda each: float(each.mean())),
     "FLOPs per round": ("FLOPs", lambda each: float(each.mean())),
+    "unseen before": ("unseen", lambda means: float(means[0])),
+    "unseen after": ("unseen", lambda means: float(means[1])),
+    "unseen alone": ("unseen", lambda means: float(means[2])),
 }
 """Columns that are shown only if they are named. The area is the mean of the mean accuracies of all evaluated rounds.
 Those of clients are over the clients' final accuracies; std is the population's. Quantiles are interpolated linearly.
-Traffic has both directions."""
+Traffic has both directions. Accuracies of unseen clients are means over them, as last measured: before they adapt,
+after it, and trained alone."""
 _NUMBERS = (
     "best", "best_weighted", "last", "last_weighted", "selected", "selected_weighted", "worst",
     "rounds", "bytes", "flops", "seconds",

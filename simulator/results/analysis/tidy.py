@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.base.record import Measured, Record, measures_of
+from simulator.base.record import Measured, Record, UnseenAccuracy, measures_of
 from simulator.metrics import by_client
 from simulator.results.analysis.clients import results
 from simulator.results.analysis.run import SessionData
@@ -40,8 +40,10 @@ ROUND_COLUMNS: dict[str, str] = {
     "seconds_checkpoint": "seconds of the checkpoint",
     "at": "end of the round, UTC",
 }
-"""After these: `PART_MEASURE` (`eval_accuracy`, `test_loss`, `test_f1` …) of a session that measured them, and
-`metric_NAME` for every figure of the method's own; empty in rounds that have none."""
+"""After these: `PART_MEASURE` (`eval_accuracy`, `test_loss`, `test_f1` …) of a session that measured them,
+`unseen_before`, `unseen_after`, and `unseen_alone` of one with unseen clients, and `metric_NAME` for every figure of
+the method's own; empty in rounds that have none."""
+
 
 CLIENT_COLUMNS: dict[str, str] = {
     "round": "from 1",
@@ -55,7 +57,7 @@ CLIENT_COLUMNS: dict[str, str] = {
     "bytes_up": "bytes that it sent in this round",
     "bytes_down": "bytes that it received in this round",
 }
-"""After these: `PART_MEASURE` of a session that measured them."""
+"""After these: `PART_MEASURE` of a session that measured them, and accuracies of unseen clients as of rounds."""
 
 CKA_COLUMNS: dict[str, str] = {
     "round": "CKA was measured after this round",
@@ -123,6 +125,7 @@ def round_row(record: Record) -> dict[str, Any]:
         "at": timing.get("at"),
     }
     row |= {name: measured.get("mean") for name, measured in _measured(record)}
+    row |= {name: measured["mean"] for name, measured in _of_unseen(record)}
     return row | {f"metric_{name}": value for name, value in record["method_metrics"].items()}
 
 
@@ -145,6 +148,7 @@ def client_rows(record: Record, group: object) -> list[dict[str, Any]]:
         row |= {
             name: by_client.of(measured["per_client"], each.client) for name, measured in _measured(record)
         }
+        row |= {name: measured["per_client"].get(str(each.client)) for name, measured in _of_unseen(record)}
         rows.append(row)
     return rows
 
@@ -166,6 +170,14 @@ def cka_rows(record: Record) -> Iterator[dict[str, Any]]:
                         "other": clients[other],
                         "cka": row[other],
                     }
+
+
+def _of_unseen(record: Record) -> Iterator[tuple[str, UnseenAccuracy]]:
+    """What was measured of unseen clients, by name."""
+    if unseen := record.get("unseen"):
+        yield "unseen_before", unseen["before"]
+        yield "unseen_after", unseen["after"]
+        yield "unseen_alone", unseen["alone"]
 
 
 def _measured(record: Record) -> Iterator[tuple[str, Measured[float]]]:
