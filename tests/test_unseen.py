@@ -1,6 +1,7 @@
 """Unseen clients never train in the federation. A measurement lets them adapt, and leaves no trace in the run."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +131,39 @@ def test_a_measurement_leaves_no_trace_in_the_run(name: str) -> None:
         assert unseen[1] is not None
     assert unseen[0] == unseen[1]
     assert federations.state_bits(a) == federations.state_bits(b)
+
+
+def test_a_method_may_write_into_what_an_unseen_client_has_and_receives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Participants get copies from the wire. An unseen client gets copies, too."""
+    fedavg = methods.get("fedavg")
+    receive = fedavg.receive
+
+    def spoiling(self: Method, local: Any, payload: Mapping[str, Tensor]) -> None:
+        receive(self, local, payload)
+        for tensor in payload.values():
+            tensor.zero_()
+
+    monkeypatch.setattr(fedavg, "receive", spoiling)
+    given = [config(unseen={"every": each}, evaluation={"model": "local"}) for each in (None, 1)]
+    once, always = (federations.run(federations.built(each).engine, 3) for each in given)
+    assert federations.state_bits(once) == federations.state_bits(always)
+
+
+def test_a_run_that_is_killed_in_a_measurement_ends_with_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = config(unseen={"every": 2}, rounds=4)
+    Session.create(given, tmp_path / "whole", tmp_path).run()
+    with monkeypatch.context() as killed:
+        killed.setattr(newcomers, "_summary", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Session.create(given, tmp_path / "killed", tmp_path).run()
+    left = Path(shutil.copytree(tmp_path / "killed", tmp_path / "left"))  # this process still owns the other
+    assert CheckedReader(left).rounds() == [1]
+    Session.resume(left, tmp_path).run()
+    assert federations.committed(left) == federations.committed(tmp_path / "whole")
 
 
 def test_without_the_setting_nothing_is_recorded_or_configured() -> None:

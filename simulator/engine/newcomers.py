@@ -91,9 +91,10 @@ def _measured(
         return accuracy_of(answers["test"])
 
     federation, info = runner.context.federation, runner.info(client)
+    before = accuracy(hooks, _copied(job))
     alone = Hooks(Standalone(MethodConfig(name="standalone"), federation), federation)
     with memory.for_training(runner, round, client, runner.workers):
-        adapting = local.prepare(hooks, runner.context, info, round, job)
+        adapting = local.prepare(hooks, runner.context, info, round, _copied(job))
         phases = [_lasting(adapting.local, phase, length) for phase in adapting.phases]
         steps = sum(adapting.local.steps(phase) for phase in phases)
         adapted = _trained(replace(adapting, phases=phases))
@@ -101,7 +102,15 @@ def _measured(
         scratch = local.prepare(alone, runner.context, info, round, own)
         [phase] = scratch.phases
         lone = _trained(replace(scratch, phases=[replace(phase, steps=steps, lr=federation.training.lr)]))
-    return Newcomer(accuracy(hooks, job), accuracy(hooks, adapted), accuracy(alone, lone))
+    return Newcomer(before, accuracy(hooks, adapted), accuracy(alone, lone))
+
+
+def _copied(job: Job) -> Job:
+    """The same with private tensors, which a method may write into. Participants get theirs from the wire."""
+    tensors, payload = (
+        {name: tensor.clone() for name, tensor in (each or {}).items()} for each in (job.tensors, job.payload)
+    )
+    return Job(tensors, payload)
 
 
 def _lasting(client: LocalClient, phase: Phase, length: UnseenConfig) -> Phase:
