@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import checkpoints
+import htfl_sim as hs
 from checkpoints import Store
 from simulator.base.errors import ConfigError
 from simulator.base.record import Time
@@ -374,6 +375,41 @@ def test_bytes_and_operations_are_used_wasted_or_under_way_with_losses_on_the_wi
         assert sum(flight["bytes"] for flight in arrived) >= state.record["bytes"]["up"]
     under_way = sum(each.update.flops for each in state.in_flight)
     assert counted == landed + under_way
+
+
+def test_tables_and_figures_have_the_simulated_time_energy_and_what_was_used(tmp_path: Path) -> None:
+    """The numbers of the table are recomputed from the ledger."""
+    with session(tmp_path / "s", **BUFFERED, max_staleness=0) as timed:
+        timed.run()
+    records = CheckedReader(tmp_path / "s").records()
+    flights = [flight for record in records for flight in record["time"]["flights"]]
+    ages = [
+        int(age) for record in records for age, n in record["time"]["staleness"].items() for _ in range(n)
+    ]
+    wasted = sum(flight["flops"] for flight in flights if flight["fate"] != "used")
+    expected = {
+        "simulated time": records[-1]["time"]["ends"],
+        "joules": sum(sum(record["time"]["joules"].values()) for record in records),  # type: ignore[arg-type]
+        "used uplinks": sum(flight["fate"] == "used" for flight in flights) / len(flights),
+        "wasted FLOPs": wasted / sum(flight["flops"] for flight in flights),
+        "mean staleness": sum(ages) / len(ages),
+    }
+    table = hs.compare("s", "method", target=0.0, columns=list(expected), sessions_dir=tmp_path)
+    [row] = table.rows
+    found = {name: each.mean for name, each in row.extras.items() if each}
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert row.simulated is not None and row.simulated.mean == records[0]["time"]["ends"]
+    figure = hs.plot("accuracy", "s", x="simulated seconds", sessions_dir=tmp_path)
+    assert figure.axes[0].get_xlabel() == "simulated time, s"
+
+
+def test_a_session_without_a_clock_has_no_simulated_axis(tmp_path: Path) -> None:
+    with Session.create(federations.config(rounds=1), tmp_path / "plain", tmp_path) as plain:
+        plain.run()
+    with pytest.raises(ConfigError, match="plain has no computed clock"):
+        hs.plot("accuracy", "plain", x="joules", sessions_dir=tmp_path)
+    [row] = hs.compare("plain", "method", target=0.0, sessions_dir=tmp_path).rows
+    assert row.simulated is None and row.joules is None
 
 
 def test_one_client_alone_takes_its_own_time(devices: str) -> None:

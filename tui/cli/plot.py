@@ -38,6 +38,12 @@ class Cost(StrEnum):
     BYTES = "bytes"
     FLOPS = "flops"
     SECONDS = "seconds"
+    SIMULATED = "simulated"
+    JOULES = "joules"
+
+
+COSTS = {Cost.FLOPS: "FLOPs", Cost.SIMULATED: "simulated seconds"}
+"""Where Python has another name."""
 
 
 class Width(StrEnum):
@@ -52,7 +58,10 @@ KIND = (
     "gain-map, gain-clients, critical-difference, pareto, tuning."
 )
 OUT = "File to write: .pdf, .svg, or .png."
-X = "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds."
+X = (
+    "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, seconds, and with a computed clock "
+    "simulated (time) or joules."
+)
 ROUND = "Round that box, tsne, and cka show. Default: the last; for tsne, the newest checkpoint."
 LAYER = "Layer that cka and cka-curves show. May be repeated. Default: all measured layers."
 METRIC = "Metric of a method that metrics shows. May be repeated. Default: all."
@@ -97,7 +106,7 @@ def plot(
       htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
     """
     options.Own(model, plugin=plugin).load()
-    given: dict[str, Any] = {"by": by, "x": x and ("FLOPs" if x is Cost.FLOPS else x.value), "round": round}
+    given: dict[str, Any] = {"by": by, "x": x and COSTS.get(x, x.value), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
     given |= {"select": select and select.value, "baseline": baseline, "last": last}
     wanted = {name: value for name, value in given.items() if value is not None}

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from simulator.results.analysis.axes import (
     varying,
 )
 from simulator.results.analysis.caveats import averaged, rows_differ
-from simulator.results.analysis.costs import Reached, costs, reached, spent
+from simulator.results.analysis.costs import Cost, Reached, costs, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import final_accuracies
 from simulator.results.analysis.printed import printed
@@ -192,8 +192,11 @@ def _extras(run: SessionData, last: int, names: Sequence[str]) -> dict[str, floa
                 values = known
             case "unseen":
                 values = unseen
+            case "used" | "wasted" | "staleness":
+                values = _on_the_clock(run, kind)
             case cost:
-                values = np.diff(costs(run.totals, cost), prepend=0)
+                values = np.diff(costs(run.totals, cast(Cost, cost)), prepend=0)
+                values = values[np.isfinite(values)]
         number = value(values) if len(values) else math.nan
         found[name] = number if math.isfinite(number) else None
     return found
@@ -211,6 +214,26 @@ def _unseen(run: SessionData) -> Array:
         return np.array([])
     means = [measured["before"]["mean"], measured["after"]["mean"], measured["alone"]["mean"]]
     return np.array(means, float)
+
+
+def _on_the_clock(run: SessionData, kind: str) -> Array:
+    """Of the dispatches that ended: 1 for used uplinks, wasted shares of all operations, or ages of uplinks."""
+    flights = [flight for record in run.records if "time" in record for flight in record["time"]["flights"]]
+    used = np.array([flight["fate"] == "used" for flight in flights], float)
+    if kind == "used":
+        return used
+    if kind == "wasted":
+        flops = np.array([flight["flops"] for flight in flights], float)
+        return flops * (1 - used) / flops.sum() if flops.sum() else flops
+    return np.array(
+        [
+            float(rounds)
+            for record in run.records
+            if "time" in record
+            for rounds, number in record["time"]["staleness"].items()
+            for _ in range(number)
+        ]
+    )
 
 
 def _own(run: SessionData, round: int | None) -> dict[str, float | None]:
@@ -234,7 +257,7 @@ def _row(
     def spread(value: Callable[[SessionResult], float | None]) -> MeanStd | None:
         return MeanStd.of([value(each) for each in outcomes])
 
-    def took(value: Callable[[Reached], float]) -> MeanStd | None:
+    def took(value: Callable[[Reached], float | None]) -> MeanStd | None:
         found = MeanStd.of([None if each.spent is None else value(each.spent) for each in outcomes])
         return replace(found, std=None) if found and at_least else found
 
@@ -260,6 +283,8 @@ def _row(
         bytes=took(lambda each: each.bytes),
         flops=took(lambda each: each.flops),
         seconds=took(lambda each: each.seconds),
+        simulated=took(lambda each: each.simulated),
+        joules=took(lambda each: each.joules),
         difference=paired(_by_seed(outcomes, select), _by_seed(against, select)),
         paper=printed([each.run for each in outcomes]),
         own={

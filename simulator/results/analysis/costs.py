@@ -7,8 +7,11 @@ import numpy as np
 
 from simulator.results.analysis.curves import Array
 
-Cost = Literal["rounds", "bytes", "FLOPs", "seconds"]
+Cost = Literal["rounds", "bytes", "FLOPs", "seconds", "simulated seconds", "joules"]
 COSTS: tuple[Cost, ...] = ("rounds", "bytes", "FLOPs", "seconds")
+"""Those that every session has."""
+SIMULATED: tuple[Cost, ...] = ("simulated seconds", "joules")
+"""Those of sessions with a computed clock."""
 
 
 class Spent(Protocol):
@@ -26,6 +29,10 @@ class Spent(Protocol):
     def flops(self) -> Array: ...
     @property
     def seconds(self) -> Array: ...
+    @property
+    def clock(self) -> Array: ...
+    @property
+    def joules(self) -> Array: ...
 
 
 def costs(curves: Spent, cost: Cost) -> Array:
@@ -39,6 +46,10 @@ def costs(curves: Spent, cost: Cost) -> Array:
             return np.cumsum(curves.flops)
         case "seconds":
             return np.cumsum(curves.seconds)
+        case "simulated seconds":
+            return curves.clock
+        case "joules":
+            return np.cumsum(curves.joules)
 
 
 Position = tuple[Cost, float]
@@ -62,12 +73,17 @@ def nearest(places: Array, at: float) -> int:
 
 @dataclass(frozen=True)
 class Reached:
-    """What it took to reach a target accuracy: rounds, and bytes, operations, seconds since round 1."""
+    """What it took to reach a target accuracy: rounds, and bytes, operations, seconds since round 1.
+
+    simulated, joules: None without a clock.
+    """
 
     round: int
     bytes: float
     flops: float
     seconds: float
+    simulated: float | None = None
+    joules: float | None = None
 
 
 def reached(curves: Spent, target: float) -> Reached | None:
@@ -75,7 +91,7 @@ def reached(curves: Spent, target: float) -> Reached | None:
     round = first_at(curves.mean, target)
     if round is None:
         return None
-    return Reached(round, *(float(costs(curves, cost)[round - 1]) for cost in COSTS[1:]))
+    return _after(curves, round)
 
 
 def spent(curves: Spent) -> Reached:
@@ -83,7 +99,13 @@ def spent(curves: Spent) -> Reached:
     rounds = curves.rounds
     if not rounds:
         return Reached(0, 0.0, 0.0, 0.0)
-    return Reached(rounds, *(float(costs(curves, cost)[-1]) for cost in COSTS[1:]))
+    return _after(curves, rounds)
+
+
+def _after(curves: Spent, round: int) -> Reached:
+    real = (float(costs(curves, cost)[round - 1]) for cost in COSTS[1:])
+    simulated = (float(costs(curves, cost)[round - 1]) for cost in SIMULATED)
+    return Reached(round, *real, *(None if np.isnan(each) else each for each in simulated))
 
 
 def first_at(values: Array, target: float) -> int | None:

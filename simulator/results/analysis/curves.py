@@ -16,7 +16,20 @@ Array = NDArray[np.float64]
 
 _TIMES = ("train", "server", "evaluate", "checkpoint", "waited", "workers", "cpu", "memory", "gpu_memory")
 """What the ledger's `timing` has besides; earlier versions wrote only some of it."""
-_TOTALS = ("mean", "best", "weighted", "up", "down", "up_total", "down_total", "flops", "seconds", *_TIMES)
+_TOTALS = (
+    "mean",
+    "best",
+    "weighted",
+    "up",
+    "down",
+    "up_total",
+    "down_total",
+    "flops",
+    "seconds",
+    "clock",
+    "joules",
+    *_TIMES,
+)
 _CLIENTS = ("accuracy", "loss", "client_up", "client_down", "client_seconds", "participated")
 
 
@@ -26,8 +39,9 @@ class Curves:
 
     mean, best, weighted: accuracies, 0…1 [n]: over clients, the highest mean so far, weighted by test samples;
     up, down: bytes of the round [n]; up_total, down_total: bytes since round 1 [n]; flops: operations of the round [n];
-    seconds: of the round [n]. Of a round's time [n]: train, of which server; evaluate; checkpoint; waited, in a pause;
-    cpu, processor seconds. workers: clients at work at a time [n]; memory, gpu_memory: the most bytes [n].
+    seconds: of the round [n]; clock: simulated seconds since the start [n]; joules: of the round [n]. Of a round's time
+    [n]: train, of which server; evaluate; checkpoint; waited, in a pause; cpu, processor seconds. workers: clients at
+    work at a time [n]; memory, gpu_memory: the most bytes [n].
     By round and client: accuracy, which a client keeps until it is evaluated again; loss; client_up, client_down,
     bytes; client_seconds, of the client's update; participated, 1 or 0.
     """
@@ -41,6 +55,8 @@ class Curves:
     down_total: Array
     flops: Array
     seconds: Array
+    clock: Array
+    joules: Array
     train: Array
     server: Array
     evaluate: Array
@@ -117,6 +133,7 @@ def _check(record: Record) -> None:
 
 def _row(record: Record) -> dict[str, Any]:
     accuracy, traffic, timing = record["accuracy"], record["bytes"], record["timing"]
+    clock, joules = on_the_clock(record)
     return {
         "mean": _number(accuracy["mean"]),
         "best": _number(accuracy["best_mean"]),
@@ -127,8 +144,18 @@ def _row(record: Record) -> dict[str, Any]:
         "down_total": traffic["down_total"],
         "flops": record["flops"]["total"],
         "seconds": timing["seconds"],
+        "clock": clock,
+        "joules": joules,
         **{name: timing.get(name, np.nan) for name in _TIMES},
     }
+
+
+def on_the_clock(record: Record) -> tuple[float, float]:
+    """Simulated seconds since the start, and joules of the round; NaN without a clock."""
+    if (time := record.get("time")) is None:
+        return np.nan, np.nan
+    joules = time["joules"]
+    return time["ends"], joules["compute"] + joules["radio"] + joules["idle"]
 
 
 def _of_clients(record: Record, name: str) -> by_client.Values:

@@ -16,9 +16,7 @@ from simulator.results.analysis.tabular import Column, TextTable, axis_columns, 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
 STD = "± is the sample standard deviation (n − 1) over n sessions."
-EXTRAS: dict[
-    str, tuple[Literal["rounds", "clients", "bytes", "FLOPs", "unseen"], Callable[[Array], float]]
-] = {
+EXTRAS: dict[str, tuple[str, Callable[[Array], float]]] = {
     "area under curve": ("rounds", lambda means: float(means.mean())),
     "10 % quantile": ("clients", lambda clients: float(np.quantile(clients, 0.1))),
     "median client": ("clients", lambda clients: float(np.median(clients))),
@@ -29,14 +27,20 @@ EXTRAS: dict[
     "unseen before": ("unseen", lambda means: float(means[0])),
     "unseen after": ("unseen", lambda means: float(means[1])),
     "unseen alone": ("unseen", lambda means: float(means[2])),
+    "simulated time": ("simulated seconds", lambda each: float(each.sum())),
+    "joules": ("joules", lambda each: float(each.sum())),
+    "used uplinks": ("used", lambda each: float(each.mean())),
+    "wasted FLOPs": ("wasted", lambda each: float(each.sum())),
+    "mean staleness": ("staleness", lambda each: float(each.mean())),
 }
 """Columns that are shown only if they are named. The area is the mean of the mean accuracies of all evaluated rounds.
 Those of clients are over the clients' final accuracies; std is the population's. Quantiles are interpolated linearly.
-Traffic has both directions. Accuracies of unseen clients are means over them, as last measured: before they adapt,
-after it, and trained alone."""
+Traffic has both directions. The last five need a computed clock: shares of the dispatches that ended and of their
+operations, and the mean age of the aggregated uplinks in rounds. Accuracies of unseen clients are means over them, as
+last measured: before they adapt, after it, and trained alone."""
 _NUMBERS = (
     "best", "best_weighted", "last", "last_weighted", "selected", "selected_weighted", "worst",
-    "rounds", "bytes", "flops", "seconds",
+    "rounds", "bytes", "flops", "seconds", "simulated", "joules",
 )  # fmt: skip
 
 
@@ -44,9 +48,9 @@ _NUMBERS = (
 class Row:
     """A group: `key` has its value on each axis; `chosen` the settings selected on eval, where it had several.
 
-    rounds, bytes, flops, seconds: what the target took the n sessions. Where only `reached` of them reached it, all
-    rounds of the others count, and the mean is a lower bound: `at_least`. `difference` is of `selected` where the
-    table selects, else of `last`.
+    rounds, bytes, flops, seconds, simulated, joules: what the target took the n sessions. Where only `reached` of them
+    reached it, all rounds of the others count, and the mean is a lower bound: `at_least`. `difference` is of `selected`
+    where the table selects, else of `last`.
     """
 
     key: Key
@@ -67,6 +71,9 @@ class Row:
     bytes: MeanStd | None
     flops: MeanStd | None
     seconds: MeanStd | None
+    simulated: MeanStd | None
+    """Simulated seconds of sessions with a clock."""
+    joules: MeanStd | None
     difference: Difference | None
     paper: tuple[Printed, ...]
     own: Mapping[str, MeanStd | None]
@@ -219,6 +226,11 @@ def _columns(table: Table) -> list[Column[Row]]:
             Column(f"FLOPs {to}", lambda row: _bound(row, amount(_mean(row.flops))), expendable=True),
             Column(f"time {to}", lambda row: _bound(row, duration(_mean(row.seconds))), expendable=True),
         ]
+        if any(row.simulated for row in table.rows):
+            found += [
+                Column(f"simulated time {to}", lambda row: _bound(row, duration(_mean(row.simulated)))),
+                Column(f"joules {to}", lambda row: _bound(row, amount(_mean(row.joules)))),
+            ]
     if any(row.paper for row in table.rows):
         found.append(Column("paper, %", _paper, False))
     return found
@@ -227,8 +239,15 @@ def _columns(table: Table) -> list[Column[Row]]:
 def _extra(name: str) -> Column[Row]:
     """An extra column: an amount, or an accuracy in per cent."""
     kind, _ = EXTRAS[name]
-    if kind in ("bytes", "FLOPs"):
-        shown = size if kind == "bytes" else amount
+    formats: dict[str, Callable[[float | None], str]] = {
+        "bytes": size,
+        "FLOPs": amount,
+        "simulated seconds": duration,
+        "joules": amount,
+        "staleness": lambda value: NONE if value is None else f"{value:.2f}",
+    }
+    shown = formats.get(kind)
+    if shown is not None:
         return Column(name, lambda row: shown(_mean(row.extras[name])))
     return Column(f"{name}, %", lambda row: percent(row.extras[name]))
 

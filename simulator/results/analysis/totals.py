@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.base.record import Record
-from simulator.results.analysis.curves import Array
+from simulator.results.analysis.curves import Array, on_the_clock
 
 _PLACES = (
     (b'{"accuracy":{', b'"mean":', b","),
@@ -24,6 +24,8 @@ _PLACES = (
 )
 """In the order in which a line, and `Totals`, has them: the section, where it is another one, the key, what ends it."""
 _EVAL = b'"evaluation":{"eval":{"accuracy":{'
+_CLOCK = b'"time":{'
+"""A record with the computed clock is decoded: its flights are of any number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,8 @@ class Totals:
     flops: Array
     seconds: Array
     selection: Array
+    clock: Array
+    joules: Array
 
     @property
     def rounds(self) -> int:
@@ -59,13 +63,15 @@ def of_lines(lines: Sequence[bytes]) -> Totals:
 
 
 def _totals(rows: Sequence[Sequence[float]]) -> Totals:
-    return Totals(*np.array(rows, float).reshape(len(rows), len(_PLACES) + 1).T)
+    return Totals(*np.array(rows, float).reshape(len(rows), len(_PLACES) + 3).T)
 
 
 def _of_line(line: bytes) -> list[float] | None:
     """A line's numbers in the order of `Totals`; None where one is not in its place."""
     row: list[float] = []
     at = 0
+    if _CLOCK in line:
+        return None
     try:
         for section, key, end in _PLACES:
             at = line.index(key, line.index(section, at) if section else at) + len(key)
@@ -78,7 +84,7 @@ def _of_line(line: bytes) -> list[float] | None:
             row.append(_parsed(line[at : line.index(b",", at)]))
     except ValueError:
         return None
-    return row
+    return [*row, np.nan, np.nan]
 
 
 def _of_record(record: Record) -> list[float]:
@@ -93,6 +99,7 @@ def _of_record(record: Record) -> list[float]:
         record["flops"]["total"],
         record["timing"]["seconds"],
         held_out and held_out["accuracy"]["mean"],
+        *on_the_clock(record),
     )
     return [np.nan if value is None else float(value) for value in values]
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from math import log10
 
+import numpy as np
+
 from simulator.base.errors import ConfigError
 from simulator.base.units import SIZES
 from simulator.results.analysis.axes import checked, group_label, groups, key_of, varying
 from simulator.results.analysis.caveats import caveats
-from simulator.results.analysis.costs import Cost
+from simulator.results.analysis.costs import SIMULATED, Cost
 from simulator.results.analysis.measures import Line, Values, averaged
 from simulator.results.analysis.run import SessionData
 from simulator.results.figures import style
@@ -48,6 +50,11 @@ def looks(runs: Sequence[SessionData], by: By) -> dict[str, Look]:
 
 def lines(runs: Sequence[SessionData], by: By, values: Values, x: Cost = "rounds") -> list[Line]:
     """A line a group; groups in which some session has no value are left out."""
+    if x in SIMULATED and (without := [run.name for run in runs if np.isnan(run.totals.clock).any()]):
+        raise ConfigError(
+            f"{without[0]} has no computed clock, so nothing can be drawn over {x}. Run it with "
+            "`system.devices=phone`, or choose another x axis."
+        )
     found = [averaged(label, group, values, x) for label, group in grouped(runs, by).items()]
     return [line for line in found if line.x.size]
 
@@ -65,11 +72,15 @@ def scaled(x: Cost, most: float) -> tuple[str, float]:
             return (
                 "computation, FLOPs" if not power else f"computation, 10{_raised(power)} FLOPs"
             ), 10.0**power
-        case "seconds":
+        case "seconds" | "simulated seconds":
             unit, seconds = next((each for each in _TIMES if most >= 2 * each[1]), _TIMES[-1])
-            return f"time, {unit}", seconds
+            return f"{'simulated ' if x != 'seconds' else ''}time, {unit}", seconds
+        case "joules":
+            unit, joules = next((each for each in _JOULES if most >= 2 * each[1]), _JOULES[-1])
+            return f"energy, {unit}", joules
 
 
+_JOULES = (("MJ", 1e6), ("kJ", 1e3), ("J", 1.0))
 _TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
 
