@@ -59,8 +59,8 @@ KIND = (
 )
 OUT = "File to write: .pdf, .svg, or .png."
 X = (
-    "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, seconds, and with a computed clock "
-    "simulated (time) or joules."
+    "Horizontal axis of accuracy, loss, and metrics: rounds (default), bytes, flops, or seconds. "
+    "With a computed clock, also simulated (time) and joules."
 )
 ROUND = "Round that box, tsne, and cka show. Default: the last; for tsne, the newest checkpoint."
 LAYER = "Layer that cka and cka-curves show. May be repeated. Default: all measured layers."
