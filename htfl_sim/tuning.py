@@ -100,13 +100,18 @@ class Tuning(TextTable["Tuned"]):
         ]
         if shared:
             yield f"{'All' if len(spaces) > 1 else next(iter(spaces))} searched {'; '.join(shared)}."
+        own, fixed = list[str](), list[str]()
         for method, space in spaces.items():
-            own = [text for key, each in space.items() if (text := f"{key} {described(each)}") not in shared]
-            fixed = [f"{key}={each}" for key, each in self.asked.fixed(method).items()]
-            if own:
-                yield f"{method} {'also ' if shared else ''}searched {'; '.join(own)}."
-            if fixed:
-                yield f"{method} has {', '.join(fixed)}."
+            ranges = [
+                text for key, each in space.items() if (text := f"{key} {described(each)}") not in shared
+            ]
+            own += [f"{method} {', '.join(ranges)}"] if ranges else []
+            values = [f"{key}={each}" for key, each in self.asked.fixed(method).items()]
+            fixed += [f"{method} {', '.join(values)}"] if values else []
+        if own:
+            yield f"{'Also searched' if shared else 'Searched'}: {'; '.join(own)}."
+        if fixed:
+            yield f"Fixed: {'; '.join(fixed)}."
 
     def fields(self, row: "Tuned") -> Iterator[tuple[str, Any]]:
         """All that a row has; accuracies 0…1."""

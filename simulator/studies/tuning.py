@@ -351,6 +351,8 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
     base = merged(request.base, {"rounds": request.rounds}) | {"method": request.fixed(trial.method)}
     if request.separate:
         base = merged(base, {"data": {"pool": "final" if final else "tuning"}})
+    if not final:  # only the last one is needed to continue, and studies have many trials
+        base = merged(base, {"checkpoint": {"keep_last": 1, "keep_every": None, "keep_best": False}})
     raw = StudySpec(config=base).settings_of({"method": trial.method, "seed": seed})
     for key, value in trial.values.items():
         put(raw, key, value)

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,8 +126,9 @@ def test_only_the_same_seed_and_data_are_a_pair(other: SessionData) -> None:
 
 
 def test_a_pair_with_other_training_settings_says_so() -> None:
-    other = session("gh-0", "fedgh", 0, [0.6, 0.6, 0.6], training={"lr": 0.1})
-    assert "gh-0 and alone-0 have different training settings." in gains([STUDY[0], other]).notes
+    others = [session(f"gh-{seed}", "fedgh", seed, [0.6, 0.6, 0.6], training={"lr": 0.5}) for seed in (0, 1)]
+    notes = gains([*others, *(each for each in STUDY if each.method == "standalone")]).notes
+    assert "Rows differ in training.lr: 0.01 (standalone), 0.5 (fedgh)." in notes
 
 
 def test_rounds_that_only_one_has_do_not_count() -> None:
@@ -162,6 +164,28 @@ def accuracies(folder: Path) -> np.ndarray:
     return np.array([json.loads(line)["accuracy"]["per_client"] for line in lines])
 
 
+def _lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+
+
+def _traffic(folder: Path) -> float:
+    return float(np.mean([line["bytes"]["up"] + line["bytes"]["down"] for line in _lines(folder)]))
+
+
+def _operations(folder: Path) -> float:
+    return float(np.mean([line["flops"]["total"] for line in _lines(folder)]))
+
+
+def _thirds_by_size(folder: Path, gains: np.ndarray) -> list[float]:
+    """23 clients from the fewest training samples to the most, equal ones in their order: 8, 8, and 7."""
+    train = json.loads((folder / "session.json").read_text())["samples"]["train"]
+    sizes = [sum(each) for each in train]
+    order = sorted(range(len(sizes)), key=lambda client: (sizes[client], client))
+    return [
+        float(np.mean([gains[client] for client in part])) for part in (order[:8], order[8:16], order[16:])
+    ]
+
+
 def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> None:
     clients, rounds, last = 23, 6, 3
     methods = {"standalone": (0.80, 0.82, 0.70), "fedgh": (0.83, 0.80, 0.84), "fedlora": (0.9, 0.97, 0.92)}
@@ -175,10 +199,13 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
                 method=method,
                 ceiling=ceiling,
                 document=document,
+                samples=made.samples(clients),
             )
     options = {"last": last, "sessions_dir": tmp_path}
     table = hs.gains("*", "method", margin=0.05, test="t", correct=True, **options)
-    plain = hs.compare("*", "method", columns=["method", "area", "10", "median", "90", "std"], **options)
+    by_rank = hs.gains("*", "method", test="wilcoxon", **options)
+    extras = ["area", "10", "median", "90", "std", "traffic", "FLOPs"]
+    plain = hs.compare("*", "method", columns=["method", *extras], **options)
     final = {
         (method, seed): accuracies(tmp_path / f"{method}-{seed}")[-last:].mean(axis=0)
         for method in methods
@@ -197,6 +224,10 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
         assert row.worst.mean == approx(np.sort(each, axis=1)[:, :3].mean(), abs=1e-9)  # ⌈2.3⌉ clients
         of_model = [each[:, place::5].mean() for place in range(5)]
         assert [value.mean for value in row.models.values()] == approx(of_model, abs=1e-9)
+        thirds = [_thirds_by_size(tmp_path / f"{method}-{seed}", each[seed]) for seed in range(3)]
+        assert [value.mean for value in row.sizes.values()] == approx(np.mean(thirds, axis=0), abs=1e-9)
+        [ranked] = [other for other in by_rank.rows if other.key == (method,)]
+        assert ranked.p == approx(stats.wilcoxon(means).pvalue, abs=1e-9)
         p_values.append(
             stats.ttest_rel(
                 [final[method, s].mean() for s in range(3)], [final["standalone", s].mean() for s in range(3)]
@@ -226,6 +257,8 @@ def test_every_number_equals_that_of_an_independent_script(tmp_path: Path) -> No
             "median client": np.mean([np.percentile(values, 50) for values in own]),
             "90 % quantile": np.mean([np.percentile(values, 90) for values in own]),
             "std over clients": np.mean([values.std() for values in own]),
+            "traffic per round": np.mean([_traffic(tmp_path / f"{row.key[0]}-{seed}") for seed in range(3)]),
+            "FLOPs per round": np.mean([_operations(tmp_path / f"{row.key[0]}-{seed}") for seed in range(3)]),
         }
         assert {name: each.mean for name, each in row.extras.items() if each} == approx(expected, abs=1e-9)
 

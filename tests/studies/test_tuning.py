@@ -198,6 +198,8 @@ def test_halving_continues_the_best_and_computes_no_round_twice(
         assert found[method][2] is not None and found[method][2].n == 2
     assert [each.rounds for each in tuned(tmp_path / "t")] == [8, 8]
     for each in checkpoints.sessions(tmp_path / "t"):
+        is_trial = each.name.startswith(("standalone-t", "fedproto-t"))
+        assert (len(SessionReader(each).rounds()) == 1) == is_trial  # the states of losers are let go
         started = [event for event in SessionReader(each).events() if event["event"] == "started"]
         assert len(started) <= 1
     chosen = tuned(tmp_path / "t")[1]

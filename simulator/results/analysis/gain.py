@@ -18,7 +18,16 @@ import numpy as np
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.results.analysis.averages import Difference, MeanStd, paired
-from simulator.results.analysis.axes import SEEDS, Key, axes, checked, group_label, groups, seeds_of, varying
+from simulator.results.analysis.axes import (
+    SEEDS,
+    Key,
+    axes,
+    checked,
+    group_label,
+    groups,
+    seeds_of,
+    varying,
+)
 from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.run import SessionData
@@ -164,7 +173,8 @@ def gains(
     found = groups([each.run for each in pairs], wanted)
     by_run = {id(each.run): each for each in pairs}
     labels = {group_label(wanted, key): [run.config for run in group] for key, group in found.items()}
-    notes += rows_differ(labels, wanted)
+    partners = {id(each.baseline): each.baseline.config for each in pairs}
+    notes += rows_differ({**labels, baseline: [*labels.get(baseline, []), *partners.values()]}, wanted)
     rows = []
     for key, group in found.items():
         notes += averaged(group_label(wanted, key), group)
@@ -207,8 +217,6 @@ def paired_sessions(
                 f"{run.name} is left out: its clients or those of {candidates[0].name} have no accuracy."
             )
             continue
-        if not same:
-            notes.append(f"{run.name} and {candidates[0].name} have different training settings.")
         if len({run.totals.rounds, candidates[0].totals.rounds}) > 1:
             notes.append(
                 f"{run.name} is compared after round {one.round}, the last that its partner has too."
