@@ -60,12 +60,14 @@ def test_show_of_a_round_without_a_measurement_has_the_last_one(cli: Cli) -> Non
 def test_compare_has_columns_of_unseen_clients_if_they_are_named(cli: Cli, folder: Path) -> None:
     """Means over two seeds of the last measurement."""
     given = ("compare", "s0", "s1", "--by=method")
-    [row] = cli(*given, "--columns=unseen", "--json").json()["rows"]
+    named = [f"--columns=unseen {moment}" for moment in ("before", "after", "alone")]
+    [row] = cli(*given, *named, "--json").json()["rows"]
     last = [records(folder, name)[2]["unseen"] for name in ("s0", "s1")]
     for moment in ("before", "after", "alone"):
         assert row["extras"][f"unseen {moment}"]["mean"] == pytest.approx(
             sum(each[moment]["mean"] for each in last) / 2
         )
+    assert cli(*given, *named).out.split("\n")[0] == "unseen before, %  unseen after, %  unseen alone, %"
     assert "unseen" not in cli(*given).out
 
 
