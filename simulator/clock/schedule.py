@@ -8,6 +8,7 @@ clients in any order.
 """
 
 import math
+from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -168,29 +169,30 @@ def _buffered(
             "that wait for it. Set system.in_flight to at least system.buffer."
         )
     ended = Ended(now, flying=sorted(flying))
-    in_buffer: set[int] = set()
+    used, back = 0, set[int]()
     attempt = 0
-    while len(in_buffer) < wanted:
-        busy = frozenset({*in_buffer, *(flight.client for flight in ended.flying)})
-        # A client in the buffer is not sent off again in this round: its own update is not yet applied.
+    while used < wanted:
+        # Who is back is not sent off again in this round: what its first uplink did is not yet applied.
         free = limit - len(ended.flying)
+        busy = frozenset({*back, *(flight.client for flight in ended.flying)})
         if free > 0 and (chosen := choose(free, ended.ends, busy, attempt)):
             attempt += 1
             ended.sent += chosen
-            ended.flying = sorted([*ended.flying, *send(chosen, ended.ends)])
+            for flight in send(chosen, ended.ends):
+                insort(ended.flying, flight)
         if not ended.flying:
-            if in_buffer:
+            if used:
                 break  # all who could come are in the buffer
-            if math.isinf(following := wait(ended.ends, busy)) and ended.sent:
-                break  # all who could come have diverged
+            if math.isinf(following := wait(ended.ends, busy)) and (ended.sent or back):
+                break  # all who could come are back, or have diverged
             ended.ends = _next(ended.ends, following)
             continue
         flight = ended.flying.pop(0)
         ended.ends = max(ended.ends, flight.arrives)
         fate = "lost" if flight.lost else _fate(rules, flight, round)
         ended.landed.append((flight, fate))
-        if fate == "used":
-            in_buffer.add(flight.client)
+        back.add(flight.client)
+        used += fate == "used"
     return ended
 
 

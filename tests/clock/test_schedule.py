@@ -138,11 +138,11 @@ def test_a_buffer_of_all_equal_clients_is_synchronous() -> None:
     assert [brief(each) for each in one] == [brief(each) for each in other]
 
 
-def test_uplinks_older_than_the_limit_are_discarded_and_another_client_is_sent_off() -> None:
+def test_uplinks_older_than_the_limit_are_discarded_and_their_clients_wait_for_the_next_round() -> None:
     """Client 2's uplink of round 1 arrives in round 3: it is two rounds old, and clients 0 and 1 end the round at 9."""
     found = run(rules(schedule="buffered", buffer=2, max_staleness=1), 3)
     assert brief(found[2])[1] == [(2, 1, "stale"), (0, 3, "used"), (1, 3, "used")]
-    assert found[2].sent == [0, 1, 2]
+    assert found[2].sent == [0, 1]
 
 
 def test_a_buffer_larger_than_the_clients_at_work_is_refused() -> None:
@@ -187,3 +187,26 @@ def test_time_never_goes_back_and_no_uplink_is_used_twice(
         for flight, fate in each.landed:
             assert round - flight.dispatch >= 0 and flight.arrives <= each.ends
             assert fate != "used" or limit is None or round - flight.dispatch <= limit
+
+
+def test_a_client_whose_stale_uplink_is_back_is_not_sent_off_again_in_the_round() -> None:
+    """Client 2 flies from 0 to 7, two rounds long. A second dispatch of it in round 3 would take 1 second only, and the
+    round would have two uplinks of one client."""
+    seconds = iter((7.0, 1.0))
+
+    def send(clients: Sequence[int], at: float) -> list[Flight]:
+        found = [SECONDS[client] if client < 2 else next(seconds) for client in clients]
+        return [
+            Flight(at + s, client, round, at, 0.0, 0.0, s, 0.0)
+            for client, s in zip(clients, found, strict=True)
+        ]
+
+    def choose(number: int, at: float, busy: frozenset[int], attempt: int) -> list[int]:
+        return [client for client in range(3) if client not in busy][:number]
+
+    now, flying = 0.0, list[Flight]()
+    for round in (1, 2, 3):
+        settings = rules(schedule="buffered", buffer=2, max_staleness=0)
+        ended = carry_out(settings, round, 3, now, flying, choose, send, lambda at, busy: at)
+        now, flying = ended.ends, ended.flying
+    assert brief(ended) == (9, [(2, 1, "stale"), (0, 3, "used"), (1, 3, "used")], [])
