@@ -24,6 +24,7 @@ from simulator.config import Config
 from simulator.config.idle import cautions
 from simulator.data.datasets import data_folder
 from simulator.engine.builder import build
+from simulator.engine.drawing import drawn
 from simulator.engine.progress import Event as RoundEvent
 from simulator.engine.progress import Observer, RoundStarted, unobserved
 from simulator.sessions import dry_run
@@ -52,6 +53,7 @@ __all__ = [
     "reopen",
     "resume",
     "run",
+    "timing",
 ]
 
 Progress = bool | Callable[[Record], object]
@@ -329,6 +331,18 @@ def rehearse(config: Config, data_dir: Place | None = None) -> bool:
         return False
     build(config, _data(data_dir)).engine.close()
     return True
+
+
+def timing(config: Config, data_dir: Place | None = None) -> Iterator[dict[str, Any]]:
+    """The rounds of a run on its computed clock, without training: `run --timing-only`. Writes nothing.
+
+    One client of each architecture is measured and stands for the others. Raises ConfigError and DataError.
+    """
+    built = build(config, _data(data_dir))
+    try:
+        yield from drawn(config, built)
+    finally:
+        built.engine.close()
 
 
 def device_of(config: Config) -> str:

@@ -1,5 +1,6 @@
 """Rounds of a federation on the computed clock: the ledger's times, what a schedule does to the bits, and resumes."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.record import Time
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
+from simulator.engine.drawing import drawn
 from simulator.engine.progress import unobserved
 from simulator.methods import Uplink
 from simulator.runners import Job, Work, synchronous
@@ -440,3 +442,49 @@ def test_where_nobody_is_ever_there_again_the_run_ends_with_the_reason(tmp_path:
     built = federations.built(federations.config("fedproto", system=system, rounds=50))
     with pytest.raises(ConfigError, match="No client is available any more after"):
         federations.run(built.engine, 50)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        {},
+        {"schedule": "deadline", "deadline_quantile": 0.5},
+        {"schedule": "over_selection", "select": 4},
+        {**BUFFERED, "max_staleness": 1},
+        {"availability": "markov", "availability_on": 0.2, "availability_off": 0.1},
+    ],
+    ids=["synchronous", "deadline", "over_selection", "buffered", "markov"],
+)
+@pytest.mark.parametrize("method", ["lg_fedavg", "fedavg"])
+def test_rounds_drawn_without_training_are_those_of_the_run(method: str, system: dict[str, Any]) -> None:
+    """Payloads of these methods depend on the architecture alone, and operations grow with the samples."""
+    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5, **system}
+    config = federations.config(method, system=section, rounds=8)
+    built = federations.built(config)
+    found, state = list(drawn(config, built)), built.engine.initial_state()
+    for each in found:
+        state = built.engine.round(state, unobserved)
+        assert state.record is not None
+        time = state.record["time"]
+        fates = Counter(flight["fate"] for flight in time["flights"])
+        exact = ("round", "sent", "used", "late", "stale", "lost", "in_flight", "staleness", "bytes")
+        assert {key: each[key] for key in exact} == {
+            "round": state.round,
+            "sent": len(time["sent"]),
+            **{fate: fates[fate] for fate in ("used", "late", "stale", "lost")},
+            "in_flight": time["in_flight"],
+            "staleness": time["staleness"],
+            "bytes": sum(flight["bytes"] for flight in time["flights"]),
+        }
+        flops = sum(flight["flops"] for flight in time["flights"])
+        assert each["used_flops"] + each["wasted_flops"] == pytest.approx(flops, rel=1e-12)
+        assert [each[key] for key in ("begins", "aggregates", "ends")] == pytest.approx(
+            [time["begins"], time["aggregates"], time["ends"]], rel=1e-12
+        )
+        assert each["joules"] == pytest.approx(sum(time["joules"].values()), rel=1e-12)  # type: ignore[arg-type]
+
+
+def test_rounds_cannot_be_drawn_without_a_clock() -> None:
+    config = federations.config()
+    with pytest.raises(ConfigError, match="no clock to draw"):
+        next(drawn(config, federations.built(config)))

@@ -11,7 +11,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.record import FlightRecord, Time
 from simulator.base.tensors import total_bytes
 from simulator.clock import durations
-from simulator.clock.availability import availability
+from simulator.clock.availability import Always, availability
 from simulator.clock.devices import ClientFacts, assigned, library, named
 from simulator.clock.durations import Energy, Work
 from simulator.clock.schedule import Ended, Flight
@@ -134,11 +134,9 @@ class Clock:
 
         If all are, these are the participants of a run without a clock.
         """
-        free = [
-            client
-            for client in self._seen
-            if client not in busy and self.availability.next_available(client, at) <= at
-        ]
+        free: Sequence[int] = [client for client in self._seen if client not in busy] if busy else self._seen
+        if not isinstance(self.availability, Always):
+            free = [client for client in free if self.availability.next_available(client, at) <= at]
         if number >= len(free):
             return tuple(free)
         purpose = "participants" if not attempt else f"participants/{attempt}"

@@ -50,6 +50,22 @@ def assert_same_stacks(subject: Subject) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("inner", ["sequential", "stacked"])
+def test_uplinks_in_flight_have_the_bits_and_times_that_they_have_in_process(inner: str) -> None:
+    clock = {
+        "devices": ["phone", "laptop", "phone", "jetson"],
+        "jitter": 0.5,
+        "schedule": "buffered",
+        "buffer": 2,
+    }
+    there, here = (
+        run(federations.built(federations.config("fedproto", system=clock, runtime=runtime)).engine, 4)
+        for runtime in ({**RAY, "inner": inner}, {"runner": inner})
+    )
+    assert there == here
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in methods.names() if name != FAST[0]])
 def test_so_has_every_other_method(name: str) -> None:
     subject = Subject(name)

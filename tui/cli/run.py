@@ -22,6 +22,12 @@ def run(
     dry_run: Annotated[
         bool, options.flag("Only check the settings and print what would run.", "--dry-run", panel=HOW)
     ] = False,
+    timing_only: Annotated[
+        bool,
+        options.flag(
+            "Only draw the rounds on the computed clock, without training.", "--timing-only", panel=HOW
+        ),
+    ] = False,
     machine: options.Machine,
     runner: options.RunnerOption = None,
     progress: options.Progress = None,
@@ -62,6 +68,9 @@ def run(
         running.rehearse(settings, folder, places.data_dir, as_json)
         return
     fetch_missing(settings.data.dataset, places.data_dir)
+    if timing_only:
+        running.draw(settings, places.data_dir, as_json)
+        return
     with begin(
         settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
     ) as opened:

@@ -1,5 +1,6 @@
 """Run an opened session, with the output before, during, and after its rounds."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,42 @@ def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool
     facts = [("would make", f"{folder.name}  ({folder})"), *_facts(config), ("rounds", str(config.rounds))]
     output.show(output.facts([*facts, ("checked", checked)]))
     warn(config)
+
+
+def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
+    """Print a run's rounds on the clock, drawn without training: a sum, or a line of JSON for each round."""
+    from htfl_sim.running import timing
+
+    rounds: list[dict[str, Any]] = []
+    for each in timing(config, data_dir):
+        rounds.append(each)
+        if as_json:
+            output.emit(each, indent=None)
+    if as_json:
+        return
+    total = {
+        key: sum(each[key] for each in rounds)
+        for key in (
+            "sent", "used", "late", "stale", "lost", "used_flops", "wasted_flops", "bytes", "joules"
+        )
+    }  # fmt: skip
+    flops = total["used_flops"] + total["wasted_flops"]
+    ages: Counter[int] = Counter()
+    for each in rounds:
+        ages.update({int(age): number for age, number in each["staleness"].items()})
+    clients = len(rounds) * (config.federation.clients - config.federation.unseen_clients)
+    fates = ", ".join(f"{total[fate]:,} {fate}" for fate in ("used", "late", "stale", "lost"))
+    facts = [
+        ("rounds", f"{len(rounds):,}"),
+        ("simulated time", f"{rounds[-1]['ends']:,.1f} s"),
+        ("participation", f"{percent(total['sent'] / clients)} of the clients in a round"),
+        ("uplinks", f"{fates}, {rounds[-1]['in_flight']:,} under way"),
+        ("age in rounds", ", ".join(f"{age}: {ages[age]:,}" for age in sorted(ages))),
+        ("wasted FLOPs", percent(total["wasted_flops"] / flops if flops else 0.0)),
+        ("traffic", size(total["bytes"])),
+        ("energy", f"{total['joules']:,.1f} J"),
+    ]
+    output.show(output.facts(facts))
 
 
 def warn(config: "Config") -> None:
