@@ -54,6 +54,8 @@ class Request:
     last: int = 1
     separate: bool = False
     budget_flops: float | None = None
+    proportional: bool = True
+    """Whether rungs are scored over fewer last rounds, in proportion. Studies of before have False."""
 
     def checked(self) -> "Request":
         """The request, if it can be carried out. Raises ConfigError with the reason otherwise."""
@@ -102,6 +104,11 @@ class Request:
             )
             for step in range(steps + 1)
         ]
+
+    def last_at(self, upto: int) -> int:
+        """The number of last rounds over whose mean a trial is scored after a round: all of `last` after the last one,
+        and before that in proportion, at least one."""
+        return max(1, math.ceil(self.last * upto / self.rounds)) if self.proportional else self.last
 
     def space(self, method: str) -> dict[str, Range]:
         """The ranges of a method by dotted key, its own and training's. Raises ConfigError for an unknown key."""

@@ -61,11 +61,12 @@ class Trials:
     def score(self, trial: Trial, upto: int) -> float:
         """A trial's score after a round: the mean over the tuning seeds of the mean eval accuracy of the last rounds.
 
-        A round without an accuracy counts as 0, so a trial that diverged loses. Raises ConfigError where nothing was
-        measured on eval.
+        At a rung, these are fewer in proportion: a trial's first rounds say little about its end. A round without an
+        accuracy counts as 0, so a trial that diverged loses. Raises ConfigError where nothing was measured on eval.
         """
         sessions = self.sessions(trial)
-        return math.fsum(_score(each, self._request.last, upto) for each in sessions) / len(sessions)
+        last = self._request.last_at(upto)
+        return math.fsum(_score(each, last, upto) for each in sessions) / len(sessions)
 
     def best(self, trials: Sequence[Trial], upto: int) -> list[Trial]:
         """The trials, the best first; of equals the earlier."""

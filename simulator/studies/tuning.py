@@ -303,7 +303,7 @@ def read_request(folder: Path) -> Request:
     try:
         raw = json.loads(GroupReader(folder).document(TUNING))
         raw = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
-        return Request(**raw)
+        return Request(**{"proportional": False} | raw)
     except (FileNotFoundError, SessionUnreadable):
         raise SessionUnreadable(f"{folder} is no tuning study: it has no {TUNING}.") from None
     except (ValueError, TypeError) as invalid:

@@ -56,6 +56,23 @@ def test_nine_trials_by_three_run_to_a_ninth_a_third_and_all_of_the_rounds() -> 
     assert replace(SMALL, halving=None).rungs() == [(4, 4)]
 
 
+def test_a_rung_is_scored_over_fewer_last_rounds_in_proportion() -> None:
+    """Of 20 rounds and the last 3: 3 · 3/20 = 0.45 and 3 · 7/20 = 1.05 are rounded up."""
+    asked = replace(SMALL, rounds=20, budget=9, halving=3, last=3)
+    assert [(upto, asked.last_at(upto)) for _, upto in asked.rungs()] == [(3, 1), (7, 2), (20, 3)]
+
+
+def test_a_study_of_before_keeps_its_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_process(monkeypatch)
+    done(tmp_path / "t")
+    file = tmp_path / "t" / checkpoints.TUNING
+    asked = json.loads(file.read_text())
+    assert tuning.read_request(tmp_path / "t").proportional
+    del asked["proportional"]
+    file.write_text(json.dumps(asked))
+    assert tuning.read_request(tmp_path / "t").last_at(1) == SMALL.last
+
+
 @pytest.mark.parametrize("name", methods.names())
 def test_every_declared_range_holds_its_default_and_its_ends_are_valid(name: str) -> None:
     method = methods.get(name)
