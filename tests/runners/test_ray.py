@@ -53,15 +53,17 @@ def assert_same_stacks(subject: Subject) -> None:
 @pytest.mark.parametrize("inner", ["sequential", "stacked"])
 def test_uplinks_in_flight_have_the_bits_and_times_that_they_have_in_process(inner: str) -> None:
     clock = {
-        "devices": ["phone", "laptop", "phone", "jetson"],
+        "devices": {"phone": 0.5, "laptop": 0.5},
         "jitter": 0.5,
         "schedule": "buffered",
         "buffer": 2,
     }
+    subject = Subject("fedproto")
     there, here = (
-        run(federations.built(federations.config("fedproto", system=clock, runtime=runtime)).engine, 4)
+        run(subject.built(system=clock, runtime=runtime).engine, 4)
         for runtime in ({**RAY, "inner": inner}, {"runner": inner})
     )
+    assert any(record["time"]["in_flight"] for record in here["records"])
     assert there == here
 
 

@@ -117,12 +117,20 @@ def draw(config: "Config", data_dir: str | None, as_json: bool) -> None:
         ("simulated time", f"{rounds[-1]['ends']:,.1f} s"),
         ("participation", f"{percent(total['sent'] / clients)} of the clients in a round"),
         ("uplinks", f"{fates}, {rounds[-1]['in_flight']:,} under way"),
-        ("age in rounds", ", ".join(f"{age}: {ages[age]:,}" for age in sorted(ages))),
+        ("age in rounds", _ages(ages)),
         ("wasted FLOPs", percent(total["wasted_flops"] / flops if flops else 0.0)),
         ("traffic", size(total["bytes"])),
         ("energy", f"{total['joules']:,.1f} J"),
     ]
     output.show(output.facts(facts))
+
+
+def _ages(ages: Counter[int]) -> str:
+    """Numbers of uplinks by age, or what they come to where there are many ages."""
+    if len(ages) > 10:
+        mean = sum(age * number for age, number in ages.items()) / ages.total()
+        return f"{mean:.1f} on average, at most {max(ages)}"
+    return ", ".join(f"{age}: {ages[age]:,}" for age in sorted(ages))
 
 
 def warn(config: "Config") -> None:
