@@ -25,6 +25,7 @@ from simulator.sessions.history import history_entry
 from simulator.sessions.reader import CheckedReader
 from simulator.sessions.session import Session
 from tests import federations
+from tests.cli.conftest import call
 
 ALL = {"participation": 1.0}
 STALE = (
@@ -403,6 +404,16 @@ def test_tables_and_figures_have_the_simulated_time_energy_and_what_was_used(tmp
     assert row.simulated is not None and row.simulated.mean == records[0]["time"]["ends"]
     figure = hs.plot("accuracy", "s", x="simulated seconds", sessions_dir=tmp_path)
     assert figure.axes[0].get_xlabel() == "simulated time, s"
+
+
+def test_a_session_records_and_shows_the_devices_of_its_clients(tmp_path: Path) -> None:
+    with session(tmp_path / "s", **BUFFERED) as timed:
+        timed.run()
+    recorded = CheckedReader(tmp_path / "s").document["devices"]
+    assert recorded["names"] == ["phone", "laptop", "phone", "jetson"]
+    assert set(recorded["correlations"]) == {"correlation", "correlation_data", "correlation_availability"}
+    page = call("show", "s", "--sessions-dir", tmp_path).out
+    assert "Simulated time after round 4" in page and "2 phone, 1 laptop, 1 jetson" in page
 
 
 def test_a_session_without_a_clock_has_no_simulated_axis(tmp_path: Path) -> None:

@@ -136,6 +136,14 @@ class Samples(TypedDict):
     """number of test samples of each client"""
 
 
+class Devices(TypedDict):
+    names: Many[str]
+    """device of each client, with `system.devices`"""
+    correlations: dict[str, float | None]
+    """Spearman's correlation of the devices' FLOP/s with facts of the clients: `correlation` with the size of the
+    model, `correlation_data`, `correlation_availability`. Null if one of both is constant"""
+
+
 class _Inputs(TypedDict):
     kind: Text
 
@@ -169,6 +177,7 @@ class Document(Configured):
     """the form of the samples as models take them: their `kind` (`image`, `tokens`, `signal`, `table`) and its sizes.
     Sessions without it have images"""
     samples: NotRequired[Samples | None]
+    devices: NotRequired[Devices]
     plugin: Plugin | None
     """`name` and `sha256` of the method's file, if the method is not built in"""
     model_plugins: NotRequired[dict[str, Plugin]]

@@ -106,9 +106,6 @@ class SystemConfig(Section):
         "Default: no limit.",
     )
     server_device: str = Field("server_gpu", description="Device that computes the server's training.")
-    count_evaluation: bool = Field(
-        False, description="Count the seconds of evaluation. By default, evaluation takes no simulated time."
-    )
     availability: Literal["always", "markov", "diurnal", "intervals"] = Field(
         "always",
         description="When clients are available: always, on and off in turn for random times (markov), some hours "

@@ -49,7 +49,7 @@ class Clock:
             )
         self._seen = tuple(client.id for client in federation.seen)
         self.availability = availability(self.system, len(federation.clients), self._seed)
-        facts = [
+        self.facts = [
             ClientFacts(
                 id=client.id,
                 architecture=client.architecture,
@@ -60,7 +60,7 @@ class Clock:
             )
             for client in federation.clients
         ]
-        self.devices = assigned(self.system, facts, self._seed)
+        self.devices = assigned(self.system, self.facts, self._seed)
         self._server = named(self.system.server_device, library(self.system), "system.server_device")
         self._utilization = {
             architecture: durations.utilization(self.system, architecture)

@@ -11,6 +11,7 @@ from simulator.base.documents import Document, Entry, Parent, check_history
 from simulator.base.environment import environment
 from simulator.base.errors import ConfigError, SessionError
 from simulator.base.nested import Raw, merged
+from simulator.clock.devices import rank_correlations
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.engine.builder import Built
@@ -154,6 +155,9 @@ def of_new(config: Config, built: Built, parent: Parent | None, *, in_flight: bo
     }
     weights = digest(built.federation, config.init_seed) if config.federation.pretrained else None
     document["fingerprint"] = None if parent else fingerprint(config, cast(Document, document), weights)
+    if (clock := built.engine.clock) is not None:
+        names = [device.name for device in clock.devices]
+        document["devices"] = {"names": names, "correlations": rank_correlations(clock.devices, clock.facts)}
     samples = _samples(built.data)
     whole = {**document, **samples}
     if _size(whole) <= limits.SESSION:

@@ -1,5 +1,6 @@
 """The page of `htfl-sim show`, for people and for programs."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from htfl_sim.details import (
 )
 from htfl_sim.steering import at_round, described
 from tui.cli import output, running
-from tui.common.formatting import course, number, percent, size
+from tui.common.formatting import course, duration, number, percent, size
 from tui.common.sparkline import sparkline
 
 EVENTS_SHOWN = 12
@@ -47,9 +48,32 @@ def parts(details: Details) -> list[Any]:
             output.heading(f"Traffic of round {round}"),
             output.facts(_traffic(details.record)),
         ]
+        if "time" in details.record:
+            parts += [output.heading(f"Simulated time after round {round}"), output.facts(_simulated(details))]
     events = map(_event, run.events[-EVENTS_SHOWN:])
     faults = (f"damaged: {fault}" for fault in run.event_faults[:EVENTS_SHOWN])
     return [*parts, output.heading("Events"), output.table(["at", "event", ""], events), *faults]
+
+
+def _simulated(details: Details) -> list[tuple[str, object]]:
+    """The clients' devices, and what all rounds took on the computed clock."""
+    run = details.run
+    times = [record["time"] for record in run.records if "time" in record]
+    devices = Counter(run.document.get("devices", {}).get("names", []))
+    fates = Counter(flight["fate"] for time in times for flight in time["flights"])
+    joules = sum(sum(time["joules"].values()) for time in times)
+    ages = Counter[int]()
+    for time in times:
+        ages.update({int(age): number for age, number in time["staleness"].items()})
+    used = sum(ages.values())
+    return [
+        ("devices", ", ".join(f"{number} {name}" for name, number in devices.items()) or None),
+        ("time", duration(times[-1]["ends"])),
+        ("energy", f"{joules:.4g} J"),
+        ("dispatches", ", ".join(f"{number} {fate}" for fate, number in fates.items())),
+        ("in flight", times[-1]["in_flight"] or None),
+        ("mean age", f"{sum(a * n for a, n in ages.items()) / used:.2f} rounds" if used else None),
+    ]
 
 
 def _facts(details: Details) -> list[tuple[str, object]]:
