@@ -49,7 +49,10 @@ def parts(details: Details) -> list[Any]:
             output.facts(_traffic(details.record)),
         ]
         if "time" in details.record:
-            parts += [output.heading(f"Simulated time after round {round}"), output.facts(_simulated(details))]
+            parts += [
+                output.heading(f"Simulated time after round {round}"),
+                output.facts(_simulated(details)),
+            ]
     events = map(_event, run.events[-EVENTS_SHOWN:])
     faults = (f"damaged: {fault}" for fault in run.event_faults[:EVENTS_SHOWN])
     return [*parts, output.heading("Events"), output.table(["at", "event", ""], events), *faults]
@@ -61,7 +64,7 @@ def _simulated(details: Details) -> list[tuple[str, object]]:
     times = [record["time"] for record in run.records if "time" in record]
     devices = Counter(run.document.get("devices", {}).get("names", []))
     fates = Counter(flight["fate"] for time in times for flight in time["flights"])
-    joules = sum(sum(time["joules"].values()) for time in times)
+    joules = sum(time["joules"][kind] for time in times for kind in ("compute", "radio", "idle"))
     ages = Counter[int]()
     for time in times:
         ages.update({int(age): number for age, number in time["staleness"].items()})
