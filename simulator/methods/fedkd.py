@@ -154,12 +154,21 @@ def decomposed(weights: Mapping[str, Tensor]) -> Tensors:
         matrix = weight.detach().flatten(1)
         matrix = matrix if matrix.is_meta else matrix.cpu()
         finite = matrix.isfinite().all()
-        u, s, v = torch.linalg.svd(torch.where(finite, matrix, 0.0), full_matrices=False)
+        u, s, v = _svd(torch.where(finite, matrix, 0.0))
         for part_of, factor in (("u", u), ("s", s), ("v", v)):
             factors[f"{part_of}/{name}"] = (
                 torch.where(finite, factor, torch.nan).contiguous().to(weight.device)
             )
     return factors
+
+
+def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """U, s, V of a finite matrix. MKL's float32 routine fails for a few matrices, and its float64 one then does not."""
+    try:
+        u, s, v = torch.linalg.svd(matrix, full_matrices=False)
+    except torch.linalg.LinAlgError:
+        u, s, v = (each.to(matrix.dtype) for each in torch.linalg.svd(matrix.double(), full_matrices=False))
+    return u, s, v
 
 
 def truncated(weights: Mapping[str, Tensor], factors: Mapping[str, Tensor], energy: float) -> Tensors:

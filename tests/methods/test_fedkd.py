@@ -225,3 +225,23 @@ def test_factors_travel_only_where_they_are_fewer_numbers_than_the_weight(
     """Of rank 1, a 2×3 matrix has 2 + 1 + 3 = 6 numbers in its factors and in itself; a 2×4 one 7 and 8."""
     weight = torch.ones(2, columns)
     assert sorted(truncated({"w": weight}, decomposed({"w": weight}), 0.95)) == travels
+
+
+def test_a_matrix_that_float32_cannot_decompose_is_decomposed_in_float64(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """MKL failed for a finite 500 × 500 weight of a CNN."""
+    svd = torch.linalg.svd
+
+    def failing(matrix: Tensor, **options: bool) -> Any:
+        if matrix.dtype == torch.float32:
+            raise torch.linalg.LinAlgError("linalg.svd: The algorithm failed to converge")
+        return svd(matrix, **options)
+
+    weight = torch.arange(12.0).reshape(3, 4)
+    expected = decomposed({"w": weight})
+    monkeypatch.setattr(torch.linalg, "svd", failing)
+    found = decomposed({"w": weight})
+    assert found["s/w"].dtype == torch.float32
+    assert torch.allclose(found["s/w"], expected["s/w"], atol=1e-5)
+    assert torch.allclose((found["u/w"] * found["s/w"]) @ found["v/w"], weight, atol=1e-5)
