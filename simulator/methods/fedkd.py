@@ -166,7 +166,7 @@ def _svd(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """U, s, V of a finite matrix. MKL's float32 routine fails for a few matrices, and its float64 one then does not."""
     try:
         u, s, v = torch.linalg.svd(matrix, full_matrices=False)
-    except torch.linalg.LinAlgError:
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
         u, s, v = (each.to(matrix.dtype) for each in torch.linalg.svd(matrix.double(), full_matrices=False))
     return u, s, v
 
