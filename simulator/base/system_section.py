@@ -77,7 +77,7 @@ class SystemConfig(Section):
     )
     utilization: dict[str, Positive] = Field(
         {},
-        description="Factor per architecture on the FLOP/s of every device. `htfl-sim calibrate` measures it.",
+        description="Factor per architecture on the FLOP/s of every device.",
     )
     default_utilization: float | None = Field(
         None,

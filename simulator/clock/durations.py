@@ -67,7 +67,7 @@ def utilization(system: SystemConfig, architecture: str) -> float:
     if (found := system.utilization_of(architecture)) is not None:
         return found
     raise ConfigError(
-        f"system.utilization has no factor for the architecture {architecture}. Measure it with `htfl-sim calibrate`, "
+        f"system.utilization has no factor for the architecture {architecture}. Add it, "
         "or set system.default_utilization."
     )
 
