@@ -62,7 +62,7 @@ def test_an_architecture_without_a_factor_is_an_error() -> None:
     system = SystemConfig(devices={"phone": 1}, utilization={"cnn": 0.25})
     assert utilization(system, "cnn") == 0.25
     with pytest.raises(
-        ConfigError, match=r"no factor for the architecture vit. Measure it with `htfl-sim calibrate`"
+        ConfigError, match=r"no factor for the architecture vit\. Add it, or set system\.default_utilization"
     ):
         utilization(system, "vit")
 
