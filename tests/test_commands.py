@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,40 @@ def test_a_pause_within_a_round_holds_the_next_client_back_until_a_resume(tmp_pa
     assert operator.answers() == [("pause", "applied", 1), ("resume", "applied", None)]
     assert kinds(folder) == ["started", "paused", "continued", "stopped"]
     assert federations.committed(folder) == alone(tmp_path, config())
+
+
+def test_a_pause_and_a_resume_are_answered_after_watchers_can_see_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+    states: list[tuple[str, str]] = []
+    answer = checkpoints.Store.answer
+
+    def look_first(store: checkpoints.Store, command: checkpoints.Command, *rest: Any) -> None:
+        states.append((command.kind, checkpoints.SessionReader(folder).state()))
+        answer(store, command, *rest)
+
+    monkeypatch.setattr(checkpoints.Store, "answer", look_first)
+    resume = (lambda event: event == StateChanged("paused", 1), "resume", {})
+    Session.create(config(), folder, tmp_path).run(Operator(folder, (trained(2, 1), "pause", {}), resume))
+    assert states == [("pause", "paused"), ("resume", "running")]
+
+
+def test_a_pause_right_after_a_resume_is_answered(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    paused = lambda event: event == StateChanged("paused", 1)  # noqa: E731
+    operator = Operator(folder, (trained(2, 1), "pause", {}), (paused, "resume", {}), (paused, "pause", {}))
+    session = Session.create(config(), folder, tmp_path)
+    running = threading.Thread(target=session.run, args=(operator,))
+    running.start()
+    wait_until(lambda: len(operator.answers()) == 3)
+    checkpoints.post(folder, "resume")
+    running.join(timeout=30)
+    assert [answer[:2] for answer in operator.answers()] == [
+        ("pause", "applied"),
+        ("resume", "applied"),
+        ("pause", "applied"),
+    ]
 
 
 def test_no_client_trains_while_paused(tmp_path: Path) -> None:

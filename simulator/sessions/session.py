@@ -326,16 +326,17 @@ class Session:
         self._steering.save = False
 
     def _enter(self, phase: str) -> None:
-        """Say, once, that the run is in another phase."""
-        if phase == self._phase:
-            return
-        before, self._phase = self._phase, phase
+        """Say, once, that the run is in another phase. Then answer who asked for it: they may look at once."""
+        if phase != self._phase:
+            before, self._phase = self._phase, phase
+            if phase == "paused":
+                self._store.event("paused", round=self.round)
+            elif before == "paused":
+                self._store.event("continued", round=self.round)
+            self._watching(StateChanged(phase, self.round))
+        self._steering.answer(self._steering.resuming, "training continues")
         if phase == "paused":
-            self._store.event("paused", round=self.round)
             self._steering.answer(self._steering.pausing, "no client trains", self.round)
-        elif before == "paused":
-            self._store.event("continued", round=self.round)
-        self._watching(StateChanged(phase, self.round))
 
     def _checked(self, command: Command, before: Config | None, may_wait: bool) -> Config:
         """What a switch asks for, checked against the models; raises ConfigError, also if it cannot take hold any more.

@@ -43,6 +43,7 @@ class Steering:
         self.paused = False
         """Whether no further client is to start."""
         self.pausing: list[Command] = []
+        self.resuming: list[Command] = []
         self.save = False
         """Whether a checkpoint is wanted at the next client boundary."""
         self.saving: list[Command] = []
@@ -84,7 +85,7 @@ class Steering:
         self.changes = self.changes[len(due) :]
         return due
 
-    def answer(self, commands: list[Command], message: str, round: int) -> None:
+    def answer(self, commands: list[Command], message: str, round: int | None = None) -> None:
         """Answer commands that have taken hold, and forget them."""
         for command in commands:
             self._store.answer(command, "applied", message, round)
@@ -93,6 +94,7 @@ class Steering:
     def end(self, why: str, round: int) -> None:
         """Answer what is left when the run ends. Switches stay in the mailbox for the next resume."""
         self.answer(self.stopping, why, round)
+        self.answer(self.resuming, why)
         for command in (*self.pausing, *self.measuring):
             self._refuse(command, why)
 
@@ -110,7 +112,7 @@ class Steering:
                 for pause in self.pausing:
                     self._refuse(pause, "a resume came before it had an effect")
                 self.pausing.clear()
-                self._store.answer(command, "applied", "training continues")
+                self.resuming.append(command)
             case "checkpoint" if command.arguments.get("cka") is True:
                 self.measuring.append(command)
             case "checkpoint":
