@@ -11,13 +11,13 @@ from typing import Annotated, Any, get_args
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from checkpoints import limits
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.nested import ALL, SEED, Raw, merged, renamed, with_method
 from simulator.base.sections import (
     MANY,
     CheckpointConfig,
     CkaConfig,
-    DataConfig,
     EvaluationConfig,
     FederationConfig,
     MethodConfig,

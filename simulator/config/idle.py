@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import presets
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, toml_value
-from simulator.base.sections import DataConfig, RuntimeConfig
+from simulator.base.sections import RuntimeConfig
 from simulator.config import Config
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from simulator.base import rng
+from simulator.base.data_section import DataConfig, split_shares
 from simulator.base.errors import ConfigError, DataError
-from simulator.base.sections import DataConfig, split_shares
 from simulator.data import indices, partition
 from simulator.data.inputs import Inputs, inputs_of
 from simulator.data.samples import Indices, Labels, SampleSet

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
-from simulator.base.sections import DataConfig
 from simulator.data.images import ImageSet
 from simulator.data.samples import Indices, SampleSet
 from simulator.data.specs import ImageSpec, InputSpec, TokenSpec

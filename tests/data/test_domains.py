@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.rng import numpy_stream
-from simulator.base.sections import DataConfig
 from simulator.data import datasets, domains, partition
 from simulator.data.federated import FederatedData, divided, limited
 from simulator.data.images import ImageSet, joined

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
-from simulator.base.sections import DataConfig
 from simulator.data.federated import FederatedData, divided, fingerprint, limited, pooled
 from simulator.data.images import ImageSet, joined
 

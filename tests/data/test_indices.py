@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
-from simulator.base.sections import DataConfig
 from simulator.data.federated import FederatedData
 from simulator.data.images import joined
 from tests import federations

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
-from simulator.base.sections import DataConfig
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.data.images import ImageSet

@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from simulator.base.data_section import split_shares
 from simulator.base.errors import DataError
-from simulator.base.sections import split_shares
 from simulator.data.split import stratified
 from tests.data.strategies import labelled, seeds
 

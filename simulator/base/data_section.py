@@ -1,0 +1,118 @@
+"""The section `data`: which samples there are, and how they are divided over the clients."""
+
+import math
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from simulator.base.sections import Section
+
+
+class DataConfig(Section):
+    """Which images there are and how they are divided over the clients."""
+
+    dataset: str = Field(
+        "digits",
+        description="Data set: a name from `htfl-sim datasets`, a folder of class folders or domain folders, or "
+        "an .npz file.",
+    )
+    partition: Literal["pathological", "dirichlet", "iid", "indices"] = Field(
+        "pathological",
+        description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, or "
+        "read from a file (indices).",
+    )
+    indices: str | None = Field(
+        None,
+        description="JSON file with every client's train, eval, and test indices, for partition 'indices' "
+        "(docs/your-own.md).",
+    )
+    classes_per_client: int = Field(
+        2, ge=1, description="Number of classes per client, for partition 'pathological'."
+    )
+    domains_per_client: int | None = Field(
+        None,
+        ge=1,
+        description="Number of domains per client; each domain is divided separately. Default: any number.",
+    )
+    alpha: float = Field(
+        0.5, gt=0, description="Concentration α of the class shares, for partition 'dirichlet'."
+    )
+    cap: bool = Field(
+        True,
+        description="Stop adding samples once a client holds n/N of the data (FedDF), for partition 'dirichlet'.",
+    )
+    quantity: Literal["varied", "equal", "pfllib"] = Field(
+        "varied",
+        description="Sizes of the shares, for partitions 'pathological' and 'iid'. 'pfllib' also deals classes as "
+        "PFLlib does.",
+    )
+    min_samples: int = Field(
+        10,
+        ge=1,
+        description="Least number of samples per client, for partition 'dirichlet' and quantity 'pfllib'.",
+    )
+    split: str = Field(
+        "8:1:1",
+        description="Shares of train:test or train:eval:test. 'global' uses the data set's own test set.",
+    )
+    limit: int | None = Field(None, ge=1, description="Use only this many samples, drawn at random.")
+    pool: Literal["tuning", "final"] | None = Field(
+        None,
+        description="Use one fifth of all samples, for tuning, or the other four fifths, for final runs. The two "
+        "are disjoint for every seed. Default: all samples.",
+    )
+    size: int | None = Field(
+        None,
+        ge=1,
+        description="Side in pixels of the square to which images are scaled. Default: no scaling.",
+    )
+    rgb: bool = Field(False, description="Give gray images three equal channels.")
+
+    @model_validator(mode="after")
+    def _pfllibs_rule_deals_classes(self) -> "DataConfig":
+        if self.quantity == "pfllib" and self.partition != "pathological":
+            raise ValueError("quantity 'pfllib' deals out classes; it belongs to partition 'pathological'")
+        return self
+
+    @model_validator(mode="after")
+    def _indices_say_it_all(self) -> "DataConfig":
+        if (self.partition == "indices") != (self.indices is not None):
+            raise ValueError("partition 'indices' and the file data.indices belong together; give both")
+        if self.indices is not None and self.limit is not None:
+            raise ValueError("limit would give other images the indices' numbers; leave it out")
+        if self.indices is not None and self.pool is not None:
+            raise ValueError("pool would give other images the indices' numbers; leave it out")
+        if self.indices is not None and self.domains_per_client is not None:
+            raise ValueError("domains_per_client has no effect with indices; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _classes_are_dealt_once(self) -> "DataConfig":
+        if self.partition == "pathological" and (self.domains_per_client or 1) > 1:
+            raise ValueError(
+                "partition 'pathological' deals out classes domain by domain, so that clients of several domains would "
+                "hold more of them than classes_per_client; use domains_per_client 1, or partition 'iid' or 'dirichlet'"
+            )
+        return self
+
+    @field_validator("split")
+    @classmethod
+    def _split_has_no_empty_part(cls, split: str) -> str:
+        if split != "global":
+            split_shares(split)
+        return split
+
+
+def split_shares(split: str) -> tuple[float, ...]:
+    """The shares of a split such as '8:1:1', adding up to 1. Raises ValueError for one with an empty part."""
+    try:
+        parts = [float(part) for part in split.split(":")]
+    except ValueError:
+        parts = []
+    if len(parts) not in (2, 3):
+        raise ValueError(
+            f"'{split}' is not a split. Use 'train:test', 'train:eval:test' (as 8:1:1) or 'global'"
+        )
+    if not all(part > 0 and math.isfinite(part) for part in parts):
+        raise ValueError(f"'{split}' leaves a part empty; every part must be above zero")
+    return tuple(part / sum(parts) for part in parts)
