@@ -89,6 +89,7 @@ class Choices:
     workers: int | None = None
     assignments: Sequence[str] = ()
     until: float | None = None
+    until_time: str | None = None
     partition: Path | None = None
     models: Sequence[str] = ()
     metrics: Sequence[Path] = ()
@@ -127,6 +128,7 @@ class Choices:
         quick: Raw = {
             "rounds": self.rounds,
             "until": self.until,
+            "until_time": self.until_time,
             "seed": self.seed,
             "data": {"dataset": self.dataset, **indices(self.partition)},
             "federation": {"clients": self.clients, "group": list(self.models) or None},

@@ -167,13 +167,16 @@ class Run(Results):
         self._held.run(reopened, rounds)
         return self
 
-    def extend(self, rounds: int | None = None, goal: float | None = None) -> Self:
-        """Change the number of rounds, counted from round 1, or the mean test accuracy at which the run ends.
+    def extend(
+        self, rounds: int | None = None, goal: float | None = None, until_time: float | str | None = None
+    ) -> Self:
+        """Change the number of rounds, counted from round 1, or where the run ends before: at a mean test accuracy, or
+        at a simulated time (seconds, or as "2h").
 
         Raises ConfigError if that many rounds are done already.
         """
         self.close()
-        extend(self.path, rounds, goal)
+        extend(self.path, rounds, goal, until_time)
         return self
 
     def switch(self, method: str | None = None, **settings: Any) -> Self:
@@ -253,16 +256,18 @@ def resume(
     *,
     rounds: int | None = None,
     goal: float | None = None,
+    until_time: float | str | None = None,
     data_dir: Place | None = None,
     **how: Any,
 ) -> Run:
     """Continue an existing session: `hs.resume("nb").run()`.
 
-    rounds, goal: first extend it to this many rounds, or to another mean test accuracy. `how`: arguments of `reopen`
-    for every time that the session is opened: `workers`, `device`, `settings`, `allow_inexact`, and `steal`.
+    rounds, goal, until_time: first extend it to this many rounds, to another mean test accuracy, or to another
+    simulated time (seconds, or as "2h"). `how`: arguments of `reopen` for every time that the session is opened:
+    `workers`, `device`, `settings`, `allow_inexact`, and `steal`.
     """
     found = Run(path, data_dir, how=how)
-    return found if rounds is None and goal is None else found.extend(rounds, goal)
+    return found if rounds is goal is until_time is None else found.extend(rounds, goal, until_time)
 
 
 def begin(
@@ -314,12 +319,18 @@ def reopen(
     )
 
 
-def extend(path: Place, rounds: int | None = None, goal: float | None = None) -> None:
-    """Change the number of rounds of a session, or the mean test accuracy at which it ends, from its next resume on.
+def extend(
+    path: Place,
+    rounds: int | None = None,
+    goal: float | None = None,
+    until_time: float | str | None = None,
+) -> None:
+    """Change the number of rounds of a session, or the mean test accuracy or simulated time at which it ends, from its
+    next resume on.
 
     Raises ConfigError if that many rounds are done already.
     """
-    dry_run.extend(CheckedReader(place_of(path)), rounds, goal)
+    dry_run.extend(CheckedReader(place_of(path)), rounds, goal, until_time)
 
 
 def rehearse(config: Config, data_dir: Place | None = None) -> bool:

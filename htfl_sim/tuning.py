@@ -180,10 +180,11 @@ def request(
         raise ConfigError("Tuning takes its methods by name. Leave out `method`.")
     if choices.seed is not None or "seed" in given:
         raise ConfigError("Tuning has its own seeds. Use `tuning_seeds` and `seeds`.")
-    if config.until:
-        raise ConfigError(
-            "Tuning compares trials of the same rounds, and `until` ends some early. Leave it out."
-        )
+    for goal in ("until", "until_time"):
+        if getattr(config, goal):
+            raise ConfigError(
+                f"Tuning compares trials of the same rounds, and `{goal}` ends some early. Leave it out."
+            )
     base = {
         key: value for key, value in config.to_json().items() if key not in ("method", "preset", "profile")
     }

@@ -10,6 +10,8 @@ import checkpoints
 import simulator
 from simulator.base.errors import ConfigError
 from simulator.config import Config
+from simulator.engine import newcomers
+from simulator.engine.drawing import drawn
 from simulator.sessions import dry_run, goal
 from simulator.sessions.session import RunOutcome, Session
 from tests import federations
@@ -115,3 +117,81 @@ def test_a_goal_set_while_it_runs_ends_the_run(tmp_path: Path, course: Any) -> N
 def test_an_accuracy_is_a_share() -> None:
     with pytest.raises(ConfigError, match="'until' = 90"):
         config(until=90)
+
+
+PHONES = {"devices": "phone"}
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """The simulated time after each of twelve rounds on phones."""
+    folder = tmp_path_factory.mktemp("ends")
+    with federations.on_images(federations.generated()):
+        Session.create(config(system=PHONES), folder / "s", folder).run()
+    return [record["time"]["ends"] for record in checkpoints.SessionReader(folder / "s").records()]
+
+
+@pytest.mark.parametrize(
+    ("span", "seconds"),
+    [("90s", 90), ("30m", 1800), ("2h", 7200), ("1.5h", 5400), ("1d", 86400), (" 2 h ", 7200), (".5m", 30)],
+)
+def test_a_simulated_time_is_a_number_of_seconds_or_has_a_unit(span: str, seconds: float) -> None:
+    assert config(system=PHONES, until_time=span).until_time == seconds
+    assert config(system=PHONES, until_time=seconds).until_time == seconds
+    assert config(system=PHONES, until_time=str(seconds)).until_time == seconds
+
+
+@pytest.mark.parametrize("span", ["2x", "", "h", "-1h", "1h30m", "inf", "nan", -1.0, float("inf")])
+def test_what_is_no_simulated_time_is_refused(span: str | float) -> None:
+    with pytest.raises(ConfigError, match="until_time"):
+        config(system=PHONES, until_time=span)
+
+
+def test_a_simulated_time_needs_a_clock() -> None:
+    with pytest.raises(ConfigError, match=r"this run has no clock.*system\.devices=phone"):
+        config(until_time="2h")
+
+
+def test_a_run_without_a_clock_has_the_settings_of_before() -> None:
+    assert "until_time" not in config().to_json()
+
+
+def test_it_ends_after_the_first_round_that_reaches_the_simulated_time(
+    tmp_path: Path, ends: list[float]
+) -> None:
+    halfway = (ends[3] + ends[4]) / 2
+    with Session.create(config(system=PHONES, until_time=halfway), tmp_path / "s", tmp_path) as session:
+        assert session.run().round == 5
+        assert "has reached until_time" in str(session.goal_reached)
+    assert checkpoints.SessionReader(tmp_path / "s").state() == "finished"
+
+
+def test_a_later_time_goes_on_and_zero_runs_all_rounds(tmp_path: Path, ends: list[float]) -> None:
+    folder = tmp_path / "s"
+    Session.create(config(system=PHONES, until_time=ends[1]), folder, tmp_path).run()
+    dry_run.extend(checkpoints.SessionReader(folder), None, until_time=f"{ends[3]!r}s")
+    assert Session.resume(folder, tmp_path).run().round == 4
+    with pytest.raises(ConfigError, match=r"no round is left for it: .*`until_time=0` to run all rounds"):
+        dry_run.extend(checkpoints.SessionReader(folder), 50)
+    with pytest.raises(ConfigError, match="The fork would end at once"):
+        simulator.fork(folder, tmp_path / "fork", tmp_path, 4)
+    dry_run.extend(checkpoints.SessionReader(folder), None, until_time=0)
+    assert Session.resume(folder, tmp_path).run() == RunOutcome("finished", ROUNDS)
+    found = [record["time"]["ends"] for record in checkpoints.SessionReader(folder).records()]
+    assert found == ends
+
+
+def test_unseen_clients_are_measured_after_the_round_that_reaches_the_simulated_time() -> None:
+    given = config(system=PHONES, until_time="1m", federation={"unseen": 0.25})
+    assert [newcomers.due(given, 2, 0.5, seconds) for seconds in (None, 59.9, 60.0)] == [False, False, True]
+
+
+def test_rounds_drawn_without_training_end_at_the_simulated_time(ends: list[float]) -> None:
+    built = federations.built(config(system=PHONES, until_time=ends[4]))
+    assert [each["round"] for each in drawn(config(system=PHONES, until_time=ends[4]), built)] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]

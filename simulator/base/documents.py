@@ -66,6 +66,7 @@ class Changeable(TypedDict):
 
     rounds: Rounds
     until: NotRequired[Share | None]
+    until_time: NotRequired[Amount | None]
     training: NotRequired[Section]
     evaluation: NotRequired[Section]
     wire: NotRequired[Section]
@@ -80,6 +81,7 @@ class Settings(TypedDict):
     seed: int | dict[str, int]
     rounds: Rounds
     until: NotRequired[Share | None]
+    until_time: NotRequired[Amount | None]
     method: Annotated[Object, Also(_Method)]
     data: Annotated[Object, Also(_Data)]
     federation: Annotated[Object, Also(_Federation)]

@@ -5,6 +5,7 @@ count of operations or parameters is in powers of 1,000, 1.2M. A dash is a missi
 """
 
 import math
+import re
 
 NONE = "–"
 AT_LEAST = "≥ "
@@ -61,6 +62,21 @@ def amount(count: float | None) -> str:
 def number(value: float | None, places: int = 3) -> str:
     """A loss or a CKA, with this many decimals."""
     return NONE if value is None or math.isnan(value) else f"{value:.{places}f}"
+
+
+_SPAN = re.compile(r"(?a:(\d+(?:\.\d+)?|\.\d+) *(s|m|h|d|)) *")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds_of(span: object) -> object:
+    """The seconds of '90s', '30m', '1.5h', '1d', or '90'. A number stays. Raises ValueError for other text."""
+    if not isinstance(span, str):
+        return span
+    if (found := _SPAN.fullmatch(span.strip())) is None:
+        raise ValueError(
+            f"'{span}' is no length of time. Use seconds, or a number with a unit: 90s, 30m, 2h, 1d"
+        )
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 def duration(seconds: float | None) -> str:

@@ -29,6 +29,7 @@ from simulator.base.sections import (
     WireConfig,
 )
 from simulator.base.system_section import SystemConfig
+from simulator.base.units import seconds_of
 from simulator.base.unseen_section import UnseenConfig
 
 
@@ -59,6 +60,14 @@ class Config(Section):
         description="End the run after the round in which mean test accuracy (0 to 1) reaches this value. 0: run "
         "all rounds.",
     )
+    until_time: Annotated[float, BeforeValidator(seconds_of)] = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="End the run after the round that reaches this simulated time, in seconds or as `2h` (`s`, `m`, "
+        "`h`, `d`). Needs a clock, section `system`. 0: run all rounds.",
+    )
+    """Plain values have this key only if there is a clock."""
     method: Annotated[SerializeAsAny[MethodConfig], BeforeValidator(_read_method)]
     data: DataConfig = DataConfig()
     federation: FederationConfig = FederationConfig()
@@ -87,6 +96,15 @@ class Config(Section):
             [key, *_] = self.unseen.model_dump(exclude_none=True)
             raise ValueError(
                 f"unseen.{key} changes nothing without unseen clients; set federation.unseen=0.2, or remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_clock_for_its_time(self) -> "Config":
+        if self.until_time and self.system is None:
+            raise ValueError(
+                "until_time is simulated time, and this run has no clock; set the devices of the clients: "
+                "system.devices=phone"
             )
         return self
 
@@ -141,6 +159,18 @@ class Config(Section):
         """Whether a record has the metrics of only those clients that changed in the round."""
         return (self.evaluation.metrics_for or ("changed" if self.many else "all")) == "changed"
 
+    def reached(self, accuracy: float | None, seconds: float | None) -> bool:
+        """Whether a round with this mean accuracy, at this simulated time, ends the run: `until` and `until_time`."""
+        return self.reached_accuracy(accuracy) or self.reached_time(seconds)
+
+    def reached_accuracy(self, accuracy: float | None) -> bool:
+        """Whether a mean test accuracy is what `until` asks for."""
+        return bool(self.until) and accuracy is not None and accuracy >= self.until
+
+    def reached_time(self, seconds: float | None) -> bool:
+        """Whether a simulated time is what `until_time` asks for."""
+        return bool(self.until_time) and seconds is not None and seconds >= self.until_time
+
     def with_(self, **changes: Any) -> "Config":
         """The same with other values: `with_(rounds=50, method__mu=0.7)`, two underscores for the dot of a key.
 
@@ -166,7 +196,8 @@ class Config(Section):
         """The complete configuration as plain JSON values; `Config.read` takes it back."""
         raw: Raw = self.model_dump(mode="json")
         if self.system is None:
-            del raw["system"]  # sessions without a clock keep their settings, and so their fingerprints
+            # Sessions without a clock keep their settings, and so their fingerprints.
+            del raw["system"], raw["until_time"]
         if self.federation.unseen is None:
             del raw["federation"]["unseen"], raw["unseen"]
         own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}

@@ -78,6 +78,8 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
             "joules": math.fsum(joules),
         }
         now, flying = ends, ended.flying
+        if config.reached_time(now):
+            return
 
 
 def _measured(config: Config, built: Built) -> tuple[list[Work], float]:

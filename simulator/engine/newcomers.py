@@ -34,19 +34,24 @@ class Newcomer:
     alone: float | None
 
 
-def due(config: Config, round: int, accuracy: float | None) -> bool:
-    """Whether unseen clients are measured after a round with this mean accuracy: every E rounds, and after the last."""
+def due(config: Config, round: int, accuracy: float | None, seconds: float | None = None) -> bool:
+    """Whether unseen clients are measured after a round with this mean accuracy, at this simulated time: every E
+    rounds, and after the last."""
     if not config.federation.unseen:
         return False
-    reached = bool(config.until) and accuracy is not None and accuracy >= config.until
     every = config.unseen.every
-    return round == config.rounds or reached or (every is not None and round % every == 0)
+    return (
+        round == config.rounds
+        or config.reached(accuracy, seconds)
+        or (every is not None and round % every == 0)
+    )
 
 
 def record(into: Record, runner: Runner, hooks: Hooks, after: State, config: Config) -> None:
     """Measure the unseen clients after a round if they are due, and add them to its record."""
     participating = into["accuracy"]["mean"]
-    if not due(config, after.round, participating):
+    seconds = into["time"]["ends"] if "time" in into else None
+    if not due(config, after.round, participating, seconds):
         return
     began = time.perf_counter()
     federation = runner.context.federation

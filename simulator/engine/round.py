@@ -205,13 +205,13 @@ class Engine:
             record["evaluation"] = evaluation.figures(
                 answers, self._sizes, standing and standing["evaluation"], news
             )
-        newcomers.record(record, self._runner, self._hooks, after, self._config)
         if news:
             record["clients"] = len(clients)
         if self._config.wire.drop:
             record["dropped"] = dropped
         if self.clock is not None and took.ended is not None:
             record["time"] = self.clock.record(t, took.began, took.ended, took.landed, server_flops)
+        newcomers.record(record, self._runner, self._hooks, after, self._config)
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)
         return replace(after, record=record, standing=standing)

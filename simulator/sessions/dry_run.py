@@ -10,7 +10,6 @@ from checkpoints import Command
 from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.engine.builder import build, rebuild
-from simulator.sessions.goal import mean_accuracy
 from simulator.sessions.history import asked_for, boundary, differences
 from simulator.sessions.metadata import check_data, check_recordable, current
 from simulator.sessions.reader import CheckedReader
@@ -40,11 +39,16 @@ def proposed(session: CheckedReader, arguments: Mapping[str, Any]) -> tuple[Conf
     """The planned configuration without and with what a switch's arguments ask for; raises ConfigError."""
     before = planned(session, boundary(arguments))
     record = session.manifest().record if session.rounds() else None
-    return before, asked_for(before, arguments, _done(session), mean_accuracy(record))
+    return before, asked_for(before, arguments, _done(session), record)
 
 
-def extend(session: CheckedReader, rounds: int | None, until: float | None = None) -> None:
-    """Leave a switch to so many rounds, or another goal, in the mailbox, unless that is so.
+def extend(
+    session: CheckedReader,
+    rounds: int | None,
+    until: float | None = None,
+    until_time: float | str | None = None,
+) -> None:
+    """Leave a switch to so many rounds, or other goals, in the mailbox, unless that is so.
 
     Raises ConfigError, also where so many rounds have been run already.
     """
@@ -54,7 +58,9 @@ def extend(session: CheckedReader, rounds: int | None, until: float | None = Non
             f"{session.folder} has {done} rounds already. For more use `rounds={done + 10}`. To go on from round "
             f"{rounds}, fork it: {checkpoints.fork_at(session.folder, rounds)}."
         )
-    wanted = {"rounds": rounds, "until": until}
+    if isinstance(until_time, str):
+        until_time = before.with_(until_time=until_time).until_time  # refused now if it is no time
+    wanted = {"rounds": rounds, "until": until, "until_time": until_time}
     new = [
         f"{key}={value}"
         for key, value in wanted.items()

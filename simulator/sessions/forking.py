@@ -64,10 +64,9 @@ def fork(
         config = _with_partition_of(before, config)
     if config.rounds <= at_round:
         raise ConfigError(f"Round {at_round} would be the fork's last. Add rounds: `rounds={at_round + 10}`.")
-    if at_round and reached(config, source.records[at_round - 1]["accuracy"]["mean"]):
+    if at_round and (goal := reached(config, source.records[at_round - 1])):
         raise ConfigError(
-            f"The fork would end at once: round {at_round} has reached until = {config.until:g}. "
-            "Add `until=0` to run all rounds."
+            f"The fork would end at once after round {at_round}: {goal[0]}. Add `{goal[1]}` to run all rounds."
         )
     changes = tuple(differences(before, config))
     built = rebuild(source.built, before, source.begun_after(at_round), runs=False)

@@ -6,11 +6,12 @@ from typing import Any, cast
 from simulator.base.documents import Change, Changeable, Configured, Entry, Event
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, flattened, merged, with_method, with_overrides
+from simulator.base.record import Record
 from simulator.config import Config
 from simulator.sessions.goal import reached
 from simulator.sessions.legacy import completed
 
-SETTINGS = ("rounds", "until", "training", "evaluation", "wire", "cka", "checkpoint")
+SETTINGS = ("rounds", "until", "until_time", "training", "evaluation", "wire", "cka", "checkpoint")
 """What may change besides the method. Data, models and seed are what a session is; a fork may have another seed."""
 
 
@@ -45,12 +46,12 @@ def boundary(arguments: Mapping[str, Any]) -> int:
 
 
 def asked_for(
-    config: Config, arguments: Mapping[str, Any], done: int = 0, accuracy: float | None = None
+    config: Config, arguments: Mapping[str, Any], done: int = 0, record: Record | None = None
 ) -> Config:
     """What a switch command's arguments ask for: {'method': name or None, 'set': ['key=value', …], 'at_round'?: R}.
 
     Raises ConfigError for arguments that are none, settings that are not valid, a switch that changes nothing, and one
-    after which no round is left: `done` are finished, or will be before it can take hold; `accuracy` is their mean.
+    after which no round is left: `done` are finished, or will be before it can take hold. record: of the last one.
     """
     method, assignments = arguments.get("method"), arguments.get("set", [])
     if not isinstance(method, str | None) or not _are_texts(assignments):
@@ -68,11 +69,8 @@ def asked_for(
             f"no round is left for it: round {done} is done, or under way, and would be the last. "
             f"Add rounds: `rounds={done + 10}`."
         )
-    if reached(new, accuracy):
-        raise ConfigError(
-            f"no round is left for it: a mean accuracy of {accuracy:.1%} has reached until = {new.until:g}. "
-            "Add `until=0` to run all rounds."
-        )
+    if goal := reached(new, record):
+        raise ConfigError(f"no round is left for it: {goal[0]}. Add `{goal[1]}` to run all rounds.")
     return new
 
 
@@ -82,7 +80,7 @@ def history_entry(config: Config, from_round: int, about: Change | None = None) 
     return {
         "from_round": from_round,
         "method": settings["method"],
-        "settings": cast(Changeable, {key: settings[key] for key in SETTINGS}),
+        "settings": cast(Changeable, {key: settings[key] for key in SETTINGS if key in settings}),
         **(about or {}),
     }
 

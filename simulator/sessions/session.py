@@ -343,7 +343,7 @@ class Session:
 
         One that `may_wait` stays in the mailbox until the run is extended.
         """
-        far = (0, None) if may_wait else (self._begun, goal.mean_accuracy(self.record))
+        far = (0, None) if may_wait else (self._begun, self.record)
         config = asked_for(before or self.config, command.arguments, *far)
         built = rebuild(self._built, config)
         built.engine.close()

@@ -21,7 +21,7 @@ METHOD = "method"
 _AS_THEY_ARE = (METHOD, "preset")
 _FILES = ("plugins", "models", "metrics")
 _KEYS = ("title", "preset", "profile", "settings_from", "from", *_FILES, "config", "methods", "over")
-_SHARED = ("rounds", "until", "data", "federation", "models", "training", "wire")
+_SHARED = ("rounds", "until", "until_time", "data", "federation", "models", "training", "wire")
 """The sections that all points take from one preset, if a study names one in `settings_from`."""
 _WHERE = ("address", "gpus_per_point")
 """Settings of a point that say where a sweep runs it. They do not change bits."""

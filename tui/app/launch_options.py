@@ -89,6 +89,7 @@ def options_of(choices: Choices) -> Iterator[str]:
         "method": choices.method,
         "rounds": choices.rounds,
         "until": choices.until,
+        "until-time": choices.until_time,
         "clients": choices.clients,
         "seed": choices.seed,
         "device": choices.device,

@@ -115,6 +115,8 @@ Clients = Annotated[int | None, option("Number of clients.", metavar="N", panel=
 Seed = Annotated[int | None, option("Random seed of the run.", metavar="S", panel=SCALE)]
 UNTIL = "End the run after the round in which mean test accuracy (0…1) reaches this. 0: run all rounds."
 Until = Annotated[float | None, option(UNTIL, metavar="A", least=0, panel=SCALE)]
+UNTIL_TIME = "End the run after the round that reaches this simulated time, such as 90s, 30m, or 2h. 0: run all rounds."
+UntilTime = Annotated[str | None, option(UNTIL_TIME, metavar="T", panel=SCALE)]
 SETTINGS = "Configuration key, dotted, with a TOML value. May be repeated; overrides all other options."
 Settings = Annotated[
     list[str] | None,
@@ -159,6 +161,7 @@ class Setup:
     model: Models = None
     rounds: Rounds = None
     until: Until = None
+    until_time: UntilTime = None
     clients: Clients = None
     seed: Seed = None
     assignments: Settings = None
@@ -182,6 +185,7 @@ class Setup:
             machine.workers,
             self.assignments or (),
             until=self.until,
+            until_time=self.until_time,
             partition=self.partition,
             models=self.model or (),
             metrics=self.metric or (),

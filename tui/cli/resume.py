@@ -19,6 +19,7 @@ def resume(
         ),
     ] = None,
     until: options.Until = None,
+    until_time: options.UntilTime = None,
     *,
     own: options.Own,
     places: options.Folders,
@@ -53,6 +54,7 @@ def resume(
         given = {
             "--rounds": rounds,
             "--until": until,
+            "--until-time": until_time,
             "--plugin": own.plugin,
             "--model": own.model,
             "--metric": own.metric,
@@ -71,8 +73,8 @@ def resume(
     from htfl_sim.running import extend, reopen
 
     own.load()
-    if rounds is not None or until is not None:
-        extend(folder, rounds, until)
+    if rounds is not None or until is not None or until_time is not None:
+        extend(folder, rounds, until, until_time)
     waiting = hs.steering.waiting_switches(folder)
     with reopen(
         folder,
@@ -90,7 +92,10 @@ def resume(
         if opened.finished:
             why, remedy = f"round {opened.round} was its last", "More rounds: --rounds N."
             if opened.goal_reached:
-                why, remedy = opened.goal_reached, "More rounds: a higher --until, or --until 0 to run all."
+                why, remedy = (
+                    opened.goal_reached,
+                    "More rounds: a higher goal, or 0 to run all: --until, --until-time.",
+                )
             output.say(f"{hs.sessions.name_of(folder)} is finished: {why}. {remedy}")
             return
         running.carry_out(opened, running.mention(places.sessions_dir, own), progress, as_json)

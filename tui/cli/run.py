@@ -46,6 +46,7 @@ def run(
       htfl-sim run --method fedavg --clients 20 --set training.epochs=2
       htfl-sim run --set method.mu=0.7 --session mu07 --tag paper
       htfl-sim run --rounds 500 --until 0.9     at most 500, to 90 % accuracy
+      htfl-sim run --rounds 500 --until-time 2h --set system.devices=phone
       htfl-sim run --set 'federation.group=["cnn1","cnn3"]'
       htfl-sim run --config mine.toml --json > records.jsonl
       htfl-sim run --preset fedgh_htm5 --dry-run

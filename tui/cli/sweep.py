@@ -128,6 +128,7 @@ def sweep(
     settings = {
         "rounds": setup.rounds,
         "until": setup.until,
+        "until_time": setup.until_time,
         "seed": setup.seed,
         "data.dataset": setup.dataset,
         "data.partition": None if setup.partition is None else "indices",

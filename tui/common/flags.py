@@ -10,7 +10,7 @@ _ARGUMENT = re.compile(r"`([a-z][a-z_]*)(?:=([^`]+))?`")
 _KEY = re.compile(r"`([a-z_]+\.[a-z_0-9.]+=[^`]+)`")
 _CALLED = {"goal": "until", "origin": "from", "keys": "key", "ranges": "space"}
 """Flags with other names than their arguments."""
-_SETTINGS = ("rounds", "seed", "until")
+_SETTINGS = ("rounds", "seed", "until", "until_time")
 """Keys of a configuration outside of sections. --set takes them if a command has no flag."""
 
 
