@@ -2,11 +2,12 @@
 
 import os
 import re
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import checkpoints
-from checkpoints import SessionUnreadable
+from checkpoints import DiskError, SessionUnreadable
 from checkpoints import continues as continues
 from checkpoints import name_of as name_of
 from checkpoints import sessions_folder as sessions_folder
@@ -32,7 +33,8 @@ def place_of(place: Path | str) -> Path:
 def session_folder(name: str | Path, folder: Path) -> Path:
     """The folder of an existing session, by its name in the sessions folder or by path. A `Path` is always a path.
 
-    Raises SessionUnreadable with the nearest session if there is none, and ConfigError for a study.
+    A point that uses the session of an identical run has the folder of that session. Raises SessionUnreadable with the
+    nearest session if there is none, and ConfigError for a study.
     """
     for path in _places(name, folder):
         if path.is_dir() and path != folder and str(name) not in ("", ".", ".."):
@@ -40,10 +42,37 @@ def session_folder(name: str | Path, folder: Path) -> Path:
                 first = next((each.name for each in checkpoints.sessions(path)), "POINT")
                 raise ConfigError(f"'{name}' is a study; name one of its sessions, as {name}/{first}.")
             return path
+        if linked := _linked(path):
+            return linked
     known = [checkpoints.name_of(path) for path in checkpoints.sessions(folder)]
     raise SessionUnreadable(
         f"no session '{name}' in {folder}.{nearest(str(name), known)} See `htfl-sim sessions`."
     )
+
+
+def own_session(name: str | Path, folder: Path) -> Path:
+    """As `session_folder`, for a change. Raises ConfigError for a point that uses the session of another one."""
+    if note := link_note(name, folder):
+        raise ConfigError(f"{note} It has no session of its own: name the other one.")
+    return session_folder(name, folder)
+
+
+def link_note(name: str | Path, folder: Path) -> str | None:
+    """A sentence about a point that uses the session of an identical run; None for any other session.
+
+    Raises like `session_folder`.
+    """
+    found = session_folder(name, folder)
+    return None if found in _places(name, folder) else f"{name} uses {name_of(found)}, an identical run."
+
+
+def _linked(path: Path) -> Path | None:
+    """The session that a point uses, if `path` is a point without a session of its own."""
+    if path.exists() or not checkpoints.is_group(path.parent):
+        return None
+    from simulator.studies.links import linked_session
+
+    return linked_session(path)
 
 
 def new_session(name: str, sessions_dir_: Path | str | None = None) -> Path:
@@ -83,6 +112,16 @@ def checked_tag(tag: str) -> str:
 def session_names(sessions_dir_: Path | str | None = None) -> list[str]:
     """The names of the sessions in the folder of sessions."""
     return list(map(checkpoints.name_of, checkpoints.sessions(sessions_dir(sessions_dir_))))
+
+
+def linked_names(study: str, sessions_dir_: Path | str | None = None) -> list[str]:
+    """The points of a study that use the session of an identical run, as STUDY/POINT. None of an unreadable study."""
+    from simulator.studies.folder import read_points
+
+    folder = sessions_dir(sessions_dir_) / study
+    with suppress(SessionUnreadable, DiskError):
+        return [f"{study}/{point.name}" for point in read_points(folder) if point.link is not None]
+    return []
 
 
 def study_names(sessions_dir_: Path | str | None = None) -> list[str]:

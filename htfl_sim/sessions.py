@@ -83,6 +83,11 @@ def folder_of(session: Place, sessions_dir: Place | None = None) -> Path:
     return folders.session_folder(session, folders.sessions_dir(sessions_dir))
 
 
+def own_folder(session: Place, sessions_dir: Place | None = None) -> Path:
+    """As `folder_of`, for a change. Raises ConfigError for a point that uses the session of an identical run."""
+    return folders.own_session(session, folders.sessions_dir(sessions_dir))
+
+
 def search(
     sessions_dir: Place | None = None,
     *,
@@ -176,7 +181,7 @@ def prune(
     Missing arguments are taken from the session's configuration. dry_run: only return what would be removed. steal: the
     machine that ran the session is dead. Raises Locked while it runs.
     """
-    folder = folder_of(session, sessions_dir)
+    folder = own_folder(session, sessions_dir)
     document = CheckedReader(folder).document
     with well_formed(folder):
         configured = document["config"]["checkpoint"]
@@ -194,7 +199,7 @@ def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = 
 
     Raises Locked while a process runs it. steal: the machine that ran it is dead.
     """
-    folder = folder_of(session, sessions_dir)
+    folder = own_folder(session, sessions_dir)
     check_removable(folder, steal=steal)
     checkpoints.remove(folder, steal=steal)
     return folder
@@ -202,7 +207,7 @@ def remove(session: Place, *, steal: bool = False, sessions_dir: Place | None = 
 
 def check_removable(session: Place, *, steal: bool = False, sessions_dir: Place | None = None) -> None:
     """Raise Locked if a process runs the session. Removing checks again, under the lock."""
-    folder = folder_of(session, sessions_dir)
+    folder = own_folder(session, sessions_dir)
     if (
         Summary.read(folder).error is None
         and not steal
@@ -246,8 +251,13 @@ def state(folder: Path) -> str:
 
 
 def inside(folder: Path) -> list[Path]:
-    """The sessions of a study, in order; for a session, itself. Raises DiskError."""
-    return checkpoints.sessions(folder) if checkpoints.is_group(folder) else [folder]
+    """The sessions in a study, in order, then those of identical runs that its points use; for a session, itself.
+
+    Raises DiskError.
+    """
+    from simulator.studies.links import sessions_in
+
+    return sessions_in(folder) if checkpoints.is_group(folder) else [folder]
 
 
 def tags(session: Place, *, sessions_dir: Place | None = None) -> tuple[str, ...]:

@@ -273,7 +273,7 @@ def assigned(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _folder(session: Place, sessions_dir: Place | None) -> Path:
-    return folders.session_folder(session, folders.sessions_dir(sessions_dir))
+    return folders.own_session(session, folders.sessions_dir(sessions_dir))
 
 
 def _reader(session: Place, sessions_dir: Place | None) -> Owned:

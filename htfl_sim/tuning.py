@@ -28,6 +28,7 @@ __all__ = ["Tuning", "carry_out", "request", "tune", "tuning"]
 
 Place = str | Path
 INTERVAL = "[low, high] is the 95 % interval of the mean over n final seeds (Student's t)."
+CUT = "Intervals end at 0 % and 100 %, which no accuracy exceeds."
 NO_FILES = Files()
 WAYS = {"latin": "a Latin hypercube", "random": "random search", "grid": "grid search", "tpe": "TPE"}
 
@@ -86,7 +87,10 @@ class Tuning(TextTable["Tuned"]):
             found.append(
                 f"Trials that had the settings of earlier ones, and took their scores: {', '.join(repeated)}."
             )
-        return [*found, INTERVAL] if any(row.final and row.final.interval for row in self.rows) else found
+        intervals = [row.final.interval for row in self.rows if row.final and row.final.interval]
+        if any(low < 0 or high > 1 for low, high in intervals):
+            found.append(CUT)
+        return [*found, INTERVAL] if intervals else found
 
     def _ranges(self) -> Iterator[str]:
         """What all methods searched, and what single ones searched besides."""
@@ -329,7 +333,7 @@ def _folder(name: Place, sessions_dir: Place | None) -> Path:
 def _with_interval(value: MeanStd | None) -> str:
     if value is None or value.interval is None:
         return percent(value)
-    low, high = value.interval
+    low, high = max(0.0, value.interval[0]), min(1.0, value.interval[1])
     return f"{100 * value.mean:.2f} [{100 * low:.2f}, {100 * high:.2f}]"
 
 

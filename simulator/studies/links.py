@@ -38,6 +38,32 @@ def sessions_of(study: Path) -> set[Path]:
     return {session_of(study, point) for point in read_points(study)}
 
 
+def sessions_in(study: Path) -> list[Path]:
+    """The sessions in a study's folder, in order, then those of identical runs that its points use.
+
+    An unreadable list of points counts as empty. Raises DiskError.
+    """
+    own = checkpoints.sessions(study)
+    with suppress(SessionUnreadable):
+        own += sorted(path for path in sessions_of(study) - {*own} if checkpoints.is_session(path))
+    return own
+
+
+def linked_session(place: Path) -> Path | None:
+    """The session that a point uses, if `place` is STUDY/POINT and has no session of its own. None for another place.
+
+    Raises SessionUnreadable for a dead link, and DiskError.
+    """
+    study = place.parent
+    if place.exists() or not checkpoints.is_group(study):
+        return None
+    for point in read_points(study):
+        if point.name == place.name and point.link is not None:
+            refuse_dead(study, point)
+            return session_of(study, point)
+    return None
+
+
 def refuse_dead(study: Path, point: Point) -> None:
     """Raise SessionUnreadable if the point's link is dead and it has no session of its own."""
     own = study / point.name

@@ -8,7 +8,7 @@ import checkpoints
 from checkpoints import Damaged, DiskError, SessionUnreadable
 from simulator.base.errors import nearest
 from simulator.studies.folder import read_points
-from simulator.studies.links import refuse_dead, session_of
+from simulator.studies.links import linked_session, refuse_dead, session_of
 
 TAGGED = "tag:"
 """The prefix of a tag in place of a session's name."""
@@ -31,6 +31,8 @@ def _named(name: str, sessions_dir: Path) -> list[Path]:
     for path in (sessions_dir / name, Path(name).expanduser()):
         if name not in ("", ".", "..") and path.is_dir() and path != sessions_dir:
             return list(_sessions(path))
+        if linked := linked_session(path):
+            return [linked]
     if name.startswith(TAGGED):
         return _tagged(name.removeprefix(TAGGED), sessions_dir)
     if any(each in name for each in "*?["):

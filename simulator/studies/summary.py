@@ -15,7 +15,7 @@ from simulator.results.analysis.axes import SEEDS
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.summary import Summary
 from simulator.studies.folder import read_points
-from simulator.studies.links import session_of
+from simulator.studies.links import session_of, sessions_of
 from simulator.studies.study import Point
 
 
@@ -111,10 +111,16 @@ class Seeds:
 
 
 def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seeds]:
-    """The runs in order. Runs of these studies that differ only in their seed form one group."""
+    """The runs in order. Runs of these studies that differ only in their seed form one group.
+
+    The session of an identical run belongs to the first study that has a point for it.
+    """
+    users = {folder: study for study in reversed(list(studies)) for folder in _used(study)}
     together: dict[object, list[SessionData]] = {}
     for run in runs:
         study = run.folder.parent
+        if study not in studies:
+            study = users.get(run.folder, study)
         key: object = run.folder
         if study in studies and run.config:
             flat = {name: each for name, each in flattened(run.config).items() if name not in SEEDS}
@@ -127,7 +133,19 @@ def by_seed(runs: Sequence[SessionData], studies: Collection[Path]) -> list[Seed
 
 
 def _matters(setting: str) -> bool:
-    return not setting.startswith("runtime.")
+    return not setting.startswith(("runtime.", "checkpoint."))
+
+
+def _used(study: Path) -> set[Path]:
+    """The sessions that a study's points use; none of an unreadable study, or of a session."""
+    with suppress(SessionUnreadable, DiskError, OSError):
+        return set(_sessions_of(study, (study / checkpoints.POINTS).stat().st_mtime_ns))
+    return set()
+
+
+@lru_cache(maxsize=256)
+def _sessions_of(study: Path, changed: int) -> frozenset[Path]:
+    return frozenset(sessions_of(study))
 
 
 def _in_common(names: Sequence[str]) -> str:

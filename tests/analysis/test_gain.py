@@ -158,6 +158,21 @@ def test_the_table_shows_points_shares_intervals_and_the_answer_of_the_tests() -
     assert [column.name for column in chosen.columns()] == ["method", "benefit, %"]
 
 
+def test_notes_explain_only_the_shown_columns() -> None:
+    found = gains(STUDY, "method", test="wilcoxon")
+    starts = {
+        "benefit": "benefit and",
+        "worst": "worst 10 %:",
+        "gain": "[low,",
+        "middle": "fewest,",
+        "p (": "With 2",
+    }
+    for column, start in starts.items():
+        notes = GainTable(found, ("method", column)).remarks()
+        assert [each for each in starts.values() if any(note.startswith(each) for note in notes)] == [start]
+    assert len(GainTable(found).remarks()) == 1 + len(starts)
+
+
 def accuracies(folder: Path) -> np.ndarray:
     """[rounds, clients] as the ledger's lines have them."""
     lines = (folder / "ledger.jsonl").read_text().splitlines()

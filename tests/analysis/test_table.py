@@ -9,10 +9,11 @@ import pytest
 from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
 from simulator.results.analysis.averages import Difference, MeanStd, paired
+from simulator.results.analysis.caveats import rows_differ
 from simulator.results.analysis.comparison import table
 from simulator.results.analysis.printed import defaults
 from simulator.results.analysis.run import SessionData
-from simulator.results.analysis.table import Row
+from simulator.results.analysis.table import STD, Row
 from tests.analysis.runs import chosen, of, record, run
 
 approx = pytest.approx
@@ -215,6 +216,21 @@ def test_a_setting_that_is_an_axis_or_a_methods_own_is_not_listed() -> None:
     assert table(own, "method").notes == ()
     of_one_method = [run(str(mu), [0.5], method_settings={"mu": mu}) for mu in (0.5, 0.7)]
     assert table(of_one_method, "session").notes == ("Rows differ in method.mu: 0.5 (0.5), 0.7 (0.7).",)
+
+
+def test_more_than_three_values_are_counted() -> None:
+    rates = (0.1, 0.001, 0.01, 0.2)
+    runs = [run(f"{rate}", [0.5], training={"lr": rate, "epochs": 1 if rate < 0.1 else 2}) for rate in rates]
+    assert rows_differ({one.name: [one.config] for one in runs}, ()) == [
+        "Rows differ in training.epochs: 1 (0.001; 0.01), 2 (others); "
+        "training.lr: 4 values from 0.001 to 0.2. Group by such a setting too to see each value."
+    ]
+
+
+def test_notes_explain_only_the_signs_of_the_shown_columns() -> None:
+    result = table(THREE[:3], "method", target=0.89, columns=["method", "n"])
+    assert result.remarks() == []
+    assert table(THREE[:3], "method", columns=["last"]).remarks() == [STD]
 
 
 def test_a_setting_that_an_older_session_lacks_counts_as_its_default() -> None:

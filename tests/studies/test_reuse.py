@@ -10,6 +10,8 @@ import pytest
 import checkpoints
 import htfl_sim as hs
 from checkpoints import SessionUnreadable
+from htfl_sim.folders import linked_names
+from simulator.results.analysis.overview import read_overview
 from simulator.sessions.fingerprint import fingerprint_of
 from simulator.studies.executor import Launch
 from simulator.studies.links import SESSIONS, STUDY, key, session_of, users_of
@@ -17,8 +19,10 @@ from simulator.studies.plan import plan
 from simulator.studies.point import Reused, opened
 from simulator.studies.selection import select
 from simulator.studies.study import Point, StudySpec
-from simulator.studies.summary import StudySummary
+from simulator.studies.summary import StudySummary, by_seed
 from tests import federations
+from tests.cli.conftest import call
+from tui.app.panels.preview import study_facts
 
 SEEDS = {"all": 7, "data": 1, "init": 1, "training": 1}
 SETTINGS: dict[str, Any] = federations.config(rounds=1).to_json() | {"seed": SEEDS}
@@ -84,6 +88,63 @@ def test_tables_and_states_read_a_linked_point_where_it_is(tmp_path: Path) -> No
         select(["t"], tmp_path)
     assert [each.state for each in hs.studies.status(study)] == ["waiting", "waiting"]
     assert [point.name for point in plan(study).unbegun] == ["s0", "s1"]
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sessions folder with the study `one` of one point, and `two`, whose point uses that session."""
+    tmp_path = tmp_path_factory.mktemp("linked")
+    one, (point,) = prepared(tmp_path, "one", 0)
+    run(one, point, STUDY)
+    two, points = prepared(tmp_path, "two", 0)
+    fingerprint = fingerprint_of(one / "s0")
+    assert fingerprint is not None
+    link = replace(points[0], link={"session": "one/s0", "fingerprint": fingerprint})
+    replace(plan(two), points=(link,), listed=False).open().close("finished")
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", ["show", "verify", "compare", "plot accuracy --out a.svg", "export"])
+def test_commands_that_read_take_a_linked_point(
+    words: str, linked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(linked)
+    done = call(*words.split(), "two/s0", "--sessions-dir", ".")
+    assert done.code == 0, done.err
+    if words in ("show", "verify"):
+        assert "two/s0 uses one/s0, an identical run." in done.err
+        assert "uses" not in call(words, "one/s0", "--sessions-dir", ".").err
+
+
+@pytest.mark.parametrize("words", ["rm", "prune", "tag", "resume", "switch", "stop"])
+def test_commands_that_change_a_session_name_the_one_that_a_linked_point_uses(
+    words: str, linked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(linked)
+    more = {"rm": ["--yes"], "tag": ["paper"], "switch": ["fedgh"], "resume": ["--rounds", "2"]}
+    before = federations.committed(linked / "one" / "s0")
+    refused = call(words, "two/s0", *more.get(words, []), "--sessions-dir", ".")
+    assert refused.code == 2 and "two/s0 uses one/s0, an identical run." in refused.err
+    assert federations.committed(linked / "one" / "s0") == before
+    assert not checkpoints.tags_of(linked / "one" / "s0")
+
+
+def test_a_dead_link_is_told_with_the_command_that_computes_the_point(linked: Path, tmp_path: Path) -> None:
+    shutil.copytree(linked / "two", tmp_path / "two")
+    for words in ("show", "compare", "rm"):
+        refused = call(words, "two/s0", "--sessions-dir", tmp_path)
+        assert refused.code == 4 and "`htfl-sim sweep two`" in refused.err
+
+
+def test_the_app_shows_a_study_with_the_sessions_that_it_uses(linked: Path) -> None:
+    two = linked / "two"
+    assert hs.sessions.inside(two) == [linked / "one" / "s0"]
+    summary = StudySummary.of(two, [])
+    assert (summary.linked, summary.state) == (1, "finished")
+    assert study_facts(summary)[0] == ("points", "1: 1 use an identical run")
+    [line] = by_seed([read_overview(linked / "one" / "s0")], [two])
+    assert line.name == "one/s0"
+    assert linked_names("two", linked) == ["two/s0"] and linked_names("one", linked) == []
 
 
 def test_only_points_that_may_be_identical_wait_for_each_other(tmp_path: Path) -> None:

@@ -260,6 +260,17 @@ def test_the_table_has_the_interval_of_the_final_seeds() -> None:
     assert "interval" not in replace(table, found=(one,)).remarks()[-1]
 
 
+def test_no_printed_interval_ends_above_100_percent() -> None:
+    """Of 80 and 100 % the mean is 90, and t(0.975; 1) = 12.706 gives ± 12.706 · 14.142 / √2 = 127.06."""
+    row = Tuned("fedproto", 0, 4, 8, 1e6, {}, 0.5, (), MeanStd.of([0.8, 1.0]))
+    table = htfl_sim.tuning.Tuning(SMALL, (row,))
+    [cell] = [column.cell(row) for column in table.columns() if column.name == "test, %"]
+    assert cell == "90.00 [0.00, 100.00]" and htfl_sim.tuning.CUT in table.remarks()
+    assert table.to_json()["methods"][0]["interval"] == pytest.approx(
+        (0.9 - 1.270620, 0.9 + 1.270620), abs=1e-5
+    )
+
+
 @pytest.mark.parametrize("sampler", ["latin", "random", "grid", "tpe"])
 def test_a_trial_with_the_settings_of_an_earlier_one_is_not_computed(
     sampler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

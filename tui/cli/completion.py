@@ -29,6 +29,9 @@ def _datasets() -> list[str]:
 def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """The sessions in the folder from the command line or the environment."""
     names = hs.folders.session_names(ctx.params.get("sessions_dir"))
+    study, slash, _ = incomplete.partition("/")
+    if slash:
+        names += hs.folders.linked_names(study, ctx.params.get("sessions_dir"))
     return [name for name in names if name.startswith(incomplete)]
 
 

@@ -27,6 +27,8 @@ def show(
     from tui.cli.session_page import parts
 
     found = hs.sessions.details(session, round, sessions_dir=sessions_dir)
+    if note := hs.folders.link_note(session, hs.folders.sessions_dir(sessions_dir)):
+        output.say(note)
     with found.well_formed():
         if as_json:
             output.emit(found.to_json())

@@ -48,14 +48,15 @@ def rm(
     if leftovers:
         _remove_leftovers(hs.folders.sessions_dir(sessions_dir), yes, steal)
         return
-    chosen = list(dict.fromkeys(hs.sessions.folder_of(name, sessions_dir) for name in sessions or ()))
+    chosen = list(dict.fromkeys(hs.sessions.own_folder(name, sessions_dir) for name in sessions or ()))
     found = [hs.sessions.summary(path) for path in chosen]
     for path in chosen:
         hs.sessions.check_removable(path, steal=steal)
     for path in chosen:
         for point in hs.sessions.used_by(path):
-            study = point.partition("/")[0]
-            output.say(f"{point} uses {path}. `htfl-sim sweep {study}` will compute it again.", "yellow")
+            study = hs.folders.sessions_folder(path) / point.partition("/")[0]
+            command = f"{hs.folders.continues(study)} {study.name}"
+            output.say(f"{point} uses {path}. `htfl-sim {command}` will compute it again.", "yellow")
     if not yes:
         _ask(found)
     for path in chosen:

@@ -49,7 +49,7 @@ def resume(
     if study := hs.folders.study_folder(session, hs.folders.sessions_dir(places.sessions_dir)):
         _go_on_with_study(study)
         return
-    folder = hs.sessions.folder_of(session, places.sessions_dir)
+    folder = hs.sessions.own_folder(session, places.sessions_dir)
     if hs.steering.is_live(folder) and not steal:
         given = {
             "--rounds": rounds,

@@ -26,6 +26,8 @@ def verify(
       for s in sessions/*/; do htfl-sim verify "$s" || echo "$s"; done
     """
     folder = hs.sessions.folder_of(session, sessions_dir)
+    if note := hs.folders.link_note(session, hs.folders.sessions_dir(sessions_dir)):
+        output.say(note)
     findings = hs.sessions.verify(folder)
     damaged = [finding for finding in findings if finding.severity == "damage"]
     if as_json:
@@ -72,7 +74,7 @@ def prune(
       htfl-sim prune mu07 --keep-last 1 --dry-run
       htfl-sim prune mu07 --keep-last 1 --keep-every 50
     """
-    folder = hs.sessions.folder_of(session, sessions_dir)
+    folder = hs.sessions.own_folder(session, sessions_dir)
     pruned = hs.sessions.prune(
         folder,
         keep_last=keep_last,

@@ -16,7 +16,7 @@ _NO_RESULT = (
 _MOST = 8
 """Settings named in one sentence."""
 _FEW = 3
-"""Groups named behind a value."""
+"""Values of a setting that a sentence names, and groups behind a value."""
 
 Configs = Mapping[str, Sequence[Mapping[str, Any]]]
 """The configurations of each group's sessions, by the group's label."""
@@ -31,7 +31,12 @@ def rows_differ(configs: Configs, by: Collection[str], groups: str = "Rows") -> 
     found = differing(configs, by)
     words = [f"{name}: {_values(values)}" for name, values in found.items()]
     more = f"; and {len(words) - _MOST} more settings" if len(words) > _MOST else ""
-    return [f"{groups} differ in {'; '.join(words[:_MOST])}{more}."] if words else []
+    ranges = (
+        " Group by such a setting too to see each value."
+        if any(" values from " in w for w in words[:_MOST])
+        else ""
+    )
+    return [f"{groups} differ in {'; '.join(words[:_MOST])}{more}.{ranges}"] if words else []
 
 
 def differing(configs: Configs, by: Collection[str]) -> dict[str, dict[str, tuple[Any, ...]]]:
@@ -84,21 +89,21 @@ def _differ(
 
 
 def _values(by_group: Mapping[str, tuple[Any, ...]]) -> str:
-    """'32 (fedgh), 64 (others)': each value with its groups, the most common one's as the others."""
+    """'32 (fedgh), 64 (others)': each value with its groups, the most common one's as the others.
+
+    '5 values from 0.01 to 0.2' if these would be too many.
+    """
     labels: dict[tuple[Any, ...], list[str]] = {}
     for label, values in by_group.items():
         labels.setdefault(values, []).append(label)
     most = max(labels, key=lambda values: len(labels[values]))
+    ordered = sorted(labels, key=lambda values: tuple(map(_place, values)))
+    if len(labels) > _FEW or any(len(labels[values]) > _FEW for values in labels if values != most):
+        return f"{len(labels)} values from {_worded(ordered[0])} to {_worded(ordered[-1])}"
     return ", ".join(
-        f"{_worded(values)} ({_who(labels[values], values == most)})"
-        for values in sorted(labels, key=lambda values: tuple(map(_place, values)))
+        f"{_worded(values)} ({'others' if values == most and len(labels[values]) > 1 else '; '.join(labels[values])})"
+        for values in ordered
     )
-
-
-def _who(labels: Sequence[str], most: bool) -> str:
-    if most and len(labels) > 1:
-        return "others"
-    return "; ".join(labels) if len(labels) <= _FEW else f"{len(labels)} of them"
 
 
 def _worded(values: tuple[Any, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from simulator.base.units import NONE, points
 from simulator.results.analysis.averages import MeanStd
-from simulator.results.analysis.gain import ALPHA, GainRow, Gains
+from simulator.results.analysis.gain import ALPHA, SIZES, GainRow, Gains
 from simulator.results.analysis.tabular import Column, TextTable, axis_columns, chosen_columns
 
 RATES = "benefit and harm are the shares of clients that gain and that lose, means over n sessions."
@@ -50,20 +50,23 @@ class GainTable(TextTable[GainRow]):
         return chosen_columns(shown, self.chosen)
 
     def remarks(self) -> list[str]:
-        """What a reader must know to judge the numbers."""
+        """What a reader must know to judge the numbers of the shown columns."""
+        shown = " ".join(column.name for column in self.columns())
         gains = self.found
         of = "of the last round" if gains.last == 1 else f"over the last {gains.last} rounds"
         found = [
             *gains.notes,
             f"A gain is a client's test accuracy less its accuracy under {gains.baseline}, {of}.",
-            RATES,
-            WORST,
         ]
-        if any(row.gain.interval for row in self.rows):
+        if "benefit" in shown or "harm" in shown:
+            found.append(RATES)
+        if "worst 10 %" in shown:
+            found.append(WORST)
+        if self.has("["):
             found.append(INTERVAL)
-        if any(row.sizes for row in self.rows):
+        if any(name in shown for name in SIZES):
             found.append(SIZE)
-        if gains.test == "wilcoxon":
+        if "p (wilcoxon" in shown:
             pairs = min(len(row.sessions) for row in self.rows)
             found.append(f"With {pairs} pairs, the smallest p value of Wilcoxon's test is {2 / 2**pairs:g}.")
         return found

@@ -15,6 +15,8 @@ from simulator.results.analysis.tabular import Column, TextTable, axis_columns, 
 
 Select = Literal["eval"]
 LOWER_BOUND = "≥ is a lower bound: not every session reached the target, and all rounds of the others count."
+PAPER = "paper, %"
+INTERVAL = "[low, high] is the 95 % interval of the mean difference over paired seeds (Student's t)."
 STD = "± is the sample standard deviation (n − 1) over n sessions."
 EXTRAS: dict[str, tuple[str, Callable[[Array], float]]] = {
     "area under curve": ("rounds", lambda means: float(means.mean())),
@@ -232,7 +234,7 @@ def _columns(table: Table) -> list[Column[Row]]:
                 Column(f"joules {to}", lambda row: _bound(row, amount(_mean(row.joules)))),
             ]
     if any(row.paper for row in table.rows):
-        found.append(Column("paper, %", _paper, False))
+        found.append(Column(PAPER, _paper, False))
     return found
 
 
@@ -253,16 +255,15 @@ def _extra(name: str) -> Column[Row]:
 
 
 def _remarks(table: Table) -> list[str]:
-    """Its own notes, how the experiment of a printed value differs, and what the signs mean."""
+    """Its own notes, how the experiment of a printed value differs, and what the signs mean in the shown columns."""
     other = dict.fromkeys(
         f"{row.label} is not what was printed ({each.place}): {', '.join(each.details)}."
         for row in table.rows
         for each in row.paper[:1]
-        if each.details
+        if each.details and any(column.name == PAPER for column in table.columns())
     )
-    if any(row.at_least for row in table.rows):
-        other |= {LOWER_BOUND: None}
-    return [*table.notes, *other, *([STD] if any(row.n > 1 for row in table.rows) else [])]
+    signs = {AT_LEAST: LOWER_BOUND, "±": STD, "[": INTERVAL}
+    return [*table.notes, *other, *(sentence for sign, sentence in signs.items() if table.has(sign))]
 
 
 def _as_json(table: Table) -> dict[str, Any]:

@@ -69,6 +69,10 @@ class TextTable(ABC, Generic[R]):
     def remarks(self) -> list[str]:
         """What a reader must know to judge it, as sentences."""
 
+    def has(self, sign: str) -> bool:
+        """Whether a cell, as it is printed, contains the sign."""
+        return any(sign in column.cell(row) for column in self.columns() for row in self.rows)
+
     @abstractmethod
     def fields(self, row: R) -> Iterator[tuple[str, Any]]:
         """All that a row has, by name; accuracies 0…1."""

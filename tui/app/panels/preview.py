@@ -117,8 +117,9 @@ def study_facts(study: StudySummary) -> list[tuple[str, str]]:
     """The progress of a study."""
     states = Counter(each.state for each in study.sessions)
     begun = ", ".join(f"{number} {state}" for state, number in states.items())
-    waiting = study.points - len(study.sessions)
-    words = ", ".join(filter(None, (begun, f"{waiting} not started" if waiting else "")))
+    linked = f"{study.linked} use an identical run" if study.linked else ""
+    waiting = study.points - len(study.sessions) - study.linked
+    words = ", ".join(filter(None, (begun, linked, f"{waiting} not started" if waiting else "")))
     return [
         ("points", f"{study.points}: {words}" if words else str(study.points)),
         ("methods", ", ".join(study.methods) or NONE),
