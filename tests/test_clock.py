@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import checkpoints
 import htfl_sim as hs
@@ -15,7 +17,7 @@ from simulator.base.record import Time
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
 from simulator.engine.drawing import drawn
-from simulator.engine.progress import unobserved
+from simulator.engine.progress import ClientTrained, Event, unobserved
 from simulator.methods import Uplink
 from simulator.runners import Job, Work, synchronous
 from simulator.sessions import metadata, states
@@ -207,17 +209,6 @@ def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> 
     assert moved > 0
 
 
-def test_operations_are_used_wasted_or_under_way(devices: str) -> None:
-    built = parts("fedproto", devices, schedule="buffered", buffer=2, max_staleness=1)
-    state, counted, landed = built.engine.initial_state(), 0.0, 0.0
-    for _ in range(8):
-        state = built.engine.round(state, unobserved)
-        assert state.record is not None
-        counted += state.record["flops"]["clients"]
-        landed += sum(flight["flops"] for flight in state.record["time"]["flights"])
-    assert counted == landed + sum(each.update.flops for each in state.in_flight)
-
-
 def test_a_client_that_leaves_loses_its_work(devices: str, tmp_path: Path) -> None:
     """Client 2 needs 7 seconds and is there for the first 5 of every 100."""
     lines = ["client,from,to", *(f"{client},0,1000" for client in (0, 1)), "2,0,5", "2,100,105"]
@@ -349,35 +340,78 @@ def test_diverged_clients_take_no_part_and_no_time(tmp_path: Path, schedule: dic
     "system",
     [
         {},
+        {"schedule": "deadline", "deadline": 0.1},
         {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
         {"schedule": "over_selection", "select": 4},
-        BUFFERED,
+        {**BUFFERED, "max_staleness": 1},
+        {"schedule": "asynchronous"},
     ],
-    ids=["synchronous", "deadline", "over_selection", "buffered"],
-)  # fmt: skip
-def test_bytes_and_operations_are_used_wasted_or_under_way_with_losses_on_the_wire(
-    system: dict[str, Any],
+    ids=["synchronous", "deadline", "late", "over_selection", "buffered", "asynchronous"],
+)
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    jitter=st.floats(0, 2),
+    on=st.floats(0.1, 2),
+    drop=st.sampled_from([0.0, 0.3]),
+    participation=st.sampled_from([0.5, 0.75, 1.0]),
+)
+def test_bytes_and_operations_of_a_run_are_used_wasted_or_under_way(
+    system: dict[str, Any], seed: int, jitter: float, on: float, drop: float, participation: float
 ) -> None:
-    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 1.0, **system}
-    availability = {"availability": "markov", "availability_on": 0.2, "availability_off": 0.1}
-    config = federations.config("fedproto", system={**section, **availability}, rounds=12)
+    """Of clients that come and go, whose uplinks the wire may lose, on a server whose training takes time."""
+    if system.get("schedule") == "over_selection":
+        participation = min(participation, 0.75)
+    section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": jitter, **system}
+    section |= {"availability": "markov", "availability_on": on, "availability_off": 0.1}
+    stale = system.get("schedule") in ("buffered", "asynchronous") or "late" in system
+    config = federations.config(
+        "fedproto" if stale else "fedgh",
+        seed=seed,
+        system=section | {"server_device": "raspberry_pi"},
+        wire={"drop": drop},
+        federation={"clients": 4, "participation": participation},
+    )
     built = federations.built(config)
-    state, counted, landed, now = built.engine.initial_state(), 0.0, 0.0, 0.0
-    for number in range(1, 13):
+    state, records, flights, now = built.engine.initial_state(), list[Any](), list[Any](), 0.0
+    for number in range(1, 7):
         state = built.engine.round(state, unobserved)
         assert state.record is not None
-        time = state.record["time"]
-        assert now <= time["begins"] <= time["aggregates"] <= time["ends"]
+        record, time = state.record, state.record["time"]
+        records.append(record)
+        assert now == time["begins"] <= time["aggregates"] <= time["ends"]
         now = time["ends"]
-        counted += state.record["flops"]["clients"]
-        landed += sum(flight["flops"] for flight in time["flights"])
-        assert all(flight["arrives"] <= time["aggregates"] for flight in time["flights"])
-        assert all(flight["dispatch"] <= number for flight in time["flights"])
-        arrived = [flight for flight in time["flights"] if flight["fate"] != "lost"]
-        assert len({flight["client"] for flight in arrived}) == len(arrived)
-        assert sum(flight["bytes"] for flight in arrived) >= state.record["bytes"]["up"]
-    under_way = sum(each.update.flops for each in state.in_flight)
-    assert counted == landed + under_way
+        landed = time["flights"]
+        assert [each["arrives"] for each in landed] == sorted(each["arrives"] for each in landed)
+        assert all(each["arrives"] <= time["aggregates"] for each in landed)
+        ages = Counter(number - each["dispatch"] for each in landed if each["fate"] == "used")
+        assert time["staleness"] == {str(age): many for age, many in ages.items()}
+        assert all(age >= 0 for age in ages)
+        # The wire carried the uplinks that reached the server, and no others.
+        gone = {each["client"] for each in landed if each["fate"] == "lost"} | set(record.get("dropped", []))
+        assert {each["client"] for each in landed if each["fate"] == "dropped"} <= gone
+        up = dict.fromkeys(range(4), 0)
+        for each in landed:
+            if (k := each["client"]) not in gone:
+                up[k] = each["bytes"] - records[each["dispatch"] - 1]["bytes"]["per_client_down"][k]
+        assert record["bytes"]["per_client_up"] == list(up.values())
+        flights += landed
+    for each in flights:
+        took = each["latency"] + each["down"] + each["compute"] + each["up"]
+        assert each["arrives"] == pytest.approx(each["begins"] + took, rel=1e-12)
+    flying = {(each.client.id, each.dispatch): each for each in state.in_flight}
+    dispatches = [(each["client"], each["dispatch"]) for each in flights] + list(flying)
+    assert Counter(dispatches) == Counter(
+        (k, record["round"]) for record in records for k in record["time"]["sent"]
+    )
+    counted = sum(record["flops"]["clients"] for record in records)
+    assert counted == sum(each["flops"] for each in flights) + sum(
+        each.update.flops for each in flying.values()
+    )
+    for record in records:
+        for k, size in enumerate(record["bytes"]["per_client_down"]):
+            assert size == 0 or (k, record["round"]) in dispatches
+            assert (k, record["round"]) not in flying or flying[k, record["round"]].down == size
 
 
 def test_tables_and_figures_have_the_simulated_time_energy_and_what_was_used(tmp_path: Path) -> None:
@@ -423,6 +457,19 @@ def test_a_session_without_a_clock_has_no_simulated_axis(tmp_path: Path) -> None
         hs.plot("accuracy", "plain", x="joules", sessions_dir=tmp_path)
     [row] = hs.compare("plain", "method", target=0.0, sessions_dir=tmp_path).rows
     assert row.simulated is None and row.joules is None
+
+
+def test_progress_counts_all_clients_that_were_sent_off_in_the_round(devices: str) -> None:
+    """A buffer of 2 sends three clients off, and then another one: the fourth is not one of one."""
+    told: list[tuple[int, int]] = []
+
+    def observe(event: Event) -> None:
+        if isinstance(event, ClientTrained) and event.round == 1:
+            told.append((event.done, event.participants))
+
+    built = parts("fedproto", devices, ("d2", "d3", "d7", "d7"), schedule="buffered", buffer=2, in_flight=3)
+    built.engine.round(built.engine.initial_state(), observe)
+    assert told == [(1, 3), (2, 3), (3, 3), (4, 4)]
 
 
 def test_one_client_alone_takes_its_own_time(devices: str) -> None:

@@ -206,8 +206,9 @@ class FlightRecord(TypedDict):
     """seconds of the uplink"""
     arrives: Amount
     """when its uplink reached the server, or when the client left"""
-    fate: Annotated[str, Within(pattern="^(used|late|stale|lost)$")]
-    """`used`; `late`: after the deadline and dropped; `stale`: too old; `lost`: the client left before it had sent"""
+    fate: Annotated[str, Within(pattern="^(used|late|stale|lost|dropped)$")]
+    """`used`; `late`: after the end of its round; `stale`: too old; `lost`: the client left before it had sent;
+    `dropped`: the wire lost the uplink"""
     flops: Amount
     """operations of its training"""
     bytes: Natural

@@ -9,7 +9,7 @@ clients in any order.
 
 import math
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from simulator.base.errors import ConfigError
 
-Fate = Literal["used", "late", "stale", "lost"]
-"""late: after the end of its round, where such uplinks are dropped. stale: older than `max_staleness`. lost: the client
-left before it had sent."""
+Fate = Literal["used", "late", "stale", "lost", "dropped"]
+"""late: after the end of its round, where it does not count. stale: older than `max_staleness`. lost: the client left
+before it had sent. dropped: the wire lost the uplink."""
 
 
 @dataclass(frozen=True, order=True)
@@ -61,12 +61,22 @@ class Rules(Protocol):
     def max_staleness(self) -> int | None: ...
 
 
+_ALWAYS_AT_WORK = ("buffered", "asynchronous")
+"""The schedules that send a client off as soon as another one has arrived."""
+
 Choose = Callable[[int, float, frozenset[int], int], Sequence[int]]
 """(number, time, busy clients, attempt) → so many clients that are available, or fewer if there are no more."""
 Send = Callable[[Sequence[int], float], Sequence[Flight]]
 """Trains clients from the server's present state, sent off at this time."""
 Wait = Callable[[float, frozenset[int]], float]
 """(time, busy clients) → the next time at which another client is available; infinite if none ever is."""
+Loses = Callable[[Flight], bool]
+"""Whether the uplink is lost on the wire. The server notices when it would have arrived."""
+
+
+def arrive_all(flight: Flight) -> bool:
+    """A wire that loses no uplink."""
+    return False
 
 
 @dataclass
@@ -97,10 +107,11 @@ def carry_out(
     choose: Choose,
     send: Send,
     wait: Wait,
+    loses: Loses = arrive_all,
 ) -> Ended:
     """A round that begins at `now`, with these flights of earlier rounds. participants: the usual number of clients."""
-    if rules.schedule in ("buffered", "asynchronous"):
-        return _buffered(rules, round, participants, now, flying, choose, send, wait)
+    if rules.schedule in _ALWAYS_AT_WORK:
+        return _buffered(rules, round, participants, now, flying, choose, send, wait, loses)
     wanted = participants if rules.schedule != "over_selection" else rules.select or participants
     if wanted < participants:
         raise ConfigError(
@@ -113,41 +124,43 @@ def carry_out(
         now = _next(now, wait(now, busy))
         chosen = choose(wanted, now, busy, 0)
     ended = Ended(now, sent=list(chosen))
-    sent = list(send(chosen, now))
-    every = sorted([*flying, *sent])
-    ended.ends = _end(rules, participants, now, sent, every)
-    for flight in every:
+    every = sorted([*flying, *send(chosen, now)])
+    fates = {flight: _fate(rules, flight, round, loses) for flight in every}
+    ended.ends = max(now, _end(rules, round, participants, now, fates))
+    used = 0
+    for flight, fate in fates.items():
         if flight.arrives > ended.ends:
             ended.flying.append(flight)
-        elif flight.lost:
-            ended.landed.append((flight, "lost"))
-        elif flight.dispatch < round and rules.late == "drop":
-            ended.landed.append((flight, "late"))
-        else:
-            ended.landed.append((flight, _fate(rules, flight, round)))
+            continue
+        used += fate == "used"
+        surplus = rules.schedule == "over_selection" and used > participants
+        ended.landed.append((flight, "late" if surplus and fate == "used" else fate))
     return ended
 
 
-def _end(
-    rules: Rules, participants: int, now: float, sent: Sequence[Flight], every: Sequence[Flight]
-) -> float:
-    """When the round ends. If nothing has arrived by the rule, the server waits for the first uplink."""
-    if not every:
+def _end(rules: Rules, round: int, participants: int, now: float, fates: Mapping[Flight, Fate]) -> float:
+    """When the round ends. `fates` of the flights as they arrive, in order.
+
+    The server knows who is too old to count, and does not wait for them. It notices that a client has left, or that an
+    uplink is lost, when that happens. If nothing has arrived by the rule, it waits for the first uplink that counts.
+    """
+    if not fates:
         return now
-    last, first = every[-1].arrives, every[0].arrives
+    awaited = [flight for flight, fate in fates.items() if fate not in ("late", "stale")]
+    if not awaited:  # nobody was free: the round ends when somebody is
+        return next(iter(fates)).arrives
+    last = awaited[-1].arrives
+    counting = [flight.arrives for flight in awaited if fates[flight] == "used"]
     match rules.schedule:
         case "deadline":
             if rules.deadline is not None:
                 limit = now + rules.deadline
-            else:  # a quantile of the participants' own seconds, which is one of them
-                seconds = [flight.arrives - now for flight in sent] or [first - now]
-                limit = now + float(
-                    np.quantile(seconds, rules.deadline_quantile or 1.0, method="inverted_cdf")
-                )
-            return min(last, max(limit, first))
+            else:  # a quantile of the participants' seconds, which is one of them
+                sent = [flight.arrives for flight in awaited if flight.dispatch == round] or [now]
+                limit = float(np.quantile(sent, rules.deadline_quantile or 1.0, method="inverted_cdf"))
+            return min(last, max(limit, counting[0] if counting else last))
         case "over_selection":
-            arrivals = sorted(flight.arrives for flight in sent if not flight.lost)
-            return arrivals[participants - 1] if len(arrivals) >= participants else last
+            return counting[participants - 1] if len(counting) >= participants else last
     return last
 
 
@@ -160,6 +173,7 @@ def _buffered(
     choose: Choose,
     send: Send,
     wait: Wait,
+    loses: Loses,
 ) -> Ended:
     """Clients are at work all the time, at most `in_flight`. The round ends with the uplink that fills the buffer."""
     limit, wanted = rules.in_flight or participants, rules.buffer or 1
@@ -189,7 +203,7 @@ def _buffered(
             continue
         flight = ended.flying.pop(0)
         ended.ends = max(ended.ends, flight.arrives)
-        fate = "lost" if flight.lost else _fate(rules, flight, round)
+        fate = _fate(rules, flight, round, loses)
         ended.landed.append((flight, fate))
         back.add(flight.client)
         used += fate == "used"
@@ -205,6 +219,12 @@ def _next(now: float, following: float) -> float:
     return following
 
 
-def _fate(rules: Rules, flight: Flight, round: int) -> Fate:
-    limit = rules.max_staleness
-    return "stale" if limit is not None and round - flight.dispatch > limit else "used"
+def _fate(rules: Rules, flight: Flight, round: int, loses: Loses) -> Fate:
+    """What becomes of the uplink if it arrives in this round."""
+    if flight.lost:
+        return "lost"
+    if flight.dispatch < round and rules.late == "drop" and rules.schedule not in _ALWAYS_AT_WORK:
+        return "late"
+    if rules.max_staleness is not None and round - flight.dispatch > rules.max_staleness:
+        return "stale"
+    return "dropped" if loses(flight) else "used"

@@ -112,7 +112,10 @@ def on_the_clock(
             of[flight] = InFlight(update, round, wire.received(k), flight, wire.sent_down(k))
         return flights
 
-    ended = carry_out(clock.system, round, clock.participants, began, list(of), choose, send, wait)
+    def loses(flight: Flight) -> bool:
+        return wire.loses(flight.client, flight.dispatch)
+
+    ended = carry_out(clock.system, round, clock.participants, began, list(of), choose, send, wait, loses)
     if not has_begun:
         begin(())
     landed = [of[flight] for flight, _ in ended.landed]
@@ -123,7 +126,7 @@ def on_the_clock(
         changed=tuple(sorted({*(each.client.id for each in landed), *diverged})),
         used=[of[flight] for flight in ended.used],
         held=held,
-        unused=[of[flight] for flight, fate in ended.landed if fate in ("late", "stale")],
+        unused=[of[flight] for flight, fate in ended.landed if fate in ("late", "stale", "dropped")],
         flying=tuple(of[flight] for flight in ended.flying),
         weights={flight.client: clock.weight(round - flight.dispatch) for flight in ended.used},
         began=began,

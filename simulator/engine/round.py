@@ -313,7 +313,7 @@ class Engine:
         mine = {k: finished[k] for k in participants if k in finished}
         for k in mine:
             receives(k)  # what it was sent counts in this round
-        done = len(finished)
+        done, whole = len(finished), len(finished.keys() | set(participants))
         held, since = 0.0, None
 
         def begin(client: int) -> None:
@@ -323,7 +323,7 @@ class Engine:
             nonlocal done
             done += 1
             loss = next(iter(update.losses.values()), None)
-            observe(ClientTrained(t, update.client.id, done, len(participants), loss))
+            observe(ClientTrained(t, update.client.id, done, whole, loss))
             if (phase := update.diverged) is not None:
                 observe(ClientDiverged(t, update.client.id, phase))
 

@@ -1,5 +1,6 @@
 """The order of rounds on the clock, derived by hand for three clients that take 2, 3, and 7 seconds."""
 
+import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -94,6 +95,106 @@ def test_over_selection_ends_with_the_first_of_those_that_were_sent_off() -> Non
         (6, [(0, 2, "used"), (1, 2, "used")], [2]),
         (9, [(2, 1, "late"), (0, 3, "used"), (1, 3, "used")], []),
     ]
+
+
+def test_late_uplinks_that_are_dropped_neither_hold_up_a_round_nor_end_it() -> None:
+    """Clients take 2, 2.5, and 7 seconds. Round 2 begins at 4.25, and has all that can count at 6.75. With a deadline
+    of 1 second, client 1's late uplink arrives at 2.5, in a round whose first uplink that counts arrives at 4."""
+    seconds = (2.0, 2.5, 7.0)
+    second = run(rules(schedule="deadline", deadline=4.25), 2, seconds=seconds)[1]
+    assert brief(second) == (6.75, [(0, 2, "used"), (1, 2, "used")], [2])
+    second = run(rules(schedule="deadline", deadline=1.0), 2, seconds=seconds)[1]
+    assert brief(second) == (4, [(1, 1, "late"), (0, 2, "used")], [2])
+
+
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=5))
+def test_a_deadline_at_the_quantile_one_is_a_synchronous_round(seconds: list[float]) -> None:
+    one, other = (
+        run(each, 8, participants=len(seconds), seconds=seconds)
+        for each in (rules(schedule="deadline", deadline_quantile=1.0), rules())
+    )
+    assert [brief(each) for each in one] == [brief(each) for each in other]
+
+
+def test_a_round_that_nobody_is_free_for_ends_when_somebody_is() -> None:
+    """Both clients fly to 7 and 9. While the server trains to 12, the first one arrives: the clock does not go back."""
+    flying = [Flight(7.0, 0, 1, 0.0, 0.0, 0.0, 7.0, 0.0), Flight(9.0, 1, 1, 0.0, 0.0, 0.0, 9.0, 0.0)]
+    for now, expected in ((6.0, 7.0), (8.0, 8.0), (12.0, 12.0)):
+        ended = alone(rules(schedule="deadline", deadline=0.5), 2, now, flying, {})
+        assert ended.ends == expected
+        assert {fate for _, fate in ended.landed} == {"late"}
+
+
+def alone(
+    rules: Rules,
+    participants: int,
+    now: float,
+    flying: Sequence[Flight],
+    arrivals: dict[int, float],
+    *,
+    leave: Sequence[int] = (),
+    lose: Sequence[int] = (),
+) -> Ended:
+    """Round 2 alone, in which these clients can be sent off: when each arrives or leaves, and whose uplink is lost."""
+
+    def choose(number: int, at: float, busy: frozenset[int], attempt: int) -> list[int]:
+        return [client for client in arrivals if client not in busy][:number]
+
+    def send(clients: Sequence[int], at: float) -> list[Flight]:
+        return [Flight(arrivals[k], k, 2, at, 0.0, 0.0, arrivals[k] - at, 0.0, k in leave) for k in clients]
+
+    def wait(at: float, busy: frozenset[int]) -> float:
+        return math.inf
+
+    return carry_out(
+        rules, 2, participants, now, flying, choose, send, wait, lambda flight: flight.client in lose
+    )
+
+
+def test_the_first_uplink_after_a_deadline_is_not_that_of_a_client_that_leaves() -> None:
+    """The deadline is 1. Client 0 leaves at 2, client 1 arrives at 3, and client 2 later."""
+    ended = alone(rules(schedule="deadline", deadline=1.0), 3, 0.0, [], {0: 2.0, 1: 3.0, 2: 7.0}, leave=[0])
+    assert brief(ended) == (3, [(0, 2, "lost"), (1, 2, "used")], [2])
+
+
+def test_over_selection_does_not_wait_for_a_late_client_in_place_of_one_that_left() -> None:
+    """Client 3 flies from round 1 to 100. Of those sent off, client 1 leaves at 4, and client 2 arrives last, at 6."""
+    old = [Flight(100.0, 3, 1, 0.0, 0.0, 0.0, 100.0, 0.0)]
+    settings = rules(schedule="over_selection", select=3)
+    ended = alone(settings, 3, 0.0, old, {0: 2.0, 1: 4.0, 2: 6.0}, leave=[1])
+    assert brief(ended) == (6, [(0, 2, "used"), (1, 2, "lost"), (2, 2, "used")], [3])
+
+
+def test_over_selection_uses_the_lowest_numbers_of_clients_that_arrive_together() -> None:
+    ended = run(rules(schedule="over_selection", select=3), 1, participants=2, seconds=(5.0, 5.0, 5.0))[0]
+    assert brief(ended) == (5, [(0, 1, "used"), (1, 1, "used"), (2, 1, "late")], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends", "landed"),
+    [
+        ({}, 7, 3),
+        ({"schedule": "deadline", "deadline": 2.5}, 3, 2),
+        ({"schedule": "over_selection", "select": 3}, 7, 3),
+        ({"schedule": "buffered", "buffer": 2, "in_flight": 3}, 7, 3),
+        ({"schedule": "asynchronous", "in_flight": 3}, 3, 2),
+    ],
+    ids=["synchronous", "deadline", "over_selection", "buffered", "asynchronous"],
+)
+def test_an_uplink_that_the_wire_loses_fills_no_place(
+    changes: dict[str, Any], ends: float, landed: int
+) -> None:
+    """Clients arrive at 2, 3, and 7, and the uplink of client 0 is lost. Two uplinks end a round of over-selection."""
+    participants = 2 if changes.get("schedule") == "over_selection" else 3
+    ended = alone(rules(**changes), participants, 0.0, [], dict(enumerate(SECONDS)), lose=[0])
+    fates = [(0, 2, "dropped"), (1, 2, "used"), (2, 2, "used")]
+    assert brief(ended) == (ends, fates[:landed], [0, 1, 2][landed:])
+
+
+def test_a_buffer_ends_with_fewer_uplinks_where_no_other_client_is_there() -> None:
+    """Client 0 is back, and clients 1 and 2 have left for good."""
+    ended = alone(rules(schedule="buffered", buffer=2), 3, 0.0, [], {0: 2.0})
+    assert brief(ended) == (2, [(0, 2, "used")], [])
 
 
 def test_over_selection_of_fewer_than_the_round_needs_is_refused() -> None:
