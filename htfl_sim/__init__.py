@@ -25,6 +25,7 @@ from htfl_sim import rooms
 
 if TYPE_CHECKING:
     from htfl_sim import analysis, catalog, errors, folders, machine, sessions, steering, studies
+    from htfl_sim.calibrating import calibrate
     from htfl_sim.comparing import compare, gains, pivot, plot, report, variance
     from htfl_sim.configuring import config, load_files, plugin, preset
     from htfl_sim.results import Results, open
@@ -46,6 +47,7 @@ _HOMES = {
     "Run": "htfl_sim.running",
     "SessionError": "simulator.base.errors",
     "Study": "htfl_sim.studying",
+    "calibrate": "htfl_sim.calibrating",
     "compare": "htfl_sim.comparing",
     "config": "htfl_sim.configuring",
     "fork": "htfl_sim.running",
@@ -79,6 +81,7 @@ __all__ = [
     "SessionError",
     "Study",
     "analysis",
+    "calibrate",
     "catalog",
     "compare",
     "config",

@@ -10,20 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simulator.base.errors import ConfigError
-from simulator.base.tensors import Tensors, total_bytes
+from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Flight, carry_out
 from simulator.config import Config
 from simulator.engine.builder import Built
-from simulator.engine.wire import Wire
-from simulator.methods import Uplink
-from simulator.methods.hooks import Hooks
-from simulator.models.federation import ClientInfo
-from simulator.runners import Job, Jobs, central, synchronous
-from simulator.runners import Work as Portion
-from simulator.runners.sequential import SequentialRunner
-from simulator.training.context import TrainingContext
-from simulator.training.flops import FlopCache
+from simulator.engine.sample import Sample
 
 
 def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
@@ -84,59 +76,22 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
 
 def _measured(config: Config, built: Built) -> tuple[list[Work], float]:
     """The work of each client in one dispatch, and the server's operations for each uplink."""
-    federation = built.federation
-    hooks = Hooks(built.method, federation)
-    context = TrainingContext(federation, built.data, FlopCache())
-    firsts: dict[str, ClientInfo] = {}
-    for client in federation.seen:
-        firsts.setdefault(client.architecture, client)
-    chosen = sorted(client.id for client in firsts.values())
-    state = built.engine.initial_state()
-    server: Tensors = dict(state.server)
-    local = {k: state.clients[k] for k in chosen}
-    for t in (1, 2):  # before the first round, some servers have nothing to send
-        wire = Wire(len(federation.clients))
-        jobs = Jobs(chosen, _Jobs(hooks, wire, t, server, local, federation.clients))
-        updates = synchronous.carry_out(
-            SequentialRunner(context, config.runtime), Portion(hooks, t, jobs, {})
-        )
-        if lost := [update.client for update in updates if update.diverged]:
-            raise ConfigError(
-                f"{lost[0]} diverges in round {t}, so its work cannot be measured. Use a smaller `training.lr`."
-            )
-        uplinks = [Uplink(update.client, update.uplink) for update in updates]
-        (server, _), server_flops = central.update(hooks, context, t, server, uplinks)
-        local = {update.client.id: update.tensors for update in updates}
+    firsts: dict[str, int] = {}
+    for client in built.federation.seen:
+        firsts.setdefault(client.architecture, client.id)
+    sample = Sample(config, built, list(firsts.values()))
+    sample.round()  # before the first round, some servers have nothing to send
+    second = sample.round()
     of = {
         update.client.architecture: (
             update.flops / update.client.samples,
-            wire.sent_down(update.client.id),
+            second.wire.sent_down(update.client.id),
             total_bytes(update.uplink),
         )
-        for update in updates
+        for update in second.updates
     }
     works = []
-    for client in federation.clients:
+    for client in built.federation.clients:
         per_sample, down, up = of.get(client.architecture, (0.0, 0, 0))
         works.append(Work(per_sample * client.samples, down, up))
-    return works, server_flops / len(updates)
-
-
-class _Jobs:
-    """The job of a client in a round of the measurement."""
-
-    def __init__(
-        self,
-        hooks: Hooks,
-        wire: Wire,
-        round: int,
-        server: Tensors,
-        local: dict[int, Tensors],
-        clients: Sequence[ClientInfo],
-    ) -> None:
-        self._hooks, self._wire, self._round = hooks, wire, round
-        self._server, self._local, self._clients = server, local, clients
-
-    def __call__(self, client: int) -> Job:
-        payload = self._hooks.downlink(self._round, self._server, self._clients[client])
-        return Job(self._local[client], self._wire.down(client, payload))
+    return works, second.server_flops / len(second.updates)
