@@ -347,7 +347,7 @@ def _data_set(name: str) -> "_Dataset":
 def _of_method(found: "type[_Method]") -> MethodCard:
     from pydantic_core import PydanticUndefined
 
-    from simulator.base.sections import TrainingConfig
+    from simulator.base.training_section import TrainingConfig
 
     parameters = [
         {

@@ -14,8 +14,8 @@ from torch import Tensor
 from simulator import methods
 from simulator.base import rng
 from simulator.base.nested import merged
-from simulator.base.sections import TrainingConfig
 from simulator.base.tensors import Tensors
+from simulator.base.training_section import TrainingConfig
 from simulator.config import Config
 from simulator.contract.bits import bits as bits
 from simulator.contract.bits import committed as committed

@@ -503,21 +503,25 @@ def test_where_nobody_is_ever_there_again_the_run_ends_with_the_reason(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "system",
+    ("system", "training"),
     [
-        {},
-        {"schedule": "deadline", "deadline_quantile": 0.5},
-        {"schedule": "over_selection", "select": 4},
-        {**BUFFERED, "max_staleness": 1},
-        {"availability": "markov", "availability_on": 0.2, "availability_off": 0.1},
+        ({}, {}),
+        ({}, {"steps": 7}),
+        ({}, {"epochs": 0.5}),
+        ({"schedule": "deadline", "deadline_quantile": 0.5}, {}),
+        ({"schedule": "over_selection", "select": 4}, {}),
+        ({**BUFFERED, "max_staleness": 1}, {}),
+        ({"availability": "markov", "availability_on": 0.2, "availability_off": 0.1}, {}),
     ],
-    ids=["synchronous", "deadline", "over_selection", "buffered", "markov"],
+    ids=["synchronous", "steps", "epochs", "deadline", "over_selection", "buffered", "markov"],
 )
 @pytest.mark.parametrize("method", ["lg_fedavg", "fedavg"])
-def test_rounds_drawn_without_training_are_those_of_the_run(method: str, system: dict[str, Any]) -> None:
+def test_rounds_drawn_without_training_are_those_of_the_run(
+    method: str, system: dict[str, Any], training: dict[str, Any]
+) -> None:
     """Payloads of these methods depend on the architecture alone, and operations grow with the samples."""
     section = {"devices": ["phone", "laptop", "phone", "jetson"], "jitter": 0.5, **system}
-    config = federations.config(method, system=section, rounds=8)
+    config = federations.config(method, system=section, rounds=8, training=training)
     built = federations.built(config)
     found, state = list(drawn(config, built)), built.engine.initial_state()
     for each in found:

@@ -22,6 +22,14 @@ FORMER: dict[str, tuple[str, dict[str, str]]] = {
 }
 """Former names of keys, with their names now, and former values with what they are called now."""
 
+_LENGTHS = {"epochs": "steps", "steps": "epochs"}
+ALTERNATIVES = {
+    f"{section}.{key}": (section, other)
+    for section in ("training", "unseen")
+    for key, other in _LENGTHS.items()
+}
+"""Keys that replace another one of their section, which must then have no value."""
+
 
 def renamed(raw: Mapping[str, Any]) -> Raw:
     """`raw` with today's names in place of former ones. A former seed without a value says nothing."""
@@ -50,13 +58,31 @@ def with_overrides(raw: Mapping[str, Any], assignments: Iterable[str]) -> Raw:
 
     Raises ConfigError for one that is not `key=value`.
     """
-    result = _copy(raw)
+    values = []
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not all(key.strip().split(".")):
             raise ConfigError(f"'{assignment}' is not key=value. An example: `training.epochs=10`.")
-        put(result, key.strip(), parsed(text.strip()))
+        values.append((key.strip(), parsed(text.strip())))
+    return with_values(raw, values)
+
+
+def with_values(raw: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> Raw:
+    """`raw` with these values of dotted keys. They remove earlier values of the keys that they replace."""
+    result, values = _copy(raw), list(values)
+    for key, value in values:
+        _make_room(result, key, value)
+    for key, value in values:
+        put(result, key, value)
     return result
+
+
+def _make_room(raw: Raw, key: str, value: Any) -> None:
+    """Remove from `raw` what this value of the dotted key replaces."""
+    if value is not None and key in ALTERNATIVES:
+        section, other = ALTERNATIVES[key]
+        if isinstance(found := raw.get(section), dict):
+            found.pop(other, None)
 
 
 def put(raw: Raw, key: str, value: Any) -> None:
@@ -90,9 +116,15 @@ def with_method(raw: Mapping[str, Any], name: str) -> Raw:
 
 
 def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Raw:
-    """`base`, overridden by `patch` section by section, both with today's names of keys."""
-    result = renamed(base)
-    for key, value in renamed(patch).items():
+    """`base`, overridden by `patch` section by section, both with today's names of keys.
+
+    A value removes one of `base` that it replaces.
+    """
+    result, patch = renamed(base), renamed(patch)
+    for key, (section, _) in ALTERNATIVES.items():
+        if isinstance(given := patch.get(section), Mapping):
+            _make_room(result, key, given.get(key.partition(".")[2]))
+    for key, value in patch.items():
         before = result.get(key)
         if key == SEED and isinstance(before, dict) != isinstance(value, Mapping) and before is not None:
             before, value = ({ALL: each} if isinstance(each, int) else each for each in (before, value))

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from checkpoints import limits
-from simulator.base.space import Choice, Log, Space
+from simulator.base.space import Space
 
 MANY = 1000
 """Above this many clients, work that grows with their number needs a setting to cover all clients."""
@@ -104,79 +104,6 @@ class ModelsConfig(Section):
         description="First layers of ResNets and similar models: 7×7/2 with pooling (imagenet), or 3×3 (cifar). "
         "Default: 3×3 up to 64 pixels.",
     )
-
-
-class TrainingConfig(Section):
-    """Local training, unless a method's phase says otherwise. The optimiser starts afresh each round."""
-
-    space: ClassVar[Space] = {
-        "lr": Log(0.001, 0.3),
-        "clip": Choice((None, 1.0, 10.0)),
-        "momentum": Choice((0.0, 0.5, 0.9)),
-        "batch_size": Choice((16, 32, 64, 128)),
-        "epochs": Choice((1, 2, 5)),
-    }
-    """What `htfl-sim tune` searches for every method."""
-
-    epochs: int = Field(1, ge=1, description="Number of local epochs E.")
-    batch_size: int = Field(64, ge=1, description="Number of samples in a training step.")
-    optimizer: Literal["sgd", "adam", "adamw"] = Field(
-        "sgd", description="Optimizer. adamw decays weights separately from the gradient."
-    )
-    lr: float = Field(0.01, gt=0, description="Learning rate η.")
-    schedule: Literal["constant", "cosine", "step"] = Field(
-        "constant",
-        description="How η changes from round to round. Phases of a method that set their own rate keep it.",
-    )
-    lr_min: float | None = Field(
-        None, ge=0, description="Rate at the last round, for schedule 'cosine'. Default: 0."
-    )
-    lr_step: int | None = Field(
-        None, ge=1, description="Number of rounds between two changes of the rate, for schedule 'step'."
-    )
-    lr_decay: float = Field(
-        0.1, gt=0, lt=1, description="Factor on the rate at each change, for schedule 'step'."
-    )
-    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum factor, for optimizer 'sgd'.")
-    weight_decay: float = Field(
-        0.0,
-        ge=0,
-        description="Weight decay: this times the weights is added to the gradient, or to the step for adamw.",
-    )
-    augment: tuple[Literal["flip", "crop", "resized_crop", "cutout", "erase"], ...] = Field(
-        (), description="Random changes to training images, in this order."
-    )
-    clip: float | None = Field(
-        None,
-        gt=0,
-        description="Largest gradient norm of a step, over all trained parameters. Default: no clipping.",
-    )
-    precision: Literal["float32", "tf32", "bf16"] = Field(
-        "float32",
-        description="Precision of matrix products and convolutions in training. tf32 needs CUDA "
-        "(docs/training.md).",
-    )
-    on_divergence: Literal["continue", "stop"] = Field(
-        "continue",
-        description="What to do after a round in which a client diverged: continue with the others, or stop.",
-    )
-
-    @model_validator(mode="after")
-    def _momentum_is_sgds(self) -> "TrainingConfig":
-        if self.optimizer != "sgd" and self.momentum:
-            raise ValueError("momentum belongs to optimizer 'sgd'; remove it or change the optimizer")
-        return self
-
-    @model_validator(mode="after")
-    def _schedules_have_what_they_need(self) -> "TrainingConfig":
-        if self.schedule == "step" and self.lr_step is None:
-            raise ValueError("schedule 'step' needs lr_step, the rounds between two steps")
-        for key, schedule in (("lr_min", "cosine"), ("lr_step", "step")):
-            if getattr(self, key) is not None and self.schedule != schedule:
-                raise ValueError(f"{key} belongs to schedule '{schedule}'; set that, or remove it")
-        if self.lr_min is not None and self.lr_min > self.lr:
-            raise ValueError(f"lr_min = {self.lr_min:g} is above lr = {self.lr:g}")
-        return self
 
 
 class EvaluationConfig(Section):

@@ -1,8 +1,12 @@
 """The section `unseen`: when unseen clients are measured, and how long they train before."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field, model_validator
 
 from simulator.base.sections import Section
+from simulator.base.training_section import Epochs, refuse_two_lengths
 
 
 class UnseenConfig(Section):
@@ -13,18 +17,19 @@ class UnseenConfig(Section):
         ge=1,
         description="Number of rounds between measurements of unseen clients. Default: only after the last round.",
     )
-    epochs: int | None = Field(
+    epochs: Epochs | None = Field(
         None,
-        ge=1,
+        gt=0,
         description="Epochs in which an unseen client adapts. Phases that set their own number keep it. "
-        "Default: training.epochs.",
+        "Default: training.epochs or training.steps.",
     )
     steps: int | None = Field(
         None, ge=1, description="Training steps in which an unseen client adapts, in place of epochs."
     )
 
-    @model_validator(mode="after")
-    def _one_length(self) -> "UnseenConfig":
-        if self.epochs is not None and self.steps is not None:
-            raise ValueError("epochs and steps are two lengths of one training; remove one of them")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _one_length(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            refuse_two_lengths(given)
+        return given

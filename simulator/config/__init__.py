@@ -25,10 +25,10 @@ from simulator.base.sections import (
     RuntimeConfig,
     Section,
     SeedsConfig,
-    TrainingConfig,
     WireConfig,
 )
 from simulator.base.system_section import SystemConfig
+from simulator.base.training_section import TrainingConfig
 from simulator.base.units import seconds_of
 from simulator.base.unseen_section import UnseenConfig
 
@@ -198,6 +198,8 @@ class Config(Section):
         if self.system is None:
             # Sessions without a clock keep their settings, and so their fingerprints.
             del raw["system"], raw["until_time"]
+        if self.training.steps is None:
+            del raw["training"]["steps"]
         if self.federation.unseen is None:
             del raw["federation"]["unseen"], raw["unseen"]
         own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}

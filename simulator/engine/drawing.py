@@ -16,6 +16,7 @@ from simulator.clock.schedule import Flight, carry_out
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.sample import Sample
+from simulator.training.client import shown_in
 
 
 def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
@@ -84,7 +85,7 @@ def _measured(config: Config, built: Built) -> tuple[list[Work], float]:
     second = sample.round()
     of = {
         update.client.architecture: (
-            update.flops / update.client.samples,
+            update.flops / shown_in(update.client.samples, config.training),
             second.wire.sent_down(update.client.id),
             total_bytes(update.uplink),
         )
@@ -93,5 +94,5 @@ def _measured(config: Config, built: Built) -> tuple[list[Work], float]:
     works = []
     for client in built.federation.clients:
         per_sample, down, up = of.get(client.architecture, (0.0, 0, 0))
-        works.append(Work(per_sample * client.samples, down, up))
+        works.append(Work(per_sample * shown_in(client.samples, config.training), down, up))
     return works, second.server_flops / len(second.updates)

@@ -121,7 +121,7 @@ def _copied(job: Job) -> Job:
 def _lasting(client: LocalClient, phase: Phase, length: UnseenConfig) -> Phase:
     """The phase for so many epochs or steps, at the first rate of a schedule, because the client begins."""
     phase = replace(phase, lr=phase.lr or client.federation.training.lr)
-    if phase.epochs is None and phase.batches is None:
+    if phase.epochs is None and phase.steps is None and phase.batches is None:
         phase = replace(phase, epochs=length.epochs, steps=length.steps)
     # Sums over the last epoch must have at least one step.
     return replace(phase, collect_after=min(phase.collect_after, max(client.steps(phase) - 1, 0)))

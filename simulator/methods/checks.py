@@ -145,8 +145,12 @@ def _settings(phase: Phase) -> None:
     said = f"in phase '{phase.name}'"
     if phase.lr is not None and not (_is_number(phase.lr) and 0 < phase.lr < math.inf):
         raise Unusable(f"has lr = {phase.lr!r} {said}; a learning rate is above zero")
-    if phase.epochs is not None and not (isinstance(phase.epochs, int) and phase.epochs >= 1):
-        raise Unusable(f"has epochs = {phase.epochs!r} {said}; it is a whole number from 1")
+    if phase.epochs is not None and not (_is_number(phase.epochs) and 0 < phase.epochs < math.inf):
+        raise Unusable(f"has epochs = {phase.epochs!r} {said}; it is a number above zero")
+    if phase.steps is not None and not (isinstance(phase.steps, int) and phase.steps >= 1):
+        raise Unusable(f"has steps = {phase.steps!r} {said}; it is a whole number from 1")
+    if phase.epochs is not None and phase.steps is not None:
+        raise Unusable(f"has both epochs and steps {said}; one of them is its length")
     if phase.optimizer not in (None, "sgd", "adam"):
         raise Unusable(f"has optimizer = {phase.optimizer!r} {said}; it is 'sgd', 'adam' or None")
     if not callable(phase.loss) or not (phase.draws is None or callable(phase.draws)):

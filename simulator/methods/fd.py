@@ -119,12 +119,19 @@ class FD(Method):
         return LossParts(loss, sums={"outputs": outputs, "samples": of_class.sum(0)})
 
     def uplink(self, local: LocalClient) -> Tensors:
-        if self.config.collect == "after":
+        """A class without a collected sample has the mean output after training."""
+        [phase] = self.phases(local)
+        after = self.config.collect == "after"
+        if after or local.epochs(phase) < 1:  # a class may be in none of the batches
             means, classes = local.class_means(of=lambda model, x: self._output(model(x)))
-            return {"logits": means, "labels": classes}
+            if after:
+                return {"logits": means, "labels": classes}
         labels = torch.tensor(local.info.classes, device=self.federation.device)
         sums, samples = local.collected["outputs"][labels], local.collected["samples"][labels]
-        return {"logits": sums / samples[:, None], "labels": labels.to(torch.int32)}
+        logits = sums / samples[:, None]
+        if local.epochs(phase) < 1:
+            logits = torch.where(samples[:, None] > 0, logits, means)
+        return {"logits": logits, "labels": labels.to(torch.int32)}
 
     def _output(self, logits: Tensor) -> Tensor:
         """The values of a sample that are averaged."""

@@ -90,8 +90,7 @@ class FedProto(Method):
         phase = Phase("model", self.loss, state=local.state)
         if self.config.collect == "all_epochs":
             return [phase]
-        per_epoch = local.steps(phase) // local.epochs(phase)
-        return [replace(phase, collect_after=local.steps(phase) - per_epoch)]
+        return [replace(phase, collect_after=max(0, local.steps(phase) - local.steps_of_epoch(phase)))]
 
     def loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> LossParts:
         """ℓ(h(f(x)), y) + λ·MSE(f(x), C̄_y) (eq. 7). A class without a prototype adds nothing to the mean.
@@ -114,12 +113,20 @@ class FedProto(Method):
         return sent | {"counts": local.class_counts()} if self.config.weighting == "counts" else sent
 
     def _prototypes_of(self, local: LocalClient) -> tuple[Tensor, Tensor]:
-        """The mean feature [|S_k|, K] of each of the client's classes, as configured, and the classes."""
+        """The mean feature [|S_k|, K] of each of the client's classes, as configured, and the classes.
+
+        A class without a collected sample has the mean feature after training.
+        """
         if self.config.collect == "after":
             return local.class_means()
         labels = torch.tensor(local.info.classes, device=self.federation.device)
         sums, samples = local.collected["features"][labels], local.collected["samples"][labels]
-        return sums / samples[:, None], labels.to(torch.int32)
+        collected, [phase] = sums / samples[:, None], self.phases(local)
+        epochs, all_epochs = local.epochs(phase), self.config.collect == "all_epochs"
+        if epochs < 1 or (epochs % 1 and not all_epochs):  # a class may be in none of the batches
+            after, _ = local.class_means()
+            collected = torch.where(samples[:, None] > 0, collected, after)
+        return collected, labels.to(torch.int32)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
         """C̄_j = Σ_k n_kj C_kj / Σ_k n_kj over the participants with class j (eq. 6).

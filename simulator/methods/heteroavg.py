@@ -56,7 +56,8 @@ class HeteroAvg(FedAvg):
         sent = super().uplink(local)
         if not self.config.per_epoch:
             return sent
-        epochs = self.federation.training.epochs
+        [phase] = self.phases(local)
+        epochs = local.epochs(phase)
         trained = set(named("model", dict(local.nets.model.named_parameters())))
         return {
             name: local.received[name] + (tensor - local.received[name]) / epochs

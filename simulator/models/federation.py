@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from simulator import models
 from simulator.base import rng
-from simulator.base.sections import TrainingConfig
+from simulator.base.training_section import TrainingConfig
 from simulator.data.specs import InputSpec
 from simulator.models import Network
 

@@ -28,7 +28,7 @@ from simulator.studies.checking import begun, foundation
 from simulator.studies.links import session_of
 from simulator.studies.status import Status
 from simulator.studies.study import Point
-from simulator.training.client import LocalClient, batch_sizes
+from simulator.training.client import LocalClient
 from simulator.training.phase import Batch, Phase
 
 _LITTLE = {"evaluation": {"clients": 1}, "cka": {"every": 0}}
@@ -162,13 +162,10 @@ class _CountingClient(LocalClient):
         if phase.batches is not None:
             firsts = {len(batch.y): batch for batch in reversed(phase.batches)}
             counts = Counter(len(batch.y) for batch in phase.batches)
-            epochs = 1
         else:
-            samples = self.samples(phase)
-            counts = Counter(batch_sizes(len(samples), self.federation.training.batch_size))
+            samples, counts = self.samples(phase), Counter(self.sizes(phase))
             firsts = {size: self.batch(samples[:size]) for size in counts}
-            epochs = self.epochs(phase)
-        self._steps = {(phase.name, size): epochs * count for size, count in counts.items()}
+        self._steps = {(phase.name, size): count for size, count in counts.items()}
         yield from firsts.values()
 
     @contextlib.contextmanager

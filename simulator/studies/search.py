@@ -16,8 +16,8 @@ from simulator import methods
 from simulator.base.errors import ConfigError, nearest
 from simulator.base.extras import library
 from simulator.base.nested import Raw
-from simulator.base.sections import TrainingConfig
 from simulator.base.space import Choice, Linear, Log, Range, parsed
+from simulator.base.training_section import TrainingConfig
 
 BATCH = 5
 """Trials that TPE proposes at a time: it learns from the batches before."""
@@ -118,6 +118,8 @@ class Request:
         if optimizer != "sgd":
             del training["training.momentum"]
         given = dict(map(parsed, self.ranges))
+        if "training.steps" in given or self.base.get("training", {}).get("steps") is not None:
+            del training["training.epochs"]
         known = {**training, **own}
         every = {f"method.{key}" for name in self.methods for key in methods.get(name).Config.model_fields}
         for key in self.keys:

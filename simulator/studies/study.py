@@ -11,7 +11,7 @@ from typing import Any
 import presets
 from simulator.base.documents import Link, OwnFile
 from simulator.base.errors import ConfigError, nearest
-from simulator.base.nested import Raw, as_toml, flattened, merged, put, read_toml, with_method
+from simulator.base.nested import Raw, as_toml, flattened, merged, read_toml, with_method, with_values
 from simulator.config import Config
 from simulator.config.user_files import Files, Names
 from simulator.studies.values import values
@@ -220,9 +220,7 @@ class StudySpec:
                 )
             raw = with_method(raw, str(method))
         raw = merged(merged(raw, config), self.methods.get(str(method), {}))
-        for key, value in over.items():
-            put(raw, key, value)
-        return raw
+        return with_values(raw, over.items())
 
     def _preset(self, axes: Raw) -> Raw:
         """The preset of a point with its name; empty without a preset."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import checkpoints
 from checkpoints import TUNING, GroupReader, SessionUnreadable
 from simulator.base.errors import ConfigError
-from simulator.base.nested import Raw, flattened, merged, put
+from simulator.base.nested import Raw, flattened, merged, put, with_values
 from simulator.base.space import Log, Range, is_at_boundary
 from simulator.config import Config
 from simulator.results.analysis.averages import MeanStd
@@ -354,8 +354,7 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
     if not final:  # only the last one is needed to continue, and studies have many trials
         base = merged(base, {"checkpoint": {"keep_last": 1, "keep_every": None, "keep_best": False}})
     raw = StudySpec(config=base).settings_of({"method": trial.method, "seed": seed})
-    for key, value in trial.values.items():
-        put(raw, key, value)
+    raw = with_values(raw, trial.values.items())
     try:
         config = Config.read(raw).to_json()
     except ConfigError as error:

@@ -1,7 +1,9 @@
 """A client in one round: its networks with its weights, its data, and its draws."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle, islice
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +11,7 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from simulator.base.tensors import Tensors, named, of_module, part
+from simulator.base.training_section import TrainingConfig
 from simulator.data.inputs import arranged
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -33,7 +36,9 @@ class LocalClient(Trainer):
         round: int,
         tensors: Mapping[str, Tensor],
         dispatch: int | None = None,
+        most: int | None = None,
     ) -> None:
+        """`most`: the largest number of steps of a phase, for a client that leaves before the end."""
         model = copy.deepcopy(context.federation.architecture_of(info))
         weights = {name: tensor.clone() for name, tensor in part(tensors, "model").items()}
         model.load_state_dict(weights, assign=True)
@@ -46,6 +51,7 @@ class LocalClient(Trainer):
         self.train = context.data.clients[info.id].train
         """Indices of the training samples D_k [n_k], on the device."""
         self._data = context.data
+        self._most = most
 
     def tensors(self) -> Tensors:
         """The client's state: its model and the method's own tensors."""
@@ -74,7 +80,7 @@ class LocalClient(Trainer):
     def batches(self, phase: Phase) -> Iterator[Batch]:
         """The phase's samples in shuffled batches for all its epochs. The phase's own keyed stream gives the order."""
         if phase.batches is not None:
-            yield from phase.batches
+            yield from islice(phase.batches, self._most)
             return
         changes, looks = self.federation.training.augment, self.looks(phase)
         for indices in self.orders(phase):
@@ -83,8 +89,7 @@ class LocalClient(Trainer):
 
     def orders(self, phase: Phase) -> Iterator[Tensor]:
         """Indices [B] of the samples of every batch."""
-        samples = self.samples(phase)
-        sizes = batch_sizes(len(samples), self.federation.training.batch_size)
+        samples, sizes = self.samples(phase), self._sizes(phase)
         stream = self.stream(f"batches/{phase.name}")
         left = self.steps(phase)
         while left > 0:
@@ -100,18 +105,29 @@ class LocalClient(Trainer):
         """Indices of the samples the phase trains on."""
         return self.train if phase.samples is None else phase.samples
 
-    def epochs(self, phase: Phase) -> int:
-        """Local epochs E of the phase."""
-        return phase.epochs or self.federation.training.epochs
+    def steps_of_epoch(self, phase: Phase) -> int:
+        """The number of batches that show each of the phase's samples once."""
+        return len(self._sizes(phase))
+
+    def epochs(self, phase: Phase) -> int | float:
+        """Local epochs E of the phase: a fraction if it ends within one."""
+        steps, of_epoch = self.steps(phase), self.steps_of_epoch(phase)
+        return steps // of_epoch if steps % of_epoch == 0 else steps / of_epoch
 
     def steps(self, phase: Phase) -> int:
         """Optimizer steps of the phase in a round."""
         if phase.batches is not None:
-            return len(phase.batches)
-        if phase.steps is not None:
-            return phase.steps
-        sizes = batch_sizes(len(self.samples(phase)), self.federation.training.batch_size)
-        return self.epochs(phase) * len(sizes)
+            steps = len(phase.batches)
+        else:
+            steps = steps_in(self.steps_of_epoch(phase), self.federation.training, phase.epochs, phase.steps)
+        return steps if self._most is None else min(steps, self._most)
+
+    def sizes(self, phase: Phase) -> list[int]:
+        """The batch sizes of all steps of the phase."""
+        return list(islice(cycle(self._sizes(phase)), self.steps(phase)))
+
+    def _sizes(self, phase: Phase) -> list[int]:
+        return batch_sizes(len(self.samples(phase)), self.federation.training.batch_size)
 
     def class_counts(self) -> Tensor:
         """The number of training samples of each of the client's classes [|S_k|], int32, ascending by class."""
@@ -160,6 +176,30 @@ class LocalClient(Trainer):
             sums.append(of_class.T @ shown)
             counts.append(of_class.sum(0))
         return torch.stack(sums).sum(0) / torch.stack(counts).sum(0)[:, None], labels.to(torch.int32)
+
+
+def steps_in(
+    of_epoch: int, training: TrainingConfig, epochs: float | None = None, steps: int | None = None
+) -> int:
+    """Steps in so many epochs of this number of batches, or so many steps. Neither: the configured length.
+
+    A fraction of an epoch is rounded to whole steps, half a step upward, and has at least one step.
+    """
+    if not of_epoch:
+        return 0
+    if steps is None and epochs is None:
+        steps, epochs = training.steps, training.epochs
+    if steps is not None:
+        return steps
+    assert epochs is not None
+    return max(1, math.floor(epochs * of_epoch + 0.5))
+
+
+def shown_in(samples: int, training: TrainingConfig) -> int:
+    """How many samples the batches of the configured length have together, for a client with `samples`."""
+    sizes = batch_sizes(samples, training.batch_size)
+    epochs, rest = divmod(steps_in(len(sizes), training), max(len(sizes), 1))
+    return epochs * samples + sum(sizes[:rest])
 
 
 def batch_sizes(samples: int, batch_size: int) -> list[int]:

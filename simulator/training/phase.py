@@ -72,8 +72,8 @@ class Phase:
     loss: Loss
     trains: tuple[str, ...] = ("model",)
     """The modules that are trained. All others are frozen, in evaluation mode."""
-    epochs: int | None = None
-    """Local epochs E. None: the configured number."""
+    epochs: int | float | None = None
+    """Local epochs E, in place of the configured length. None: `training.epochs` or `training.steps`."""
     steps: int | None = None
     """Number of steps, in place of epochs: as many epochs as needed, of which the last may end early."""
     lr: float | None = None

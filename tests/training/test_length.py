@@ -1,0 +1,199 @@
+"""How long a client trains: epochs, fractions of them, or a number of steps."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.base.errors import ConfigError
+from simulator.base.nested import merged, with_overrides
+from simulator.base.training_section import TrainingConfig
+from simulator.config import Config
+from simulator.engine.builder import Built
+from simulator.methods.base import cross_entropy
+from simulator.sessions.history import changed_settings
+from simulator.studies.search import Request
+from simulator.studies.study import StudySpec
+from simulator.training.client import LocalClient, batch_sizes, shown_in, steps_in
+from simulator.training.phase import Phase
+from tests import federations
+
+PHASE = Phase("model", cross_entropy)
+
+
+@pytest.mark.parametrize(
+    ("length", "steps"),
+    [
+        ({}, 10),
+        ({"epochs": 3}, 30),
+        ({"epochs": 0.5}, 5),
+        ({"epochs": 0.25}, 3),  # 2.5
+        ({"epochs": 0.24}, 2),
+        ({"epochs": 0.7}, 7),  # 7.000000000000001 with floating-point numbers
+        ({"epochs": 1.5}, 15),
+        ({"epochs": 0.01}, 1),
+        ({"steps": 4}, 4),
+        ({"steps": 25}, 25),
+    ],
+)
+def test_a_length_is_a_number_of_steps(length: dict[str, Any], steps: int) -> None:
+    """Of an epoch with ten batches. A fraction has at least one step."""
+    assert steps_in(10, TrainingConfig(**length)) == steps
+
+
+def test_the_length_of_a_phase_takes_precedence() -> None:
+    for training in (TrainingConfig(steps=4), TrainingConfig(epochs=7)):
+        assert steps_in(10, training, epochs=2) == 20
+        assert steps_in(10, training, steps=3) == 3
+
+
+@given(st.integers(1, 200), st.integers(1, 40), st.floats(0.01, 4) | st.integers(1, 4))
+def test_a_fraction_is_within_half_a_step_of_the_share(samples: int, batch_size: int, epochs: float) -> None:
+    batches = len(batch_sizes(samples, batch_size))
+    steps = steps_in(batches, TrainingConfig(epochs=epochs, batch_size=batch_size))
+    assert steps == 1 or abs(steps - epochs * batches) <= 0.5 + 1e-9
+    if isinstance(epochs, int):
+        assert steps == epochs * batches
+
+
+def test_a_client_without_samples_takes_no_step() -> None:
+    assert steps_in(0, TrainingConfig(steps=4)) == steps_in(0, TrainingConfig(epochs=0.5)) == 0
+
+
+@given(st.integers(1, 100), st.integers(1, 20), st.integers(1, 30))
+def test_the_samples_that_steps_show_are_those_of_their_batches(
+    samples: int, batch_size: int, steps: int
+) -> None:
+    sizes = batch_sizes(samples, batch_size)
+    expected = sum(sizes[number % len(sizes)] for number in range(steps))
+    assert shown_in(samples, TrainingConfig(steps=steps, batch_size=batch_size)) == expected
+
+
+def parts(**training: Any) -> Built:
+    return federations.built(federations.config(training={"batch_size": 8, **training}))
+
+
+def local(of: Built, client: int = 0) -> LocalClient:
+    return federations.local(of, client, of.engine.initial_state().clients[client])
+
+
+def test_steps_go_through_the_batches_of_as_many_epochs_as_they_need() -> None:
+    """The order is that of whole epochs, which end early."""
+    whole, cut = local(parts(epochs=3)), local(parts(steps=4))
+    of_epoch = whole.steps_of_epoch(PHASE)
+    assert whole.steps(PHASE) == 3 * of_epoch > 4
+    shown = [batch.y.tolist() for batch in whole.batches(PHASE)]
+    assert [batch.y.tolist() for batch in cut.batches(PHASE)] == shown[:4]
+    assert cut.sizes(PHASE) == [len(batch) for batch in shown[:4]]
+    assert (whole.epochs(PHASE), cut.epochs(PHASE)) == (3, 4 / of_epoch)
+
+
+def test_a_fraction_of_an_epoch_is_as_many_steps() -> None:
+    half = parts(epochs=0.5)
+    steps = local(half).steps(PHASE)
+    assert steps == (local(half).steps_of_epoch(PHASE) + 1) // 2
+    others = parts(steps=steps)
+    first, second = (
+        federations.updated(each, 0, each.engine.initial_state().clients[0], {}) for each in (half, others)
+    )
+    assert federations.bits(first.tensors) == federations.bits(second.tensors)
+    assert first.flops == second.flops
+
+
+def test_operations_are_those_of_the_steps() -> None:
+    """Batches of 8 images cost the same each."""
+    one, three = (
+        federations.updated(each, 0, each.engine.initial_state().clients[0], {}).flops
+        for each in (parts(steps=1), parts(steps=3))
+    )
+    assert three == 3 * one > 0
+
+
+def test_both_lengths_at_once_are_an_error() -> None:
+    for section in ("training", "unseen"):
+        raw = {"method": {"name": "standalone"}, section: {"epochs": 2, "steps": 5}}
+        with pytest.raises(
+            ConfigError, match="epochs = 2 and steps = 5 are two lengths of one training; remove"
+        ):
+            Config.read({**raw, "federation": {"unseen": 0.2}})
+
+
+@pytest.mark.parametrize("epochs", [0, -1, "many", float("inf")])
+def test_epochs_are_a_number_above_zero(epochs: Any) -> None:
+    with pytest.raises(ConfigError, match=r"training\.epochs"):
+        Config.read({"method": {"name": "standalone"}, "training": {"epochs": epochs}})
+
+
+def test_a_later_length_replaces_an_earlier_one() -> None:
+    config = federations.config(training={"epochs": 10})
+    steps = Config.read(with_overrides(config.to_json(), ["training.steps=5"]))
+    assert (steps.training.epochs, steps.training.steps) == (None, 5)
+    assert changed_settings(config, None, ["training.steps=5"]) == steps
+    for epochs in (
+        steps.with_(training__epochs=2),
+        Config.read(merged(steps.to_json(), {"training": {"epochs": 2}})),
+    ):
+        assert (epochs.training.epochs, epochs.training.steps) == (2, None)
+    with pytest.raises(ConfigError, match="two lengths"):
+        Config.read(with_overrides(config.to_json(), ["training.steps=5", "training.epochs=2"]))
+
+
+@pytest.mark.parametrize("length", [{}, {"epochs": 2}, {"epochs": 2.0}, {"epochs": 0.5}, {"steps": 5}])
+def test_a_length_is_read_back_from_its_plain_values(length: dict[str, Any]) -> None:
+    config = federations.config(training=length)
+    assert Config.read(config.to_json()) == config
+
+
+def test_a_run_without_steps_has_the_plain_values_of_before() -> None:
+    training = federations.config(training={"epochs": 2.0}).to_json()["training"]
+    assert "steps" not in training
+    assert repr(training["epochs"]) == "2"
+
+
+@pytest.mark.parametrize("name", ["fedproto", "fd"])
+def test_a_class_that_no_step_showed_has_its_mean_after_training(name: str) -> None:
+    """One step of two images shows at most two classes."""
+    built = federations.built(federations.config(name, training={"steps": 1, "batch_size": 2}))
+    hooks_state = built.engine.initial_state()
+    for client in built.federation.clients:
+        payload = built.method.downlink(1, hooks_state.server, client)
+        update = federations.updated(built, client.id, hooks_state.clients[client.id], payload)
+        assert update.diverged is None
+        assert update.uplink["labels"].tolist() == list(client.classes)
+
+
+def test_stacks_take_as_many_steps() -> None:
+    found = []
+    for runner in ("sequential", "stacked"):
+        config = federations.config(
+            "fedavg",
+            federation={"group": "tiny_cnn"},
+            training={"batch_size": 8, "steps": 3},
+            runtime={"runner": runner},
+        )
+        record = federations.run(federations.built(config).engine, 1).record
+        assert record is not None
+        found.append(record["flops"]["clients"])
+    assert found[0] == found[1]
+
+
+def test_a_study_can_have_steps_as_an_axis_over_epochs() -> None:
+    study = StudySpec(config={"method": {"name": "fedavg"}, "training": {"epochs": 10}})
+    assert study.settings_of({"training.steps": 5})["training"] == {"steps": 5}
+    study = StudySpec(config={"method": {"name": "fedavg"}, "training": {"steps": 10}})
+    assert study.settings_of({"training.epochs": 0.5})["training"] == {"epochs": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("base", "ranges", "searched"),
+    [
+        ({}, (), ["training.epochs"]),
+        ({"training": {"steps": 5}}, (), []),
+        ({}, ("training.steps=5,10",), ["training.steps"]),
+        ({"training": {"steps": 5}}, ("training.epochs=0.5,1",), ["training.epochs"]),
+    ],
+)
+def test_tuning_searches_one_length(base: Any, ranges: Any, searched: list[str]) -> None:
+    space = Request(base, ("fedavg",), 10, ranges=ranges).space("fedavg")
+    assert [key for key in space if key in ("training.epochs", "training.steps")] == searched
