@@ -52,9 +52,9 @@ def _images() -> Iterator[None]:
 
 @pytest.fixture
 def devices(tmp_path: Path) -> str:
-    """Devices that take 2, 3, and 7 seconds of latency, and next to nothing else."""
+    """Devices that take 2, 3, and 7 seconds of latency. They train and send in less than rounding shows."""
     lines = [
-        f"[d{seconds}]\ngflops = 1e12\ndown_mbps = 1e12\nup_mbps = 1e12\nlatency_s = {seconds}\n"
+        f"[d{seconds}]\ngflops = 1e30\ndown_mbps = 1e30\nup_mbps = 1e30\nlatency_s = {seconds}\n"
         "compute_watts = 4\nradio_watts = 2\nidle_watts = 1\n"
         for seconds in (2, 3, 7)
     ]
@@ -62,10 +62,16 @@ def devices(tmp_path: Path) -> str:
     return str(tmp_path / "devices.toml")
 
 
-def parts(method: str, devices: str, clients: tuple[str, ...] = ("d2", "d3", "d7"), **system: Any) -> Built:
+def parts(
+    method: str,
+    devices: str,
+    clients: tuple[str, ...] = ("d2", "d3", "d7"),
+    federation: dict[str, Any] | None = None,
+    **system: Any,
+) -> Built:
     section = {"devices": list(clients), "device_file": devices, **system}
-    federation = {"clients": len(clients), **ALL}
-    return federations.built(federations.config(method, federation=federation, system=section, rounds=20))
+    everybody = {"clients": len(clients), **ALL, **(federation or {})}
+    return federations.built(federations.config(method, federation=everybody, system=section, rounds=20))
 
 
 def times(built: Built, rounds: int) -> list[Time]:
@@ -78,36 +84,75 @@ def times(built: Built, rounds: int) -> list[Time]:
 
 
 def brief(time: Time) -> tuple[float, list[tuple[int, int, str]], int]:
+    """When the round ends, (client, dispatch, fate) of what landed, and how many are in flight."""
     flights = [(each["client"], each["dispatch"], each["fate"]) for each in time["flights"]]
-    return round(time["ends"], 6), flights, time["in_flight"]
+    return time["ends"], flights, time["in_flight"]
 
 
-@pytest.mark.parametrize(
-    ("system", "expected"),
-    [
-        ({}, [(7, [(0, 1, "used"), (1, 1, "used"), (2, 1, "used")], 0)]),
-        (
-            {"schedule": "deadline", "deadline": 4.5},
-            [(4.5, [(0, 1, "used"), (1, 1, "used")], 1), (7.5, [(0, 2, "used"), (2, 1, "late"), (1, 2, "used")], 0)],
-        ),
-        (
-            {"schedule": "deadline", "deadline": 4.5, "late": "next"},
-            [(4.5, [(0, 1, "used"), (1, 1, "used")], 1), (7.5, [(0, 2, "used"), (2, 1, "used"), (1, 2, "used")], 0)],
-        ),
-        (
-            {"schedule": "buffered", "buffer": 2},
-            [(3, [(0, 1, "used"), (1, 1, "used")], 1), (6, [(0, 2, "used"), (1, 2, "used")], 1)],
-        ),
-        ({"schedule": "asynchronous"}, [(2, [(0, 1, "used")], 2), (3, [(1, 1, "used")], 2)]),
-    ],
-    ids=["synchronous", "deadline", "late", "buffered", "asynchronous"],
-)  # fmt: skip
-def test_the_ledger_has_the_schedule_of_three_clients(
-    devices: str, system: dict[str, Any], expected: list[Any]
-) -> None:
-    """Clients take 2, 3, and 7 seconds. tests/clock/test_schedule.py derives the rounds."""
-    found = times(parts("fedproto", devices, **system), len(expected))
+BOTH_FIRST, BOTH_SECOND, BOTH_THIRD = ([(0, round, "used"), (1, round, "used")] for round in (1, 2, 3))
+BY_HAND: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    # Client 2 takes 7 seconds, and the round waits for it.
+    "synchronous": ({}, [(7, [*BOTH_FIRST, (2, 1, "used")], 0), (14, [*BOTH_SECOND, (2, 2, "used")], 0)]),
+    # Round 1 ends at 4.5. Clients 0 and 1 go off again, to 6.5 and 7.5. Client 2 is late at 7. Round 3 has it anew.
+    "deadline": (
+        {"schedule": "deadline", "deadline": 4.5},
+        [(4.5, BOTH_FIRST, 1), (7.5, [(0, 2, "used"), (2, 1, "late"), (1, 2, "used")], 0), (12, BOTH_THIRD, 1)],
+    ),
+    # The same times. Client 2's uplink counts, one round old.
+    "late": (
+        {"schedule": "deadline", "deadline": 4.5, "late": "next"},
+        [(4.5, BOTH_FIRST, 1), (7.5, [(0, 2, "used"), (2, 1, "used"), (1, 2, "used")], 0)],
+    ),
+    # The median of 2, 3, and 7 is 3; that of 5 and 6 is 5. Client 0 alone is free then, and arrives at 7 with client 2.
+    "quantile": (
+        {"schedule": "deadline", "deadline_quantile": 0.5},
+        [(3, BOTH_FIRST, 1), (5, [(0, 2, "used")], 2), (7, [(1, 2, "late"), (0, 3, "used"), (2, 1, "late")], 0)],
+    ),
+    "quantile, late": (
+        {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
+        [(3, BOTH_FIRST, 1), (5, [(0, 2, "used")], 2), (7, [(1, 2, "used"), (0, 3, "used"), (2, 1, "used")], 0)],
+    ),
+    # Two of three end rounds at 3, 6, and 9. Client 2 flies to 7, and is late in round 3.
+    "over_selection": (
+        {"schedule": "over_selection", "select": 3},
+        [(3, BOTH_FIRST, 1), (6, BOTH_SECOND, 1), (9, [(2, 1, "late"), *BOTH_THIRD], 0)],
+    ),
+    # Clients 0 and 1 arrive at 2 and 3, then at 5 and 6. Client 2 arrives at 7 and client 0 at 8.
+    "buffered": (
+        {"schedule": "buffered", "buffer": 2},
+        [(3, BOTH_FIRST, 1), (6, BOTH_SECOND, 1), (8, [(2, 1, "used"), (0, 3, "used")], 1)],
+    ),
+    # The same. Client 2's uplink is two rounds old at 7 and does not count, and client 1 fills the buffer at 9.
+    "stale": (
+        {"schedule": "buffered", "buffer": 2, "max_staleness": 1},
+        [(3, BOTH_FIRST, 1), (6, BOTH_SECOND, 1), (9, [(2, 1, "stale"), *BOTH_THIRD], 0)],
+    ),
+    # Client 0 is back at 2, 4, 6, and client 1 at 3, 6. Client 0 was sent off later, and has the lower number.
+    "asynchronous": (
+        {"schedule": "asynchronous"},
+        [
+            (2, [(0, 1, "used")], 2), (3, [(1, 1, "used")], 2), (4, [(0, 2, "used")], 2), (6, [(0, 4, "used")], 2),
+            (6, [(1, 3, "used")], 2), (7, [(2, 1, "used")], 2),
+        ],
+    ),
+}  # fmt: skip
+"""The rounds of clients that take 2, 3, and 7 seconds, derived by hand: end, what landed, and number in flight."""
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_ledger_has_the_schedule_of_three_clients(devices: str, name: str) -> None:
+    system, expected = BY_HAND[name]
+    two_of_three = {"participation": 2 / 3} if name == "over_selection" else {}
+    found = times(
+        parts("fedproto", devices, server_device="d2", federation=two_of_three, **system), len(expected)
+    )
     assert [brief(each) for each in found] == expected
+    assert [each["begins"] for each in found] == [0, *(ends for ends, _, _ in expected[:-1])]
+    for number, each in enumerate(found, 1):
+        ages = Counter(number - flight["dispatch"] for flight in each["flights"] if flight["fate"] == "used")
+        assert each["staleness"] == {str(age): many for age, many in ages.items()}
+        seconds = {flight["client"]: flight["arrives"] - flight["begins"] for flight in each["flights"]}
+        assert seconds.items() <= {0: 2.0, 1: 3.0, 2: 7.0}.items()
 
 
 def test_the_seconds_of_a_client_are_latency_bytes_over_bandwidth_and_operations_over_speed(
@@ -259,15 +304,30 @@ def test_uplinks_in_flight_survive_a_resume_with_their_times(
     assert first.record["time"] == resumed.record["time"]
 
 
-@pytest.mark.parametrize("runner", ["sequential", "parallel"])
-def test_runners_give_the_same_bits_on_the_clock(devices: str, runner: str) -> None:
-    section = {"devices": ["d2", "d3", "d7"], "device_file": devices, "schedule": "buffered", "buffer": 2}
-    config = federations.config(
-        "fedproto", federation={"clients": 3, **ALL}, system=section, runtime={"runner": runner, "workers": 2}
-    )
-    one = federations.run(federations.built(config).engine, 3)
-    other = federations.run(parts("fedproto", devices, schedule="buffered", buffer=2).engine, 3)
-    assert federations.state_bits(one) == federations.state_bits(other)
+@pytest.mark.parametrize(
+    "name", [name for name in BY_HAND if name not in ("deadline", "quantile, late", "stale")]
+)
+def test_runners_give_the_same_bits_on_the_clock(devices: str, name: str) -> None:
+    """In process, with one worker and two. Stacked clients have other bits at the same times."""
+    system, expected = BY_HAND[name]
+    section = {"devices": ["d2", "d3", "d7"], "device_file": devices, "server_device": "d2", **system}
+    federation = {"clients": 3, "participation": 2 / 3 if name == "over_selection" else 1.0}
+    found, shown = [], []
+    for runner, workers in (("sequential", 1), ("parallel", 1), ("parallel", 2), ("stacked", 1)):
+        config = federations.config(
+            "fedproto", federation=federation, system=section, runtime={"runner": runner, "workers": workers}
+        )
+        engine = federations.built(config).engine
+        state, records = engine.initial_state(), []
+        for _ in expected:
+            state = engine.round(state, unobserved)
+            records.append(federations.untimed(state.record))
+        engine.close()
+        shown.append([record["time"] for record in records])
+        if runner != "stacked":
+            found.append(federations.state_bits(state) | {"records": records})
+    assert found[0] == found[1] == found[2]
+    assert shown[3] == shown[0]
 
 
 def session(folder: Path, method: str = "fedproto", **system: Any) -> Session:
@@ -472,22 +532,15 @@ def test_progress_counts_all_clients_that_were_sent_off_in_the_round(devices: st
     assert told == [(1, 3), (2, 3), (3, 3), (4, 4)]
 
 
-def test_one_client_alone_takes_its_own_time(devices: str) -> None:
-    found = times(parts("fedproto", devices, clients=("d3",)), 4)
-    assert [round(each["ends"], 6) for each in found] == [3, 6, 9, 12]
-
-
-def test_the_stacked_runner_keeps_the_times(devices: str) -> None:
-    section = {"devices": ["d2", "d3", "d7", "d7"], "device_file": devices, **BUFFERED}
-    found = []
-    for runner in ("parallel", "stacked"):
-        config = federations.config(
-            "fedproto", federation={"clients": 4, **ALL}, system=section, runtime={"runner": runner}
-        )
-        state = federations.run(federations.built(config).engine, 4)
-        assert state.record is not None
-        found.append(brief(state.record["time"]))
-    assert found[0] == found[1]
+@pytest.mark.parametrize(
+    "system",
+    [{}, {"schedule": "deadline", "deadline": 9.0}, {"schedule": "over_selection", "select": 1},
+     {"schedule": "buffered", "buffer": 1}, {"schedule": "asynchronous"}],
+    ids=["synchronous", "deadline", "over_selection", "buffered", "asynchronous"],
+)  # fmt: skip
+def test_one_client_alone_takes_its_own_time(devices: str, system: dict[str, Any]) -> None:
+    found = times(parts("fedproto", devices, clients=("d3",), server_device="d2", **system), 3)
+    assert [each["ends"] for each in found] == [3, 6, 9]
 
 
 def test_where_nobody_is_ever_there_again_the_run_ends_with_the_reason(tmp_path: Path) -> None:

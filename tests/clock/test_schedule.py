@@ -251,13 +251,67 @@ def test_a_buffer_larger_than_the_clients_at_work_is_refused() -> None:
         run(rules(schedule="buffered", buffer=3, in_flight=2), 1)
 
 
-def test_the_slowest_of_equal_exponential_clients_takes_the_sum_of_the_harmonic_series() -> None:
-    """E[max of n exponentials of mean 1] = 1 + 1/2 + … + 1/n, and their variance is 1 + 1/4 + … + 1/n²."""
+@pytest.mark.parametrize(
+    ("changes", "every_5_seconds"),
+    [
+        ({}, 1),
+        ({"schedule": "deadline", "deadline": 6.0}, 1),
+        ({"schedule": "deadline", "deadline_quantile": 0.1}, 1),
+        ({"schedule": "over_selection", "select": 4}, 1),
+        ({"schedule": "buffered", "buffer": 2}, 2),
+        ({"schedule": "asynchronous"}, 4),
+    ],
+)
+def test_rounds_of_equal_clients_end_together(changes: dict[str, Any], every_5_seconds: int) -> None:
+    """Four clients take 5 seconds each. Of those that wait for no others, two or four rounds end at each time."""
+    found = run(rules(**changes), 12, participants=4, seconds=(5.0,) * 4)
+    assert [each.ends for each in found] == [5.0 * (1 + round // every_5_seconds) for round in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "participants", "rank"),
+    [
+        ({}, 10, 10),
+        ({"schedule": "over_selection", "select": 10}, 6, 6),
+        ({"schedule": "deadline", "deadline_quantile": 0.8}, 10, 8),
+        ({"schedule": "buffered", "buffer": 3}, 10, 3),
+        ({"schedule": "asynchronous"}, 10, 1),
+    ],
+    ids=["synchronous", "over_selection", "deadline", "buffered", "asynchronous"],
+)
+def test_a_round_of_exponential_clients_is_an_order_statistic(
+    changes: dict[str, Any], participants: int, rank: int
+) -> None:
+    """Of ten exponentials of mean 1, the one of rank r has the mean 1/10 + 1/9 + … over r terms, and the variance
+    1/10² + 1/9² + … Rounds begin with ten clients at work."""
     drawn = np.random.default_rng(0).exponential(size=(400, 10))
-    means = np.mean([run(rules(), 1, participants=10, seconds=each.tolist())[0].ends for each in drawn])
-    expected = sum(1 / n for n in range(1, 11))
-    error = np.sqrt(sum(1 / n**2 for n in range(1, 11)) / len(drawn))
-    assert abs(means - expected) < 3 * error
+    ends = [run(rules(**changes), 1, participants, each.tolist())[0].ends for each in drawn]
+    terms = [1 / left for left in range(10, 10 - rank, -1)]
+    assert abs(np.mean(ends) - sum(terms)) < 3 * np.sqrt(sum(each**2 for each in terms) / len(drawn))
+
+
+def test_asynchronous_rounds_of_exponential_clients_have_the_rate_of_all_clients() -> None:
+    """Ten clients at work finish at rate 10, because the exponential law has no memory: 2,000 rounds take 200 ± 4.5."""
+    stream = np.random.default_rng(1)
+
+    def send(clients: Sequence[int], at: float, round: int) -> list[Flight]:
+        took = stream.exponential(size=len(clients)).tolist()
+        return [
+            Flight(at + each, k, round, at, 0.0, 0.0, each, 0.0)
+            for k, each in zip(clients, took, strict=True)
+        ]
+
+    def choose(number: int, at: float, busy: frozenset[int], attempt: int) -> list[int]:
+        return [client for client in range(10) if client not in busy][:number]
+
+    now, flying = 0.0, list[Flight]()
+    for round in range(1, 2001):
+        ended = carry_out(
+            rules(schedule="asynchronous"), round, 10, now, flying, choose,
+            lambda clients, at, round=round: send(clients, at, round), lambda at, busy: math.inf,
+        )  # fmt: skip
+        now, flying = ended.ends, ended.flying
+    assert abs(now - 200) < 3 * 2000**0.5 / 10
 
 
 @settings(max_examples=60, deadline=None)
