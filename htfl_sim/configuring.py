@@ -67,10 +67,13 @@ def plugin(path: str | Path) -> None:
 
 
 def load_files(
-    plugins: Sequence[str | Path] = (), models: Sequence[str | Path] = (), metrics: Sequence[str | Path] = ()
+    plugins: Sequence[str | Path] = (),
+    models: Sequence[str | Path] = (),
+    metrics: Sequence[str | Path] = (),
+    selections: Sequence[str | Path] = (),
 ) -> None:
-    """Load your own files with methods, models, and metrics. Raises ConfigError for one that fails."""
-    Files(*(tuple(map(str, files)) for files in (plugins, models, metrics))).load()
+    """Load your own files with methods, models, metrics, and selections. Raises ConfigError for one that fails."""
+    Files(*(tuple(map(str, files)) for files in (plugins, models, metrics, selections))).load()
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class Choices:
     models: Sequence[str] = ()
     metrics: Sequence[Path] = ()
     runner: str | None = None
+    selection: str | None = None
 
     def read(self) -> Config:
         """The configuration: preset or file, then the quick settings, then --set. The last one wins.
@@ -133,6 +137,7 @@ class Choices:
             "data": {"dataset": self.dataset, **indices(self.partition)},
             "federation": {"clients": self.clients, "group": list(self.models) or None},
             "evaluation": {"metrics": [str(file) for file in self.metrics] or None},
+            "selection": {"strategy": self.selection},
             "runtime": {"device": self.device, "workers": self.workers, "runner": self.runner},
         }
         return _given(quick)

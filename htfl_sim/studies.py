@@ -351,14 +351,19 @@ def _settings(given: Mapping[str, Any], metrics: Sequence[str], assignments: Seq
 
 
 def named_files(
-    plugins: Sequence[Place], models: Sequence[Place], metrics: Sequence[Place]
+    plugins: Sequence[Place],
+    models: Sequence[Place],
+    metrics: Sequence[Place],
+    selections: Sequence[Place] = (),
 ) -> tuple[Files, list[str]]:
     """The user's named files, and the group of models. A file alone defines no group."""
     names = Names(Path())
     named = [str(each) for each in models]
     group = [names.value(GROUP, each) for each in named if not each.endswith(".py")]
     alone = [each for each in named if each.endswith(".py")]
-    given = (tuple(names.path(str(each)) for each in files) for files in (plugins, alone, metrics))
+    given = (
+        tuple(names.path(str(each)) for each in files) for files in (plugins, alone, metrics, selections)
+    )
     return names.files | Files(*given), group
 
 

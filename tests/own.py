@@ -9,6 +9,7 @@ from simulator.base import own_files
 from simulator.metrics import user_metrics as metrics
 from simulator.models import registry
 from simulator.models import user_models as models
+from simulator.selection import user_selection
 
 MODEL = """
 from torch import nn
@@ -33,6 +34,7 @@ def another_process(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(own_files, "_LOADED", {})
         monkeypatch.setattr(models, "_FILES", {})
         monkeypatch.setattr(metrics, "_FUNCTIONS", {})
+        monkeypatch.setattr(user_selection, "_FUNCTIONS", {})
         kept = {prefix: each for prefix, each in registry._LIBRARIES.items() if prefix != "mynets"}
         monkeypatch.setattr(registry, "_LIBRARIES", kept)
 

@@ -208,10 +208,15 @@ def test_a_buffer_of_all_equal_clients_is_a_synchronous_round(method: str) -> No
     )
 
 
+@pytest.mark.parametrize(
+    "clients", [("d2", "d3", "d7", "d7"), ("d2", "d2", "d2", "d2")], ids=["unequal", "equal"]
+)
 @pytest.mark.parametrize("method", STALE)
-def test_a_buffer_of_one_is_the_asynchronous_schedule(method: str, devices: str) -> None:
+def test_a_buffer_of_one_is_the_asynchronous_schedule(
+    method: str, devices: str, clients: tuple[str, ...]
+) -> None:
     found = [
-        federations.run(parts(method, devices, clients=("d2", "d3", "d7", "d7"), **system).engine, 6)
+        federations.run(parts(method, devices, clients=clients, **system).engine, 6)
         for system in ({"schedule": "buffered", "buffer": 1}, {"schedule": "asynchronous"})
     ]
     assert federations.state_bits(found[0]) == federations.state_bits(found[1])

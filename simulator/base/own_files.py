@@ -19,7 +19,7 @@ from typing import Literal
 
 from simulator.base.errors import RAISED, ConfigError
 
-Kind = Literal["plugin", "model", "metric"]
+Kind = Literal["plugin", "model", "metric", "selection"]
 
 
 @dataclass(frozen=True)

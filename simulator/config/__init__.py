@@ -27,6 +27,7 @@ from simulator.base.sections import (
     SeedsConfig,
     WireConfig,
 )
+from simulator.base.selection_section import AVAILABLE, OF_SPEED, SelectionConfig
 from simulator.base.system_section import SystemConfig
 from simulator.base.training_section import TrainingConfig
 from simulator.base.units import seconds_of
@@ -71,6 +72,8 @@ class Config(Section):
     method: Annotated[SerializeAsAny[MethodConfig], BeforeValidator(_read_method)]
     data: DataConfig = DataConfig()
     federation: FederationConfig = FederationConfig()
+    selection: SelectionConfig = SelectionConfig()
+    """Plain values have this section only if it is not the default."""
     models: ModelsConfig = ModelsConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -106,6 +109,22 @@ class Config(Section):
                 "until_time is simulated time, and this run has no clock; set the devices of the clients: "
                 "system.devices=phone"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _selection_has_what_it_needs(self) -> "Config":
+        if self.selection.strategy == AVAILABLE and (
+            self.system is None or self.system.availability == "always"
+        ):
+            raise ValueError(
+                "selection.strategy 'available' asks how long clients stay available, and here they never leave; set "
+                "system.availability and the devices in system.devices, or use another strategy"
+            )
+        if self.system is None:
+            for key in set(OF_SPEED).intersection(self.selection.changed()):
+                raise ValueError(
+                    f"selection.{key} is about seconds, and the run has no clock; set system.devices, or remove it"
+                )
         return self
 
     @model_validator(mode="after")
@@ -200,6 +219,8 @@ class Config(Section):
             del raw["system"], raw["until_time"]
         if self.training.steps is None:
             del raw["training"]["steps"]
+        if self.selection == SelectionConfig():
+            del raw["selection"]
         if self.federation.unseen is None:
             del raw["federation"]["unseen"], raw["unseen"]
         own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}

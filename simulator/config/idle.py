@@ -8,6 +8,7 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.nested import flattened, toml_value
 from simulator.base.sections import RuntimeConfig
+from simulator.base.selection_section import RANDOM
 from simulator.config import Config
 
 
@@ -50,13 +51,30 @@ def idle(config: Config) -> list[str]:
 
 def cautions(config: Config) -> list[str]:
     """What to know before a run: settings that change nothing, and a mask under which right answers are impossible."""
+    found = [*idle(config), *_without_choice(config)]
     masked = getattr(config.method, "mask_answers", False) and config.data.split == "global"
     if not masked or config.data.partition == "iid":
-        return idle(config)
+        return found
     return [
-        *idle(config),
+        *found,
         "method.mask_answers = true keeps a client from answering classes that it lacks, but with "
         "data.split = 'global' the test images have all classes. Set method.mask_answers=false to let it answer all.",
+    ]
+
+
+def _without_choice(config: Config) -> list[str]:
+    """That all clients take part in every round, so that no strategy has a choice."""
+    if config.selection.strategy == RANDOM:
+        return []
+    system, seen = config.system, config.federation.seen_clients
+    wanted = config.federation.participants
+    if system is not None:
+        wanted = system.in_flight or system.select or wanted
+    if wanted < seen:
+        return []
+    return [
+        f"selection.strategy = {config.selection.strategy!r} changes nothing: all {seen} clients take part. Set a "
+        "smaller federation.participation."
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from simulator.base.nested import Raw, merged
 
-GROUP, METRICS = "federation.group", "evaluation.metrics"
+GROUP, METRICS, SELECTION = "federation.group", "evaluation.metrics", "selection.strategy"
 """The settings that may name files of Python."""
 _PATHS = (
     ("data", "indices"),
@@ -24,11 +24,12 @@ _PATHS = (
 
 @dataclass(frozen=True)
 class Files:
-    """Files by what is in them, as absolute paths: methods, models, figures of how a client answers."""
+    """Files by what is in them, as absolute paths: methods, models, metrics, selections of participants."""
 
     plugins: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    selections: tuple[str, ...] = ()
 
     def __or__(self, other: "Files") -> "Files":
         """These, then those of the other; each once."""
@@ -67,6 +68,11 @@ class Files:
 
             for file in self.metrics:
                 metrics.load(Path(file))
+        if self.selections:
+            from simulator.selection import user_selection
+
+            for file in self.selections:
+                user_selection.load(Path(file))
 
 
 class Names:
@@ -79,9 +85,11 @@ class Names:
 
     def raw(self, raw: Mapping[str, Any]) -> Raw:
         """`raw` with `nets/mynets.py:MyNet` in federation.group as `mynets:MyNet`, `figures/f1.py` in
-        evaluation.metrics as `f1`, and paths such as data.indices absolute."""
+        evaluation.metrics as `f1`, `mypick.py` in selection.strategy as `mypick`, and paths such as data.indices
+        absolute."""
         result = merged(raw, {})
-        for section, name in (("federation", "group"), ("evaluation", "metrics"), *_PATHS):
+        own = (GROUP, METRICS, SELECTION)
+        for section, name in (*((key.split(".")[0], key.split(".")[1]) for key in own), *_PATHS):
             if isinstance(settings := result.get(section), dict) and name in settings:
                 settings[name] = self.value(f"{section}.{name}", settings[name])
         return result
@@ -100,6 +108,8 @@ class Names:
                 return self._model(given)
             case "evaluation.metrics":
                 return self._metric(given)
+            case "selection.strategy":
+                return self._selection(given)
         return given
 
     def path(self, file: str) -> str:
@@ -118,6 +128,12 @@ class Names:
         if not name.endswith(".py"):
             return name
         self.files |= Files(metrics=(self.path(name),))
+        return Path(name).stem
+
+    def _selection(self, name: str) -> str:
+        if not name.endswith(".py"):
+            return name
+        self.files |= Files(selections=(self.path(name),))
         return Path(name).stem
 
 

@@ -22,6 +22,7 @@ from simulator.clock.schedule import Flight
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo, Federation
 from simulator.runners.base import LocalUpdate
+from simulator.selection import History
 
 Loader = Callable[[int], Tensors]
 """Makes or reads a client's state when it is asked for: the same tensors every time, on any thread."""
@@ -209,6 +210,8 @@ class State:
     """The clients that have taken part in a round so far, and did not diverge in all of them."""
     standing: Mapping[str, Any] | None = None
     """What was known of every client before the last record (`metrics.by_client`), if it does not say it all."""
+    history: History = field(default_factory=dict)
+    """What the server knows of the clients' earlier rounds. It follows from the records."""
     in_flight: Sequence[InFlight] = ()
     """Updates that arrive in a later round, in client order. Synchronous training has none."""
 

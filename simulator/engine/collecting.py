@@ -10,6 +10,7 @@ from simulator.engine.client_states import InFlight
 from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
 from simulator.runners import LocalUpdate
+from simulator.selection import History
 
 Begin = Callable[[Sequence[int]], None]
 """Tells that the round starts with these participants."""
@@ -73,6 +74,7 @@ def on_the_clock(
     clock: Clock,
     round: int,
     began: float,
+    history: History,
     in_flight: Sequence[InFlight],
     wire: Wire,
     begin: Begin,
@@ -86,7 +88,7 @@ def on_the_clock(
     has_begun = False
 
     def choose(number: int, at: float, busy: frozenset[int], attempt: int) -> tuple[int, ...]:
-        return clock.choose(number, at, busy | diverged, round, attempt)
+        return clock.choose(number, at, busy | diverged, round, attempt, history)
 
     def wait(at: float, busy: frozenset[int]) -> float:
         return clock.wait(at, busy | diverged)

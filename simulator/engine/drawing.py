@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from simulator.base.errors import ConfigError
+from simulator.base.selection_section import AVAILABLE, RANDOM
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
 from simulator.clock.schedule import Flight, carry_out
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.sample import Sample
+from simulator.selection import Past
+from simulator.selection.history import timed
 from simulator.training.client import shown_in
 
 
@@ -29,15 +32,20 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
         raise ConfigError(
             "There is no clock to draw. Set the devices of the clients: `system.devices=phone`."
         )
+    if config.selection.strategy not in (RANDOM, AVAILABLE):
+        raise ConfigError(
+            f"selection.strategy '{config.selection.strategy}' can depend on training losses, and nothing is trained "
+            f"here. Use '{RANDOM}' or '{AVAILABLE}', or run it."
+        )
     works, server = _measured(config, built)
-    now, flying = 0.0, list[Flight]()
+    now, flying, known = 0.0, list[Flight](), dict[int, Past]()
     waits = clock.system.schedule not in ("buffered", "asynchronous")
     for round in range(1, config.rounds + 1):
 
         def choose(
             number: int, at: float, busy: frozenset[int], attempt: int, t: int = round
         ) -> Sequence[int]:
-            return clock.choose(number, at, busy, t, attempt)
+            return clock.choose(number, at, busy, t, attempt, known)
 
         def send(chosen: Sequence[int], at: float, t: int = round) -> list[Flight]:
             return clock.flights(chosen, at, t, [works[client] for client in chosen])
@@ -49,6 +57,7 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
         sizes, joules = 0, list[float]()
         for flight, fate in ended.landed:
             work = works[flight.client]
+            known[flight.client] = timed(known.get(flight.client), flight.arrives - flight.begins, fate)
             fates[fate] += 1
             flops["used" if fate == "used" else "wasted"] += work.flops  # type: ignore[assignment]
             sizes += work.down + work.up

@@ -53,6 +53,7 @@ from simulator.runners import (
     synchronous,
 )
 from simulator.runners.evaluation import Answers, answering, evaluate
+from simulator.selection import History, Selector, history
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
 from simulator.training.precision import tf32_in_force
@@ -78,7 +79,8 @@ class Engine:
             cka_matrices.common_layers(federation, wanted)  # refused now rather than when it is measured
         context = TrainingContext(federation, data, FlopCache())
         self._runner = runners.get(config.runtime.runner)(context, config.runtime)
-        self.clock = None if config.system is None else Clock(config, federation, method)
+        self.selector = Selector(config.selection, federation, config.training_seed)
+        self.clock = None if config.system is None else Clock(config, federation, method, self.selector)
 
     def open(self, *, exact: bool = True) -> Sequence[RemoteMachine]:
         """Get hold of the machines that clients are computed on, if there are any beside this; raises like
@@ -170,7 +172,7 @@ class Engine:
         trained = time.perf_counter()
 
         taught = state.trained | {each.client.id for each in arrived}
-        after = State(t, server, clients, None, taught, in_flight=took.flying)
+        after = State(t, server, clients, None, taught, history=state.history, in_flight=took.flying)
         answers = self._evaluate(after, self._unmeasured(state.record), took.changed, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
         cka = self.cka(after) if due or measure() else None
@@ -214,7 +216,8 @@ class Engine:
         newcomers.record(record, self._runner, self._hooks, after, self._config)
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)
-        return replace(after, record=record, standing=standing)
+        known = history.after(state.history, record) if self.selector.remembers else state.history
+        return replace(after, record=record, standing=standing, history=known)
 
     def _collect(
         self,
@@ -236,19 +239,17 @@ class Engine:
             return self._train(t, state, participants, wire, observe, gate, done)
 
         if self.clock is None:
-            return at_once(t, state.in_flight, self.participants(t), wire, begin, train, finished)
+            drawn = self.participants(t, state.history)
+            return at_once(t, state.in_flight, drawn, wire, begin, train, finished)
         began = state.record["time"]["ends"] if state.record and "time" in state.record else 0.0
-        return on_the_clock(self.clock, t, began, state.in_flight, wire, begin, train, finished)
-
-    def participants(self, round: int) -> tuple[int, ...]:
-        """S^t: a share C of the seen clients, drawn without replacement, ascending."""
-        seen, wanted = self._federation.seen, self._config.federation.participants
-        if wanted == len(seen):
-            return tuple(client.id for client in seen)
-        draw = rng.numpy_stream(self._config.training_seed, "participants", round).choice(
-            len(seen), wanted, replace=False
+        return on_the_clock(
+            self.clock, t, began, state.history, state.in_flight, wire, begin, train, finished
         )
-        return tuple(sorted(seen[place].id for place in draw))
+
+    def participants(self, round: int, known: History = MappingProxyType({})) -> tuple[int, ...]:
+        """S^t without a clock: a share C of the seen clients, by the run's selection, ascending."""
+        wanted = self._config.federation.participants
+        return self.selector.select(self._federation.seen_ids, wanted, round, known)
 
     def cka(self, state: State) -> Cka:
         """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from simulator.base import rng
 from simulator.base.errors import ConfigError
 from simulator.base.record import FlightRecord, Time
 from simulator.base.tensors import total_bytes
@@ -19,6 +18,7 @@ from simulator.config import Config
 from simulator.engine.client_states import InFlight
 from simulator.methods import Method
 from simulator.models.federation import Federation
+from simulator.selection import History, Selector
 
 SINGLE = 0.6
 """Default of `system.mixing` where a single uplink ends a round: the client does not replace the server's state."""
@@ -31,10 +31,10 @@ class Clock:
     stale where uplinks can be.
     """
 
-    def __init__(self, config: Config, federation: Federation, method: Method) -> None:
+    def __init__(self, config: Config, federation: Federation, method: Method, selector: Selector) -> None:
         assert config.system is not None
         self.system, self._seed = config.system, config.training_seed
-        self._federation = federation
+        self._federation, self._selector = federation, selector
         self.participants = config.federation.participants
         """The usual number of clients in a round."""
         if self.system.server_bandwidth is not None and self.system.schedule in ("buffered", "asynchronous"):
@@ -47,7 +47,7 @@ class Clock:
                 f"{method.card.title} takes no stale uplinks: nothing says what an old one would mean to its server. "
                 "Use `system.schedule=synchronous`, or another method."
             )
-        self._seen = tuple(client.id for client in federation.seen)
+        self._seen = federation.seen_ids
         self.availability = availability(self.system, len(federation.clients), self._seed)
         self.facts = [
             ClientFacts(
@@ -128,20 +128,21 @@ class Clock:
         return replace(flight, arrives=leaves, lost=True, latency=latency, down=down, compute=compute, up=up)
 
     def choose(
-        self, number: int, at: float, busy: frozenset[int], round: int, attempt: int
+        self, number: int, at: float, busy: frozenset[int], round: int, attempt: int, history: History
     ) -> tuple[int, ...]:
-        """So many clients that are available and not busy, drawn without replacement, ascending.
+        """So many clients that are available and not busy, by the run's selection, ascending.
 
-        If all are, these are the participants of a run without a clock.
+        If all are, and the selection is random, these are the participants of a run without a clock.
         """
         free: Sequence[int] = [client for client in self._seen if client not in busy] if busy else self._seen
-        if not isinstance(self.availability, Always):
-            free = [client for client in free if self.availability.next_available(client, at) <= at]
-        if number >= len(free):
-            return tuple(free)
-        purpose = "participants" if not attempt else f"participants/{attempt}"
-        drawn = rng.numpy_stream(self._seed, purpose, round).choice(len(free), number, replace=False)
-        return tuple(sorted(free[each] for each in drawn))
+        if isinstance(self.availability, Always):
+            return self._selector.select(free, number, round, history, attempt)
+        free = [client for client in free if self.availability.next_available(client, at) <= at]
+
+        def stays(client: int) -> float:
+            return self.availability.leaves_at(client, at) - at
+
+        return self._selector.select(free, number, round, history, attempt, stays)
 
     def wait(self, at: float, busy: frozenset[int]) -> float:
         """The next time at which a client that is not busy is available; infinite if none ever is."""

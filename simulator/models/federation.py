@@ -66,6 +66,11 @@ class Federation:
         return tuple(client for client in self.clients if client.id not in self.unseen)
 
     @cached_property
+    def seen_ids(self) -> tuple[int, ...]:
+        """Their ids."""
+        return tuple(client.id for client in self.seen)
+
+    @cached_property
     def of_each(self) -> tuple[ClientInfo, ...]:
         """The first client of each architecture, ascending.
 

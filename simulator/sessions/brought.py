@@ -18,6 +18,7 @@ from simulator.methods import plugins
 from simulator.metrics import user_metrics as metrics
 from simulator.models import members
 from simulator.models import user_models as models
+from simulator.selection import user_selection
 
 PATHS = {
     "partition": ("data", "indices"),
@@ -31,6 +32,7 @@ PATHS = {
 def recorded(config: Config) -> list[OwnFile]:
     """What a session keeps about the files that its configuration needs, as plain JSON values."""
     files = [*models.origins(members(config.federation.group)), *metrics.origins(config.evaluation.metrics)]
+    files += user_selection.origins(config.selection.strategy)
     return [*map(_noted, files), *_at_paths(_paths(config.to_json()))]
 
 
@@ -57,7 +59,7 @@ def check(folder: Path, config: Mapping[str, Any], made_with: Sequence[OwnFile])
             present = next(_at_paths({kind: paths[kind]} if kind in paths else {}), None)
             remedy = f"put it back to {paths.get(kind)}"
         else:
-            loaded = own_files.loaded("model" if kind == "model" else "metric", name)
+            loaded = own_files.loaded(kind, name)  # type: ignore[arg-type]
             present = _noted(loaded) if loaded else None
             remedy = f"add `{kind}={name}`"
         if present is None:

@@ -23,6 +23,7 @@ from simulator.methods.hooks import Hooks
 from simulator.metrics import by_client
 from simulator.models.federation import Federation
 from simulator.runners.base import LocalUpdate
+from simulator.selection import history
 from simulator.sessions.reader import CheckedReader, Manifest
 
 
@@ -76,6 +77,7 @@ def restore(session: CheckedReader, manifest: Manifest, built: Built, *, exact: 
         manifest.record,
         trained(records),
         by_client.standing(records[:-1]),
+        history.of(records if built.engine.selector.remembers else ()),
         in_flight(session, manifest, built, start.clients.beginning),
     )
 

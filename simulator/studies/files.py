@@ -25,7 +25,7 @@ def refuse_unnamed(study: StudySpec, points: Iterable[Point]) -> None:
     for point in points:
         for file in point.files:
             kind, name = file["kind"], file["name"]
-            if kind in ("model", "metric") and name not in named[kind]:
+            if kind in ("model", "metric", "selection") and name not in named[kind]:
                 raise ConfigError(
                     f"point {point.name} needs the {kind} file {name}, which the study does not name. "
                     f'Add {kind}s = ["{name}"] to the study.'

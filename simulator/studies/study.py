@@ -19,7 +19,7 @@ from simulator.studies.values import values
 METHOD = "method"
 """The axis of methods. A configuration calls it method.name."""
 _AS_THEY_ARE = (METHOD, "preset")
-_FILES = ("plugins", "models", "metrics")
+_FILES = ("plugins", "models", "metrics", "selections")
 _KEYS = ("title", "preset", "profile", "settings_from", "from", *_FILES, "config", "methods", "over")
 _SHARED = ("rounds", "until", "until_time", "data", "federation", "models", "training", "wire")
 """The sections that all points take from one preset, if a study names one in `settings_from`."""

@@ -12,6 +12,7 @@ import torch
 
 import htfl_sim as hs
 from checkpoints import SessionReader
+from simulator.results.analysis import reproduction
 from simulator.results.analysis.overview import read_overview
 from simulator.results.figures.losses import names_of
 from tests.cli.conftest import TINY, Cli
@@ -180,6 +181,56 @@ def test_a_metric_may_be_switched_on(cli: Cli, sessions: Path, tmp_path: Path, a
     another_process()
     without = cli("resume", "mine", "--rounds=5")
     assert without.code == 0, without.err
+
+
+def test_a_selection_of_ones_own_is_recorded_and_held_to(
+    cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
+) -> None:
+    first = "def select(candidates, number, round, draws):\n    return [each.id for each in candidates[:number]]\n"
+    file = written(tmp_path, "mypick.py", first)
+    run = (*RUN, "--clients=6", "--set=federation.participation=0.5")
+    result = cli(*run, f"--selection={file}")
+    assert result.code == 0, result.err
+    assert SessionReader(sessions / "mine").document["config"]["selection"]["strategy"] == "mypick"
+    assert recorded(sessions) == [("selection", "mypick.py")]
+    assert last(sessions)["participants"] == [0, 1, 2]
+
+    another_process()
+    refused = cli("resume", "mine", "--rounds=3")
+    assert refused.code == 4 and "add --selection mypick.py" in refused.err
+    resumed = cli("resume", "mine", "--rounds=3", f"--selection={file}")
+    assert resumed.code == 0, resumed.err
+    forked = cli("fork", "mine", "--at-round=1", "--session=other", "--run", f"--selection={file}")
+    assert forked.code == 0, forked.err
+    assert "--selection mypick.py" in " ".join(reproduction.command_lines(sessions / "mine"))
+
+    another_process()
+    written(tmp_path, "mypick.py", first + "\n")
+    changed = cli("resume", "mine", "--rounds=4", f"--selection={file}")
+    assert changed.code == 4 and "selection file mypick.py is not the one" in changed.err
+
+
+def test_a_study_may_compare_selections(
+    cli: Cli, sessions: Path, tmp_path: Path, another_process: Any
+) -> None:
+    last_ones = (
+        "def select(candidates, number, round, draws):\n    return [c.id for c in candidates][-number:]\n"
+    )
+    file = written(tmp_path, "mypick.py", last_ones)
+    run = [each for each in RUN[1:] if not each.startswith("--session")]
+    result = cli(
+        "sweep",
+        "study",
+        *run,
+        "--set=federation.participation=0.5",
+        f"--over=selection.strategy=utility,{file}",
+    )
+    assert result.code == 0, result.err
+    chosen = {
+        SessionReader(each.parent).document["config"]["selection"]["strategy"]
+        for each in (sessions / "study").glob("*/session.json")
+    }
+    assert chosen == {"utility", "mypick"}
 
 
 def test_a_bad_file_is_refused_before_anything_is_written(cli: Cli, sessions: Path, tmp_path: Path) -> None:

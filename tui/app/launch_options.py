@@ -44,7 +44,7 @@ class LaunchOptions:
             return begin(wish.choices.read(), wish.folder, data_dir=self.data)
 
         where = ("--session", wish.folder.name, "--sessions-dir", str(wish.folder.parent))
-        plugins = Files(self.files.plugins).options()  # models and metrics are among the choices
+        plugins = Files(self.files.plugins).options()  # the other files are among the choices
         given = (*options_of(wish.choices), *plugins, "--data-dir", str(self.data))
         return Beginning(wish.folder, create, ("run", *given, *where))
 
@@ -95,6 +95,7 @@ def options_of(choices: Choices) -> Iterator[str]:
         "device": choices.device,
         "workers": choices.workers,
         "runner": choices.runner,
+        "selection": choices.selection,
     }
     many = {"set": choices.assignments, "model": choices.models, "metric": choices.metrics}
     for option, value in one.items():

@@ -132,6 +132,9 @@ Models = Annotated[
 ]
 METRICS = "Python file with a metric of your own (docs/your-own.md). May be repeated."
 Metrics = Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=HOW)]
+SELECTION = "Selection of participants: random, available, utility, or a Python file (docs/your-own.md)."
+SELECTIONS = "Python file with a selection of your own that the session uses. May be repeated."
+Selections = Annotated[list[Path] | None, option(SELECTIONS, "--selection", metavar="FILE", panel=HOW)]
 TAGS = "Tag for the session; `htfl-sim sessions --tag` finds it. May be repeated."
 Tags = Annotated[list[str] | None, option(TAGS, "--tag", metavar="TAG", panel=WHERE)]
 MODEL_FILES = "Python file of a model that the session uses. May be repeated."
@@ -166,6 +169,7 @@ class Setup:
     seed: Seed = None
     assignments: Settings = None
     metric: Annotated[list[Path] | None, option(METRICS, "--metric", metavar="FILE", panel=WHAT)] = None
+    selection: Annotated[str | None, option(SELECTION, "--selection", metavar="S", panel=WHAT)] = None
     plugin: Plugins = None
 
     def choices(self, machine: "Machine") -> "Choices":
@@ -189,6 +193,7 @@ class Setup:
             partition=self.partition,
             models=self.model or (),
             metrics=self.metric or (),
+            selection=self.selection,
         )
 
 
@@ -199,11 +204,12 @@ class Own:
     model: ModelFiles = None
     metric: Metrics = None
     plugin: Plugins = None
+    selection: Selections = None
 
     def load(self) -> None:
         """Load them. Raises ConfigError."""
-        if self.plugin or self.model or self.metric:
-            hs.load_files(self.plugin or (), self.model or (), self.metric or ())
+        if self.plugin or self.model or self.metric or self.selection:
+            hs.load_files(self.plugin or (), self.model or (), self.metric or (), self.selection or ())
 
 
 @dataclass(frozen=True)

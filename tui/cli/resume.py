@@ -58,6 +58,7 @@ def resume(
             "--plugin": own.plugin,
             "--model": own.model,
             "--metric": own.metric,
+            "--selection": own.selection,
             "--data-dir": places.data_dir,
             "--device": machine.device,
             "--workers": machine.workers,

@@ -75,5 +75,10 @@ def run(
     with begin(
         settings, folder, data_dir=places.data_dir, allow_inexact=machine.allow_inexact, tags=tags
     ) as opened:
-        own = options.Own(running.model_files(setup.model), setup.metric, setup.plugin)
+        own = options.Own(
+            running.model_files(setup.model),
+            setup.metric,
+            setup.plugin,
+            running.selection_files(setup.selection),
+        )
         running.carry_out(opened, running.mention(places.sessions_dir, own), progress, as_json)

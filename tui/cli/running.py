@@ -60,6 +60,8 @@ def mention(sessions_dir: Path | None, own: Own | None = None) -> Mention:
     """A function from a command to the line to type, with the sessions folder and the files that were given."""
     where = f" --sessions-dir {sessions_dir}" if sessions_dir else ""
     files = {} if own is None else {"plugin": own.plugin, "model": own.model, "metric": own.metric}
+    if own is not None:
+        files["selection"] = own.selection
     given = "".join(f" --{option} {file}" for option, named in files.items() for file in named or ())
     return lambda command: f"htfl-sim {command}{given if command.startswith('resume ') else ''}{where}"
 
@@ -68,6 +70,11 @@ def model_files(models: Sequence[str] | None) -> list[Path]:
     """The files among the models of `run`: mynets.py of mynets.py:MyNet."""
     files = [name.rpartition(".py:")[0] for name in models or ()]
     return [Path(f"{file}.py") for file in dict.fromkeys(files) if file]
+
+
+def selection_files(selection: str | None) -> list[Path]:
+    """The file that selects, if it is not a strategy of htfl-sim."""
+    return [Path(selection)] if selection is not None and selection.endswith(".py") else []
 
 
 def rehearse(config: "Config", folder: Path, data_dir: str | None, as_json: bool) -> None:

@@ -100,6 +100,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("wire", _disturbed(config.get("wire", {}))),
         ("system", _settings(config["system"]) if config.get("system") else None),
         ("unseen clients", _settings(config.get("unseen", {})) or None),
+        ("selection", _settings(config.get("selection", {})) or None),
         *_at_start(details),
         ("as before", _settings(details.as_before)),
         ("plugin", _plugin(details)),

@@ -135,6 +135,7 @@ def sweep(
         "data.indices": None if setup.partition is None else str(setup.partition),
         "federation.clients": setup.clients,
         "method.name": setup.method,
+        "selection.strategy": setup.selection,
     }
     if point is not None:
         said = [

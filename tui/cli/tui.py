@@ -74,7 +74,12 @@ def tui(
         )
     options.load_plugins(setup.plugin)
     choices = setup.choices(options.Machine(device, workers))
-    own = (setup.plugin, running.model_files(setup.model), setup.metric)
+    own = (
+        setup.plugin,
+        running.model_files(setup.model),
+        setup.metric,
+        running.selection_files(setup.selection),
+    )
     files = Files(*(tuple(str(file.absolute()) for file in named or ()) for named in own))
     launch_options = LaunchOptions(
         hs.folders.sessions_dir(places.sessions_dir),

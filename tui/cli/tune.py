@@ -88,7 +88,8 @@ def tune(
     from tui.cli import sweep_progress
     from tui.cli.data import fetch_missing
 
-    files, _ = hs.studies.named_files(setup.plugin or (), setup.model or (), setup.metric or ())
+    own = (setup.plugin, setup.model, setup.metric, running.selection_files(setup.selection))
+    files, _ = hs.studies.named_files(*(each or () for each in own))
     files.load()
     asked = None
     given: dict[str, Any] = {

@@ -9,7 +9,7 @@ import checkpoints
 import presets
 from simulator.base.documents import Entry
 from simulator.base.nested import Raw, flattened, toml_value, with_method
-from simulator.config.user_files import GROUP, METRICS, Files
+from simulator.config.user_files import GROUP, METRICS, SELECTION, Files
 from simulator.sessions.reader import CheckedReader
 
 _BARE = "quickstart"
@@ -58,7 +58,7 @@ def command_lines(folder: Path) -> list[str]:
 
 def _files(*said: Mapping[str, Any]) -> Files:
     """The files that a session's document, or entries of its history, name."""
-    found: dict[str, list[str]] = {"plugin": [], "model": [], "metric": []}
+    found: dict[str, list[str]] = {"plugin": [], "model": [], "metric": [], "selection": []}
     for each in said:
         for plugin in (each.get("plugin"), *each.get("model_plugins", {}).values()):
             if plugin and not _is_installed(plugin["name"]):
@@ -111,6 +111,9 @@ def _own_words(config: Raw, files: Files) -> tuple[list[str], list[str]]:
     if files.metrics:
         words += Files(metrics=files.metrics).options()
         said.append(METRICS)
+    if files.selections:
+        words += Files(selections=files.selections).options()
+        said.append(SELECTION)
     if flat.get("data.indices") is not None:
         words += ["--partition", flat["data.indices"]]
         said += _PARTITION
@@ -153,6 +156,7 @@ def _flat(raw: Raw) -> Raw:
 
 def _usual(raw: Raw) -> Raw:
     """Every setting that a configuration comes to, by dotted key; the method's only where it is known here."""
+    from simulator.base.selection_section import SelectionConfig
     from simulator.base.system_section import SystemConfig
     from simulator.config import Config
     from simulator.methods import registry
@@ -162,4 +166,5 @@ def _usual(raw: Raw) -> Raw:
     else:
         usual = Config.read({**raw, "method": {"name": "standalone"}}).to_json() | {"method": raw["method"]}
     clock = SystemConfig.model_construct().model_dump(mode="json")
-    return _flat({"system": clock, **usual})
+    selection = SelectionConfig().model_dump(mode="json")
+    return _flat({"system": clock, "selection": selection, **usual})
