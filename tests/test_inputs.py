@@ -286,7 +286,8 @@ def test_a_registered_model_of_the_kind_is_named(texts: Path, monkeypatch: pytes
     monkeypatch.setitem(GROUPS_OF_MODELS, "words", ("words",))
     registry.register("words", "a bag of words", kind="tokens")(lambda spec, classes: None)
     with pytest.raises(
-        ConfigError, match=r"Groups for tokens: words\. Models for tokens: words\. Or name your own"
+        ConfigError,
+        match=r"Groups for tokens: .*, words\. Models for tokens: fasttext, .*, …\. Or name your own",
     ):
         build(config(texts, federation={"group": "htm5"}), Path())
 

@@ -1,4 +1,4 @@
-"""A method under test: a federation of tiny models on real digits that meets its needs."""
+"""A method under test: tiny models that meet its needs, on real digits or on samples of another kind."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -9,6 +9,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.nested import merged
 from simulator.config import Config
 from simulator.data.datasets import data_folder
+from simulator.data.specs import Kind
 from simulator.engine.builder import Built, build
 from simulator.engine.client_states import State
 from simulator.engine.progress import unobserved
@@ -19,7 +20,13 @@ from simulator.training.flops import FlopCache
 from simulator.training.phase import Batch, Nets, Phase
 from simulator.training.precision import Precision
 
-GROUPS = ("tiny", "tiny_resnet", "tiny_vit", "tiny_widths")
+GROUPS: dict[Kind, tuple[str, ...]] = {
+    "image": ("tiny", "tiny_resnet", "tiny_vit", "tiny_widths"),
+    "tokens": ("tiny_text", "tiny_text_depths", "tiny_text_widths"),
+    "signal": ("tiny_signal", "tiny_mlp_widths"),
+    "table": ("tiny_table", "tiny_mlp_widths"),
+}
+"""The groups of tiny models for each kind of samples, in the order in which they are tried."""
 CLIENTS, ROUNDS = 4, 2
 """The second round is the first that starts from another round's state."""
 
@@ -34,8 +41,12 @@ class Subject:
         *,
         runner: str | None = None,
         precision: Precision | None = None,
+        dataset: str | None = None,
+        kind: Kind = "image",
     ) -> None:
         """`settings` are the method's own. It is tested with every runner and precision, or only with these.
+
+        `dataset` is a name or path as in a configuration, of samples of that kind. Default: the digits.
 
         Raises ConfigError if no group of tiny models meets its needs.
         """
@@ -43,8 +54,9 @@ class Subject:
         self.settings = {"name": name, **(settings or {})}
         self.runners = runners.names_within() if runner is None else [runner]
         self.precisions: list[Precision] = ["float32", "bf16"] if precision is None else [precision]
+        self.dataset = {} if dataset is None else {"dataset": dataset}
         refusals = []
-        for group in GROUPS:
+        for group in GROUPS[kind]:
             self.group = group
             try:
                 self.built()
@@ -62,7 +74,7 @@ class Subject:
             "seed": 7,
             "rounds": ROUNDS,
             "method": self.settings,
-            "data": {"limit": 160},
+            "data": {"limit": 160} | self.dataset,
             "federation": {"clients": CLIENTS, "participation": 0.75, "group": self.group},
             "training": {"batch_size": 16, "lr": 0.1, "precision": self.precisions[0]},
             "runtime": {"workers": 1, "device": "cpu", "runner": self.runners[0]},

@@ -20,7 +20,12 @@ from simulator.training.forward_mode import NO_DERIVATIVE, derivative_along
 LayerOf = Callable[[Network], str]
 """A function that names one of a network's representations."""
 
-NESTED_WIDTHS = ("heterofl_resnet", "heterofl_cnn", "htm5")
+NESTED_WIDTHS: dict[Kind, tuple[str, ...]] = {
+    "image": ("heterofl_resnet", "heterofl_cnn", "htm5"),
+    "tokens": ("tiny_text_widths",),
+    "signal": ("tiny_mlp_widths",),
+    "table": ("tiny_mlp_widths",),
+}
 """Groups to suggest to users who need nested models. Any other nested group also works."""
 
 
@@ -108,7 +113,7 @@ def nested_widths(federation: Federation) -> str | None:
         if (why := slices.misfit(largest, federation.architecture_of(client))) is not None:
             return (
                 f"needs widths that nest: {client} {why}; the largest is {federation.largest}. "
-                f"Groups made of such widths are {', '.join(NESTED_WIDTHS)}"
+                f"Groups made of such widths are {', '.join(NESTED_WIDTHS[federation.spec.kind])}"
             )
     return None
 

@@ -1,6 +1,20 @@
 """Models, each with features and a head, and the groups that assign them to clients."""
 
-from simulator.models import cnn, convnets, libraries, resnet, slices, tiny, user_models, vit
+from simulator.models import (
+    cnn,
+    convnets,
+    hidden_heads,
+    libraries,
+    mlps,
+    resnet,
+    sensors,
+    slices,
+    text,
+    tiny,
+    transformers,
+    user_models,
+    vit,
+)
 from simulator.models.groups import GROUPS, assign, check_kind, members
 from simulator.models.network import Network
 from simulator.models.registry import (
@@ -28,15 +42,20 @@ __all__ = [
     "cnn",
     "convnets",
     "get",
+    "hidden_heads",
     "libraries",
     "members",
+    "mlps",
     "names",
     "register",
     "resnet",
+    "sensors",
     "slices",
     "spec_for",
+    "text",
     "tiny",
     "trains_on_one_sample",
+    "transformers",
     "typical",
     "user_models",
     "vit",

@@ -120,7 +120,9 @@ class Federation:
 
     def shared_head(self) -> nn.Linear:
         """A head for all clients, if their heads are equal: client 0's kind, with weights from the server's stream."""
-        return self.build(self.clients[0].architecture, self.stream("server/head")).head
+        head = self.build(self.clients[0].architecture, self.stream("server/head")).head
+        assert isinstance(head, nn.Linear)  # `needs.same_head` has rejected others
+        return head
 
     def stream(
         self, purpose: str, round: int = 0, client: int = rng.EVERYONE, *, initial: bool | None = None

@@ -4,17 +4,19 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from simulator.models.heads import Head
+
 
 class Network(nn.Module):
-    """A classifier as features f (output width K) ∘ head h (usually the last linear layer, C classes).
+    """A classifier as features f (output width K) ∘ head h (C classes).
 
     A subclass sets `head`. It lists in `layers` the names of its representations, shallow to deep; the last is the
     features.
     """
 
     layers: tuple[str, ...]
-    head: nn.Linear
-    """A transformer's may be another module with `in_features` and `out_features`; `needs.same_head` rejects it."""
+    head: Head
+    """Reads the features. `needs.same_head` rejects all but a linear layer."""
 
     published = ""
     """The prefix of the published weights' names in this network's parameter names."""

@@ -89,17 +89,23 @@ _LIBRARIES: dict[str, Library] = {}
 
 
 def register(
-    name: str, title: str, smallest_side: int = 1, *, stems: bool = False, kind: Kind = "image"
+    name: str,
+    title: str,
+    smallest_side: int = 1,
+    *,
+    stems: bool = False,
+    kind: Kind | tuple[Kind, ...] = "image",
 ) -> Callable[[Builder], Builder]:
     """Add a model under `name`. Raises ValueError if the name is taken.
 
-    `smallest_side` and `stems` are for models that accept images.
+    `kind` is the kind of samples that it accepts, or several. `smallest_side` and `stems` are for models of images.
     """
+    kinds = kind if isinstance(kind, tuple) else (kind,)
 
     def add(builder: Builder) -> Builder:
         if name in _MODELS:
             raise ValueError(f"a model named '{name}' exists already")
-        _MODELS[name] = RegisteredModel(name, title, smallest_side, builder, stems=stems, kinds=(kind,))
+        _MODELS[name] = RegisteredModel(name, title, smallest_side, builder, stems=stems, kinds=kinds)
         return builder
 
     return add

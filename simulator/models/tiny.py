@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from simulator.data.specs import InputSpec, Kind
 from simulator.models.network import Network
 from simulator.models.registry import ImageShape, register
 
 FEATURES = 8
+KINDS: tuple[Kind, ...] = ("image", "signal", "table")
 
 
 class TinyCNN(Network):
@@ -39,24 +41,40 @@ class TinyCNN(Network):
 
 
 class TinyMLP(Network):
-    """FC1 12 → BatchNorm → ReLU → dropout 0.1 → FC2 8 → ReLU → head C: statistics and draws in eleven lines."""
+    """FC1 12 → BatchNorm → ReLU → dropout 0.1 → FC2 8 → ReLU → head C: statistics and draws in a few lines.
+
+    It takes images, signals, and table rows. A deep one has another FC 12 after FC1, and nests with the other.
+    """
 
     layers = ("fc1", "fc2")
 
-    def __init__(self, shape: ImageShape, num_classes: int) -> None:
+    def __init__(self, spec: InputSpec, num_classes: int, rate: float = 1.0, deep: bool = False) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(shape.channels * shape.height * shape.width, 12)
-        self.norm = nn.BatchNorm1d(12)
+        hidden, features = math.ceil(12 * rate), math.ceil(FEATURES * rate)
+        self.rate = rate
+        self.fc1 = nn.Linear(math.prod(spec.shape), hidden)
+        self.norm = nn.BatchNorm1d(hidden)
         self.dropout = nn.Dropout(0.1)
-        self.fc2 = nn.Linear(12, FEATURES)
-        self.head = nn.Linear(FEATURES, num_classes)
+        self.between = nn.Linear(hidden, hidden) if deep else None
+        self.fc2 = nn.Linear(hidden, features)
+        self.head = nn.Linear(features, num_classes)
 
     def represent(self, x: Tensor) -> dict[str, Tensor]:
         fc1 = self.dropout(F.relu(self.norm(self.fc1(torch.flatten(x, 1)))))
-        fc2 = F.relu(self.fc2(fc1))
+        deeper = fc1 if self.between is None else F.relu(self.between(fc1))
+        fc2 = F.relu(self.fc2(deeper))
         return {"fc1": fc1, "fc2": fc2}
+
+    def flattened(self) -> Mapping[str, int]:
+        return {}
 
 
 register("tiny_cnn", "one convolution, FC 12, FC 8", 3)(TinyCNN)
 register("tiny_cnn_w2", "one convolution, FC 12, FC 8, at 1/2 of the width", 3)(partial(TinyCNN, rate=1 / 2))
-register("tiny_mlp", "FC 12 with BatchNorm and dropout, FC 8", 1)(TinyMLP)
+register("tiny_mlp", "FC 12 with BatchNorm and dropout, FC 8", kind=KINDS)(TinyMLP)
+register("tiny_mlp2", "FC 12 with BatchNorm and dropout, FC 12, FC 8", kind=KINDS)(
+    partial(TinyMLP, deep=True)
+)
+register("tiny_mlp_w2", "FC 12 with BatchNorm and dropout, FC 8, at 1/2 of the width", kind=KINDS)(
+    partial(TinyMLP, rate=1 / 2)
+)

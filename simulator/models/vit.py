@@ -12,26 +12,18 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from simulator.models.heads import HiddenHead
 from simulator.models.network import Network
 from simulator.models.pooling import to_width
 from simulator.models.registry import Builder, ImageShape, register
 from simulator.models.resnet import FEATURES
 
 
-class OwnHead(nn.Sequential):
-    """K → hidden → tanh → C: the head of HtM10's transformers. The others have linear heads."""
-
-    def __init__(self, features: int, hidden: int, num_classes: int) -> None:
-        super().__init__(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, num_classes))
-        self.in_features = features
-        self.out_features = num_classes
-
-
 class ViT(Network):
     """patches → blocks of attention and MLP → the class token's features → head C.
 
     Representation `block<i>` holds all tokens [B, 1 + patches, width]. Without `features`, K is the width, and the head
-    is linear. With it, the features are pooled to that K, and the head is the transformer's own.
+    is linear. With it, the features are pooled to that K, and the head is K → width → tanh → C.
     """
 
     published = "vit."
@@ -61,7 +53,9 @@ class ViT(Network):
         )
         plain_attention(self.vit)
         self.head = (
-            nn.Linear(width, num_classes) if features is None else OwnHead(features, width, num_classes)  # type: ignore[assignment]  # needs.same_head refuses it
+            nn.Linear(width, num_classes)
+            if features is None
+            else HiddenHead(features, [width], num_classes, nn.Tanh)
         )
         self.layers = (*(f"block{number + 1}" for number in range(depth)), "features")
 

@@ -22,9 +22,12 @@ EVERYONE = -1
 
 @contextmanager
 def double_precision() -> Iterator[None]:
-    """Networks, states and images made in this context are float64."""
+    """Networks, states, and samples other than tokens are float64 if they are made in this context."""
 
     def batch(self: FederatedData, indices: Tensor) -> tuple[Tensor, Tensor]:
+        if not isinstance(self.inputs, ImageInputs):
+            x = self.inputs.batch(indices)
+            return x.double() if x.is_floating_point() else x, self.labels[indices]
         x = _normalized(self, indices)
         return x.permute(0, 3, 1, 2), self.labels[indices]
 

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from simulator import contract, methods, runners
+from simulator.base.errors import ConfigError
 from simulator.contract import Promise, Subject
+from simulator.data.specs import Kind
 from simulator.training.precision import Precision
+from tests import federations
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods"
 
@@ -33,6 +36,11 @@ IMPLIED = "the same seed gives"
 LOOKS_ON = "measured traffic"
 """A promise that is watched in the method's hooks, which on Ray are called in other processes; records that are equal
 in process and on Ray imply it (`tests/runners/test_ray.py`)."""
+
+KINDS: tuple[Kind, ...] = ("tokens", "signal", "table")
+"""The kinds of samples besides images."""
+OF_MODELS = ("states keep", "every phase trains", "a client's whole update")
+"""How promises begin that a model of another kind of samples could break, and that are tried in a second."""
 
 
 def trials() -> Iterator[Any]:
@@ -73,6 +81,69 @@ def test_every_method_keeps_its_promises(
     if runner == "ray":
         request.getfixturevalue("actors")
     assert promise.broken_by(subject(name, runner, precision)) is None
+
+
+def trials_of_kinds() -> Iterator[Any]:
+    """Every promise of every method on samples of every other kind, with one runner each. Each kind tries three
+    promises of some methods each time: those of which a model can break one."""
+    turn = itertools.cycle(KINDS)
+    usual = {name: next(turn) for name in methods.names() if name not in KIN}
+    for kind, name, promise in itertools.product(KINDS, methods.names(), contract.PROMISES):
+        fast = usual.get(name) == kind and promise.sentence.startswith(OF_MODELS)
+        words = promise.sentence.replace(" ", "_")
+        yield pytest.param(
+            promise, name, kind, id=f"{words}-{name}-{kind}", marks=() if fast else pytest.mark.slow
+        )
+
+
+@functools.cache
+def subject_of_kind(name: str, kind: Kind, dataset: str) -> Subject:
+    """Some groups of tiny models meet the needs of every method, on every kind."""
+    return Subject(name, runner="parallel", precision="float32", dataset=dataset, kind=kind)
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, str]:
+    folder = tmp_path_factory.mktemp("samples")
+    return {kind: federations.saved(kind, folder) for kind in KINDS}
+
+
+@pytest.mark.parametrize(("promise", "name", "kind"), [*trials_of_kinds()])
+def test_every_method_keeps_its_promises_on_every_kind_of_samples(
+    promise: Promise, name: str, kind: Kind, files: dict[Kind, str]
+) -> None:
+    assert promise.broken_by(subject_of_kind(name, kind, files[kind])) is None
+
+
+REFUSED: list[tuple[str, Kind, str, str]] = [
+    ("lg_fedavg", "table", "tiny_heads_of_rows", r"one linear layer: client 1 \(tiny_mlp_h4\)"),
+    (
+        "heterofl",
+        "tokens",
+        "tiny_text",
+        r"widths that nest: client 0 \(tiny_fasttext\) lacks 'cells.* are tiny_text_widths",
+    ),
+    ("heteroavg", "tokens", "tiny_text", r"nested architectures: client 0 \(tiny_fasttext\) has '"),
+    ("fedrolex", "signal", "tiny_signal", r"widths that nest: client 0 \(tiny_harcnn1\) lacks 'convs\.1"),
+    ("fedproto", "tokens", "tiny_text_widths", r"one width .* client 1 \(tiny_fasttext_w2\) has 'fc1' of"),
+    ("fd", "signal", "tiny", r"'tiny_cnn' takes images, .* signals .*Groups for signals: .*tiny_signal"),
+    (
+        "fd",
+        "tokens",
+        "tiny_table",
+        r"'tiny_mlp' takes images or signals or table rows, and the samples are tok",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "group", "reason"), REFUSED)
+def test_a_pair_of_method_and_models_that_cannot_run_is_refused_with_the_reason(
+    name: str, kind: Kind, group: str, reason: str
+) -> None:
+    members = ["tiny_mlp", "tiny_mlp_h4"] if group == "tiny_heads_of_rows" else group
+    config = federations.config(name, federation={"group": members})
+    with pytest.raises(ConfigError, match=reason):
+        federations.built(config, federations.samples(kind))
 
 
 @pytest.mark.parametrize("name", methods.names())

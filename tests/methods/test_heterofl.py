@@ -234,7 +234,7 @@ def test_widths_of_one_architecture_are_accepted_in_any_order(group: list[str]) 
     method(group).check()
 
 
-@pytest.mark.parametrize("group", needs.NESTED_WIDTHS)
+@pytest.mark.parametrize("group", needs.NESTED_WIDTHS["image"])
 def test_the_groups_that_are_offered_nest(group: str) -> None:
     """In HtM5 too CNN-2 … CNN-5 have fewer filters or rows than CNN-1 and are otherwise its equals."""
     federation = federations.federation(models.members(group), shape=ImageShape(3, 32, 32))

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from simulator import models
+from simulator.data.specs import Kind
 from simulator.methods import needs
 from simulator.models import GROUPS, Network
 from tests import federations
@@ -72,9 +73,11 @@ def test_widths_are_those_of_what_the_network_shows() -> None:
     assert widths == [[12, 6], [8, 4], [None, None]]
 
 
-@pytest.mark.parametrize("group", needs.NESTED_WIDTHS)
-def test_the_groups_that_a_refusal_recommends_nest(group: str) -> None:
-    shape = models.ImageShape(3, 32, 32)
+@pytest.mark.parametrize(
+    ("group", "kind"), [(group, kind) for kind, groups in needs.NESTED_WIDTHS.items() for group in groups]
+)
+def test_the_groups_that_a_refusal_recommends_nest(group: str, kind: Kind) -> None:
+    shape = models.ImageShape(3, 32, 32) if kind == "image" else federations.samples(kind).spec
     assert needs.nested_widths(federations.federation(GROUPS[group], shape=shape)) is None
 
 

@@ -2,12 +2,17 @@
 
 import pytest
 
-from simulator import methods
+from simulator import methods, models
 from simulator.base.errors import ConfigError
 from tests.federations import built, config, generated, run
 
-LINEAR_HEADS = {"fedclassavg", "fedgh", "fedssa", "lg_fedavg"}
-NESTED = {"heteroavg", "inco_avg", "inco_moon", "inco_nova", "inco_prox", "inco_scaffold"}
+LINEAR_HEADS = {"fedclassavg", "fedgen", "fedgh", "fedssa", "lg_fedavg"}
+NESTED = {
+    *("heteroavg", "inco_avg", "inco_moon", "inco_nova", "inco_prox", "inco_scaffold"),
+    *("heterofl", "fedrolex"),
+}
+UNUSUAL = ("fd", "fedkd", "fedl2g_l", "fedproto", "fedtgp", "fml")
+"""The methods that HtFLlib's groups with different heads are for."""
 
 
 def round_of(method: str, group: str | list[str], clients: int, side: int, channels: int) -> None:
@@ -45,7 +50,39 @@ def test_htm10_runs_a_round_of_every_method_that_can_run_it(method: str) -> None
         with pytest.raises(ConfigError, match=r"client 8 \(vit_b_16\)"):
             round_of(method, "htm10", clients=10, side=32, channels=3)
     elif method in NESTED:
-        with pytest.raises(ConfigError, match="nested"):
+        with pytest.raises(ConfigError, match="nest"):
             round_of(method, "htm10", clients=10, side=32, channels=3)
     else:
         round_of(method, "htm10", clients=10, side=32, channels=3)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(name, marks=() if name in {*UNUSUAL, "fedgh", "fedgen"} else pytest.mark.slow)
+        for name in methods.names()
+    ],
+)
+def test_different_heads_run_a_round_of_every_method_that_shares_none(method: str) -> None:
+    """The first client's head is linear, the second's has a hidden layer of 4."""
+    if method in LINEAR_HEADS:
+        with pytest.raises(
+            ConfigError, match=r"one linear layer: client 1 \(tiny_mlp_h4\) has a head 8→2 of"
+        ):
+            round_of(method, "tiny_heads", clients=3, side=8, channels=1)
+    elif method in NESTED:
+        with pytest.raises(ConfigError, match="nest"):
+            round_of(method, "tiny_heads", clients=3, side=8, channels=1)
+    else:
+        round_of(method, "tiny_heads", clients=3, side=8, channels=1)
+
+
+@pytest.mark.parametrize(("name", "hidden"), [("resnet34_h512", 512), ("resnet34_h128", 128)])
+def test_a_hidden_layer_of_the_head_adds_its_parameters(name: str, hidden: int) -> None:
+    plain, other = (
+        models.architecture(each, models.ImageShape(3, 32, 32), 10) for each in ("resnet34", name)
+    )
+    added = sum(each.numel() for each in other.parameters()) - sum(
+        each.numel() for each in plain.parameters()
+    )
+    assert added == (512 + 1) * hidden + (hidden + 1) * 10 - (512 + 1) * 10

@@ -8,10 +8,13 @@ import torch
 from simulator import models
 from simulator.base import rng
 from simulator.base.errors import ConfigError
+from simulator.data.inputs import random
 from simulator.models import ImageShape
 
 CIFAR = ImageShape(3, 32, 32)
-LARGE = re.compile(r"resnet\d\d+|googlenet|vit_.*")  # of more than three million parameters
+LARGE = re.compile(
+    r"resnet\d\d+.*|googlenet.*|vit_.*|tr_.*|.*lstm.*|gru|fasttext|text_lr"
+)  # of more than three million parameters
 
 
 def parameters(name: str, shape: ImageShape = CIFAR, classes: int = 10) -> int:
@@ -44,8 +47,9 @@ def test_cnn_5_has_the_parameters_of_its_layers() -> None:
 
 @pytest.mark.parametrize("name", EVERY_MODEL)
 def test_the_head_of_the_features_is_the_whole_model(name: str) -> None:
-    network = models.build(name, CIFAR, 10, stream()).eval()
-    x = torch.rand(2, 3, 32, 32, generator=stream())
+    spec = models.typical(name)
+    network = models.build(name, spec, 10, stream()).eval()
+    x = random(spec, 2, stream())
     features = network.features(x)
     assert features.shape == (2, network.num_features)
     assert torch.equal(network.head(features), network(x))
@@ -54,8 +58,9 @@ def test_the_head_of_the_features_is_the_whole_model(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY_MODEL)
 def test_the_representations_are_the_layers_it_names_and_end_in_the_features(name: str) -> None:
-    network = models.build(name, CIFAR, 10, stream()).eval()
-    x = torch.rand(2, 3, 32, 32, generator=stream())
+    spec = models.typical(name)
+    network = models.build(name, spec, 10, stream()).eval()
+    x = random(spec, 2, stream())
     shown = network.represent(x)
     assert tuple(shown) == network.layers
     assert torch.equal(shown[network.layers[-1]], network.features(x))
@@ -64,7 +69,8 @@ def test_the_representations_are_the_layers_it_names_and_end_in_the_features(nam
 @pytest.mark.parametrize("name", EVERY_MODEL)
 def test_initial_weights_come_from_the_stream_alone(name: str) -> None:
     before = torch.get_rng_state()
-    first, same, other = (models.build(name, CIFAR, 10, stream(n)).state_dict() for n in (0, 0, 1))
+    spec = models.typical(name)
+    first, same, other = (models.build(name, spec, 10, stream(n)).state_dict() for n in (0, 0, 1))
     assert all(torch.equal(first[key], same[key]) for key in first)
     weights = [key for key in first if key.startswith("head.") and key.endswith("weight")]
     assert weights and not any(torch.equal(first[key], other[key]) for key in weights)
@@ -73,7 +79,8 @@ def test_initial_weights_come_from_the_stream_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY_MODEL)
 def test_an_architecture_has_names_and_shapes_and_no_memory(name: str) -> None:
-    architecture, network = models.architecture(name, CIFAR, 10), models.build(name, CIFAR, 10, stream())
+    spec = models.typical(name)
+    architecture, network = models.architecture(name, spec, 10), models.build(name, spec, 10, stream())
     assert all(tensor.is_meta for tensor in architecture.state_dict().values())
     assert {key: t.shape for key, t in architecture.state_dict().items()} == {
         key: t.shape for key, t in network.state_dict().items()

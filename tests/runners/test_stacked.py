@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from simulator import methods
 from simulator.base.errors import ConfigError
 from simulator.base.sections import MethodConfig
+from simulator.data.specs import Kind
 from simulator.engine.client_states import State
 from simulator.engine.progress import Event, Warned
 from simulator.methods import registry
@@ -65,6 +66,30 @@ def test_a_round_is_that_of_clients_side_by_side(name: str) -> None:
     with reference.double_precision():
         stacked, alone = after_a_round(name, "stacked", told), after_a_round(name, "parallel")
     assert_close(stacked, alone)
+    assert unwarned(told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [
+        ("tokens", "tiny_text"),
+        ("signal", "tiny_signal"),
+        ("table", "tiny_table"),
+        pytest.param("tokens", "tiny_text_cells", marks=pytest.mark.slow),
+        pytest.param("tokens", "tiny_text_depths", marks=pytest.mark.slow),
+    ],
+)
+def test_models_of_every_kind_of_samples_are_stacked(kind: Kind, group: str) -> None:
+    """Cells of recurrent models, attention, dropout within both, and convolutions over time."""
+    told: list[Event] = []
+    federation = EVERYBODY | {"group": group}
+    states = []
+    with reference.double_precision():
+        for runner in ("stacked", "parallel"):
+            settings = federations.config(federation=federation, runtime={"runner": runner})
+            parts = federations.built(settings, federations.samples(kind))
+            states.append(federations.run(parts.engine, 1, told.append))
+    assert_close(*states)
     assert unwarned(told)
 
 

@@ -1,5 +1,6 @@
 """Floating-point operations, against torch's own counter and by hand."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,9 +12,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from simulator import models
 from simulator.base import rng
 from simulator.base.tensors import named, of_module, part
+from simulator.data.inputs import blank
 from simulator.methods.fedgh import FedGH
 from simulator.methods.hooks import Hooks
-from simulator.models import ImageShape
 from simulator.runners import Job, Work
 from simulator.runners.local import update
 from simulator.training.context import TrainingContext
@@ -23,17 +24,19 @@ from tests import federations
 TINY_CNN, TINY_MLP = 0, 1
 
 
-LARGE = ("resnet50", "resnet101", "resnet152", "vit_b_16", "vit_b_32")
-NAMES = [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in models.names()]
+LARGE = re.compile(r"resnet(50|1\d\d).*|vit_b_.*|tr_h.*_l(8|16)|.*lstm.*|.*gru")
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow if LARGE.fullmatch(name) else ()) for name in models.names()
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_training_step_counts_what_torchs_own_counter_counts(name: str) -> None:
-    shape = ImageShape(3, 32, 32)
+    spec = models.typical(name)
     network = models.architecture(
-        name, shape, 10
+        name, spec, 10
     )  # on the meta device, where operations are counted and not done
-    x, y = torch.zeros(4, 3, 32, 32, device="meta"), torch.zeros(4, dtype=torch.int64, device="meta")
+    x, y = blank(spec, 4, "meta"), torch.zeros(4, dtype=torch.int64, device="meta")
     with FlopCounterMode(display=False) as torchs, counting_flops() as ours:
         F.cross_entropy(network(x), y).backward()
     assert ours.total == torchs.get_total_flops() > 0

@@ -1,0 +1,79 @@
+"""Convolutional networks of signals: the HARCNN family of HtFLlib, and tiny ones."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from simulator.base.errors import ConfigError
+from simulator.data.specs import SignalSpec
+from simulator.models.network import Network
+from simulator.models.pooling import to_width
+from simulator.models.registry import Builder, register
+
+FEATURES = 512
+FILTERS = (32, 64, 128)
+
+
+class HARCNN(Network):
+    """convolutions over time, each → max-pooling of 2 → ReLU; all maps pooled to K → head C.
+
+    The channels of the signal are the input channels, and all have the same kernel and stride.
+    """
+
+    def __init__(
+        self,
+        spec: SignalSpec,
+        num_classes: int,
+        filters: Sequence[int],
+        kernel: int,
+        stride: int,
+        features: int = FEATURES,
+    ) -> None:
+        super().__init__()
+        if spec.time < (shortest := self.shortest(len(filters), kernel, stride)):
+            raise ConfigError(
+                f"A HARCNN of {len(filters)} convolutions with kernel {kernel} and stride {stride} needs signals of at "
+                f"least {shortest} steps. These have {spec.time}. "
+                "Choose one with fewer convolutions or a smaller stride."
+            )
+        widths = (spec.channels, *filters)
+        self.convs = nn.ModuleList(nn.Conv1d(given, made, kernel, stride) for given, made in pairwise(widths))
+        self.head = nn.Linear(features, num_classes)
+        self.layers = (*(f"conv{number + 1}" for number in range(len(filters))), "features")
+
+    @staticmethod
+    def shortest(convolutions: int, kernel: int, stride: int) -> int:
+        """The fewest steps of which one is left after all convolutions and poolings."""
+        steps = 1
+        for _ in range(convolutions):
+            steps = (2 * steps - 1) * stride + kernel
+        return steps
+
+    def represent(self, x: Tensor) -> dict[str, Tensor]:
+        shown = {}
+        for number, conv in enumerate(self.convs, start=1):
+            # ReLU after the pooling gives the same values with half of the work.
+            shown[f"conv{number}"] = x = F.relu(F.max_pool1d(conv(x), 2))
+        return shown | {"features": to_width(torch.flatten(x, 1), self.num_features)}
+
+
+def _harcnn(convolutions: int, kernel: int, stride: int) -> Builder:
+    return lambda spec, num_classes: HARCNN(spec, num_classes, FILTERS[:convolutions], kernel, stride)
+
+
+def _tiny(*filters: int) -> Builder:
+    return lambda spec, num_classes: HARCNN(spec, num_classes, filters, kernel=3, stride=1, features=8)
+
+
+for _convolutions, _kernel, _strides in ((1, 9, (1, 2, 3)), (2, 9, (1, 2, 3)), (3, 5, (1, 2))):
+    for _stride in _strides:
+        register(
+            f"harcnn{_convolutions}_s{_stride}",
+            f"convolutions of {', '.join(map(str, FILTERS[:_convolutions]))}: kernel {_kernel}, stride {_stride}",
+            kind="signal",
+        )(_harcnn(_convolutions, _kernel, _stride))
+register("tiny_harcnn1", "one convolution of 4 channels", kind="signal")(_tiny(4))
+register("tiny_harcnn2", "two convolutions of 4 and 6 channels", kind="signal")(_tiny(4, 6))
