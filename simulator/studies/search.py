@@ -79,10 +79,6 @@ class Request:
             raise ConfigError(f"A budget of FLOPs needs another sampler: {reason}. Use `sampler='random'`.")
         if self.halving is not None and self.halving < 2:
             raise ConfigError("Halving keeps one of 2 trials or more. Use `halving=3`.")
-        if self.halving is not None and self.sampler == "tpe":
-            raise ConfigError(
-                "TPE learns from trials of all rounds, and halving ends most of them early. Use one of them."
-            )
         return self
 
     def rungs(self, trials: int | None = None) -> list[tuple[int, int]]:
@@ -228,7 +224,7 @@ def _by_tpe(request: Request, space: Mapping[str, Range], scores: Sequence[float
     """TPE's trials: a random batch, the same for all methods, then batches that learn from those before."""
     optuna = _optuna()
     study = optuna.create_study(
-        direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED, n_startup_trials=BATCH)
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED, n_startup_trials=BATCH - 1)
     )
     for point in _points(request)[: BATCH - 1]:
         first = _placed(space, point)

@@ -25,7 +25,7 @@ from simulator.results.analysis.averages import MeanStd
 from simulator.results.analysis.comparison import outcome
 from simulator.results.analysis.overview import read_overview
 from simulator.studies import links
-from simulator.studies.backends import HERE, SLURM, backend
+from simulator.studies.backends import HERE, backend
 from simulator.studies.budget import MOST, affordable, counting
 from simulator.studies.checking import check
 from simulator.studies.children import Here
@@ -88,31 +88,14 @@ def tune(
     Raises ConfigError for another request than the one that is there, for one that cannot be carried out, and for
     trials without an eval accuracy; SessionUnreadable if there is no such study; Locked, and DiskError.
     """
-    if on == SLURM:
-        raise ConfigError(
-            "Tuning chooses between points while it runs, and Slurm only gets a script. Use `on='here'` or 'ray'."
-        )
-    begun = checkpoints.is_group(folder)
-    request = _agreed(folder, request)
-    launch = replace(launch, files=read_study(folder).files | launch.files) if begun else launch
-    launch.files.load()
-    if not begun:
-        firsts = [
-            _point(request, Trial(method, 0, {}), request.tuning_seeds[0]) for method in request.methods
-        ]
-        check(firsts, folder.parent, launch.data_dir)
+    request, launch = agreed(folder, request, launch)
     result = SweepResult(())
     for step in steps(folder, request, launch.data_dir):
-        listed = Trials(folder, request).points
-        points = {**listed, **{point.name: point for point in step.points}}
-        spec = StudySpec(
-            config=request.base, over={"method": request.methods, "seed": request.seeds}, files=launch.files
-        )
-        planned = Plan(folder, spec, tuple(points.values()), listed=points == listed)
-        kind = backend(on) if any(not _done(folder, each, step.upto) for each in step.points) else Here
+        planned = plan_of(folder, request, step, launch)
+        kind = backend(on) if any(not is_done(folder, each, step.upto) for each in step.points) else Here
         going = replace(launch, upto=step.upto)
         with kind(step.points, going, jobs) as there, planned.open(waiting, steal=steal) as group:
-            group.write({TUNING: _bytes(request)})
+            group.write({TUNING: request_file(request)})
             sweep = Sweep(group, step.points, there.executor(group), observe, step.upto)
             sweep.reuse(launch.reuse if on == HERE else False, planned)
             result = sweep.run(stop)
@@ -124,6 +107,28 @@ def tune(
     return result
 
 
+def agreed(folder: Path, request: Request | None, launch: Launch) -> tuple[Request, Launch]:
+    """The request to carry out, and the launch with the study's files, loaded. Raises as `tune`."""
+    begun = checkpoints.is_group(folder)
+    request = _agreed(folder, request)
+    launch = replace(launch, files=read_study(folder).files | launch.files) if begun else launch
+    launch.files.load()
+    if not begun:
+        first = [_point(request, Trial(each, 0, {}), request.tuning_seeds[0]) for each in request.methods]
+        check(first, folder.parent, launch.data_dir)
+    return request, launch
+
+
+def plan_of(folder: Path, request: Request, step: Step, launch: Launch) -> Plan:
+    """The study with the points that it lists, and those of a step."""
+    listed = Trials(folder, request).points
+    points = {**listed, **{point.name: point for point in step.points}}
+    spec = StudySpec(
+        config=request.base, over={"method": request.methods, "seed": request.seeds}, files=launch.files
+    )
+    return Plan(folder, spec, tuple(points.values()), listed=points == listed)
+
+
 def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
     """The steps of a tuning study, in order, each for all methods. Ask for the next once those before it are done.
 
@@ -131,29 +136,35 @@ def steps(folder: Path, request: Request, data_dir: Path) -> Iterator[Step]:
     """
     listed = Trials(folder, request)
     alive: dict[str, list[Trial]] = {method: [] for method in request.methods}
+    first = request.rungs()[0][1]
     if request.sampler == "tpe":
         before: dict[str, list[Trial]] = dict(alive)
         for _ in range(0, request.budget, BATCH):
             for method in alive:
-                scores = [listed.score(each, request.rounds) for each in firsts(request, before[method])]
+                scores = [listed.score(each, first) for each in firsts(request, before[method])]
                 before[method] = _as_listed(listed, proposed(request, method, scores))
                 alive[method] = list(dict.fromkeys(firsts(request, before[method])))
-            yield _step(request, listed, alive, request.rounds)
+            yield _step(request, listed, alive, first)
             listed = Trials(folder, request)
     else:
         for method in alive:
             alive[method] = listed.of(method) or _begun(folder, request, method, data_dir)
-        rungs = {method: [upto for _, upto in request.rungs(len(alive[method]))] for method in alive}
-        for upto in sorted({each for uptos in rungs.values() for each in uptos}):
-            continuing = {
-                method: listed.survivors(trials, upto)
-                for method, trials in alive.items()
-                if upto in rungs[method]
-            }
-            yield _step(request, listed, continuing, upto)
-            listed = Trials(folder, request)
-        alive = continuing  # all methods have a rung at the last round
-    chosen = {method: listed.best(trials, request.rounds)[0] for method, trials in alive.items()}
+    continuing, rungs = (
+        alive,
+        {method: [upto for _, upto in request.rungs(len(trials))] for method, trials in alive.items()},
+    )
+    for upto in sorted({each for uptos in rungs.values() for each in uptos}):
+        if request.sampler == "tpe" and upto == first:
+            continue  # its batches have run
+        continuing = {
+            method: listed.survivors(trials, upto)
+            for method, trials in alive.items()
+            if upto in rungs[method]
+        }
+        yield _step(request, listed, continuing, upto)
+        listed = Trials(folder, request)
+    # All methods have a rung at the last round.
+    chosen = {method: listed.best(trials, request.rounds)[0] for method, trials in continuing.items()}
     final = (_point(request, chosen[name], seed, final=True) for name in chosen for seed in request.seeds)
     yield Step(tuple(map(listed.as_listed, final)), request.rounds, trials=False)
 
@@ -329,7 +340,8 @@ def _agreed(folder: Path, request: Request | None) -> Request:
     return before
 
 
-def _bytes(request: Request) -> bytes:
+def request_file(request: Request) -> bytes:
+    """tuning.json."""
     return (json.dumps(asdict(request), indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -367,5 +379,6 @@ def _point(request: Request, trial: Trial, seed: int, final: bool = False) -> Po
     return Point(name, stage | {"seed": seed} | dict(trial.values), config, files=needed(config))
 
 
-def _done(folder: Path, point: Point, upto: int) -> bool:
+def is_done(folder: Path, point: Point, upto: int) -> bool:
+    """Whether a point has finished this round."""
     return Status(point.name, point.rounds).read(links.session_of(folder, point)).round >= upto

@@ -126,6 +126,8 @@ def test_the_same_scores_give_the_same_trials() -> None:
     assert len(first) == 5
     scores = [0.1, 0.2, 0.9, 0.3, 0.4]
     assert proposed(asked, "fedproto", scores) == proposed(asked, "fedproto", scores)
+    values = [trial.values for trial in proposed(asked, "fedproto", scores)]
+    assert all(each not in values[:number] for number, each in enumerate(values))  # it learns from the first five
     assert proposed(asked, "fedproto", scores)[:5] == first and len(proposed(asked, "fedproto", scores)) == 9
 
 
@@ -134,7 +136,6 @@ def test_the_same_scores_give_the_same_trials() -> None:
     [
         ({"seeds": (100,)}, "Seed 100 is a tuning seed and a final seed"),
         ({"sampler": "bayes"}, "There is no sampler 'bayes'"),
-        ({"halving": 2, "sampler": "tpe"}, "Use one of them"),
         ({"halving": 1}, "Halving keeps"),
         ({"budget": 0}, "at least 1"),
         ({"budget_flops": 0.0, "sampler": "random"}, "above 0"),
@@ -269,6 +270,29 @@ def test_no_printed_interval_ends_above_100_percent() -> None:
     assert table.to_json()["methods"][0]["interval"] == pytest.approx(
         (0.9 - 1.270620, 0.9 + 1.270620), abs=1e-5
     )
+
+
+def test_tpe_with_halving_learns_from_the_first_rung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 6 trials by three to 4 rounds: 6 to round 2, five and then one, and 2 to round 4."""
+    in_process(monkeypatch)
+    seen = list[tuple[int, list[float]]]()
+    before = tuning.proposed
+
+    def noted(request: Request, method: str, scores: list[float]) -> list[Trial]:
+        seen.append((len(scores), list(scores)))
+        return before(request, method, scores)
+
+    monkeypatch.setattr(tuning, "proposed", noted)
+    asked = replace(SMALL, methods=("fedproto",), sampler="tpe", halving=3, budget=6, rounds=4, seeds=(0,))
+    assert asked.rungs() == [(6, 2), (2, 4)]
+    done(tmp_path / "t", asked)
+    rounds = rounds_of(tmp_path / "t")
+    assert sorted(each for name, each in rounds.items() if "-t" in name) == [2, 2, 2, 2, 4, 4]
+    listed = trials.Trials(tmp_path / "t", asked)
+    assert [many for many, _ in seen] == [0, 5]
+    assert seen[1][1] == [listed.score(trial, 2) for trial in listed.of("fedproto")[:5]]
+    assert done(tmp_path / "t", asked) == done(tmp_path / "t", asked)  # continued, with nothing left
+    assert rounds_of(tmp_path / "t") == rounds
 
 
 @pytest.mark.parametrize("sampler", ["latin", "random", "grid", "tpe"])
