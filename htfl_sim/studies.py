@@ -106,7 +106,7 @@ def plan(
     if asked is None:
         known = [*(path.name for path in checkpoints.groups(folder.parent)), *shipped.names()]
         raise SessionUnreadable(
-            f"There is no study '{study}' in {folder.parent}.{nearest(str(study), known)} Begin one with --over: "
+            f"There is no study '{study}' in {folder.parent}.{nearest(str(study), known)} Begin one: "
             f"`htfl-sim sweep {study} --over seed=0..2`."
         )
     return planned(folder, asked, extend)

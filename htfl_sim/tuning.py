@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from htfl_sim import folders, shown
 from htfl_sim.configuring import Choices, Files
 from htfl_sim.interrupts import heeded
-from htfl_sim.studies import named_files
+from htfl_sim.studies import Script, named_files
 from simulator.base.errors import ConfigError, PointsFailed
 from simulator.base.nested import ALL, with_overrides
 from simulator.base.units import NONE, amount
@@ -20,11 +20,12 @@ from simulator.studies.values import axis as axis
 from simulator.studies.values import values
 
 if TYPE_CHECKING:
+    from simulator.studies.executor import Launch
     from simulator.studies.search import Request, Sampler
     from simulator.studies.sweep import SweepResult
     from simulator.studies.tuning import Tuned
 
-__all__ = ["Tuning", "carry_out", "request", "tune", "tuning"]
+__all__ = ["Tuning", "carry_out", "request", "run_task", "tune", "tuning", "write_slurm"]
 
 Place = str | Path
 INTERVAL = "[low, high] is the 95 % interval of the mean over n final seeds (Student's t)."
@@ -235,18 +236,55 @@ def carry_out(
     reuse: as in `hs.sweep`.
     Raises like `tune`.
     """
-    from simulator.data.datasets import data_folder
-    from simulator.studies.executor import Launch
     from simulator.studies.tuning import tune as run
 
-    launch = Launch(
-        data_folder(None if data_dir is None else str(data_dir)).absolute(),
-        workers,
-        device,
-        files,
-        reuse=reuse,
-    )
+    launch = _launch(data_dir, workers, device, files, reuse)
     return run(_folder(name, sessions_dir), asked, launch, jobs, observe, stop, waiting, on, steal=steal)
+
+
+def write_slurm(
+    name: Place,
+    asked: "Request | None",
+    *,
+    jobs: int | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+    files: Files = NO_FILES,
+) -> Script:
+    """Prepare a tuning study for Slurm: its folder, the script of a task, and the script that submits all steps.
+
+    Submit the returned file with bash. Raises like `tune`, and ConfigError for points that Slurm cannot run.
+    """
+    from simulator.base.devices import select_device
+    from simulator.studies import tuning_slurm
+
+    launch = _launch(data_dir, workers, device, files)
+    gpus = select_device("auto").type == "cuda"
+    task, submit = tuning_slurm.prepare(_folder(name, sessions_dir), asked, launch, jobs, gpus)
+    return Script(submit, task.kept)
+
+
+def run_task(
+    name: Place,
+    step: int,
+    point: int,
+    *,
+    workers: int | None = None,
+    device: str | None = None,
+    data_dir: Place | None = None,
+    sessions_dir: Place | None = None,
+) -> int:
+    """Run one point of a step of a tuning study, as a task on Slurm does. Returns its exit code.
+
+    Raises ConfigError while the step before is not over, and SessionUnreadable if there is no such study.
+    """
+    from simulator.studies import tuning_slurm
+
+    return tuning_slurm.run_task(
+        _folder(name, sessions_dir), step, point, _launch(data_dir, workers, device, NO_FILES)
+    )
 
 
 def tuning(name: Place, sessions_dir: Place | None = None) -> Tuning:
@@ -322,6 +360,16 @@ def seed_numbers(text: str) -> tuple[int, ...]:
     if not all(type(each) is int and each >= 0 for each in found):
         raise ConfigError(f"'{text}' is not a list of seeds. Examples: 0..2 and 0,5.")
     return tuple(map(int, found))
+
+
+def _launch(
+    data_dir: Place | None, workers: int | None, device: str | None, files: Files, reuse: bool | None = None
+) -> "Launch":
+    from simulator.data.datasets import data_folder
+    from simulator.studies.executor import Launch
+
+    data = data_folder(None if data_dir is None else str(data_dir)).absolute()
+    return Launch(data, workers, device, files, reuse=reuse)
 
 
 def _folder(name: Place, sessions_dir: Place | None) -> Path:

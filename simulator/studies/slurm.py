@@ -44,10 +44,19 @@ def check(folder: Path, points: Sequence[Point]) -> None:
             )
 
 
-def write(group: Group, points: Sequence[Point], launch: Launch, jobs: int | None, gpus: bool) -> Written:
+def write(
+    group: Group,
+    points: Sequence[Point],
+    launch: Launch,
+    jobs: int | None,
+    gpus: bool,
+    command: str | None = None,
+    note: str | None = None,
+) -> Written:
     """Write the script of a study, with at most `jobs` points at once. `gpus`: those of this machine.
 
-    If there are any, points ask for one. Raises DiskError.
+    If there are any, points ask for one. command, note: what a task runs, and how to submit it, if not by `sweep`.
+    Raises DiskError.
     """
     path = group.folder / SCRIPT
     array = f"#SBATCH --array=0-{len(points) - 1}" + (f"%{jobs}" if jobs else "")
@@ -58,7 +67,7 @@ def write(group: Group, points: Sequence[Point], launch: Launch, jobs: int | Non
     text = (
         _ARRAY.sub(lambda _: array, before, count=1)
         if kept
-        else script(group.folder, points, launch, array, gpus)
+        else script(group.folder, points, launch, array, gpus, command, note)
     )
     group.write({SCRIPT: text.encode(errors="surrogateescape")})
     if mode is not None:
@@ -67,8 +76,17 @@ def write(group: Group, points: Sequence[Point], launch: Launch, jobs: int | Non
     return Written(path, kept)
 
 
-def script(folder: Path, points: Sequence[Point], launch: Launch, array: str, gpus: bool) -> str:
+def script(
+    folder: Path,
+    points: Sequence[Point],
+    launch: Launch,
+    array: str,
+    gpus: bool,
+    command: str | None = None,
+    note: str | None = None,
+) -> str:
     """The text of the script."""
+    command = command or f'sweep {shlex.quote(str(folder))} --point "$SLURM_ARRAY_TASK_ID"'
     threads = max(int(point.config["runtime"]["threads_per_client"]) for point in points)
     workers = max(launch.workers_of(point) or WORKERS for point in points)
     return "\n".join(
@@ -77,9 +95,10 @@ def script(folder: Path, points: Sequence[Point], launch: Launch, array: str, gp
             f"# Study {folder.name}: {len(points)} points, each a task of this array. Submit it again to continue:",
             "# finished points are skipped, interrupted points are resumed.",
             "#",
-            f"#   sbatch {shlex.quote(str(folder / SCRIPT))}",
+            note or f"#   sbatch {shlex.quote(str(folder / SCRIPT))}",
             "#",
-            "# You may edit this file. Another `htfl-sim sweep … --on slurm` changes only the line --array.",
+            f"# You may edit this file. Another `htfl-sim {command.split()[0]} … --on slurm` changes only the line",
+            "# --array.",
             array,
             f'#SBATCH --job-name="{folder.name}"',
             f"#SBATCH --cpus-per-task={workers * threads}",
@@ -95,17 +114,16 @@ def script(folder: Path, points: Sequence[Point], launch: Launch, array: str, gp
             "#SBATCH --signal=B:TERM@120",
             "#SBATCH --requeue",
             "",
-            f"exec {' '.join(_command(folder, launch, threads))}",
+            f"exec {' '.join(_command(command, launch, threads))}",
             "",
         ]
     )
 
 
-def _command(folder: Path, launch: Launch, threads: int) -> Iterator[str]:
+def _command(command: str, launch: Launch, threads: int) -> Iterator[str]:
     beside = Path(sys.executable).with_name("htfl-sim")
     yield shlex.quote(str(beside)) if beside.is_file() else "htfl-sim"
-    yield f"sweep {shlex.quote(str(folder))}"
-    yield '--point "$SLURM_ARRAY_TASK_ID"'
+    yield command
     each = '"$SLURM_CPUS_PER_TASK"' if threads == 1 else f'"$((SLURM_CPUS_PER_TASK / {threads}))"'
     yield f"--workers {each}"
     yield f"--data-dir {shlex.quote(str(launch.data_dir))}"

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 import tomllib
 from dataclasses import replace
 from itertools import islice
@@ -127,7 +128,9 @@ def test_the_same_scores_give_the_same_trials() -> None:
     scores = [0.1, 0.2, 0.9, 0.3, 0.4]
     assert proposed(asked, "fedproto", scores) == proposed(asked, "fedproto", scores)
     values = [trial.values for trial in proposed(asked, "fedproto", scores)]
-    assert all(each not in values[:number] for number, each in enumerate(values))  # it learns from the first five
+    assert all(
+        each not in values[:number] for number, each in enumerate(values)
+    )  # it learns from the first five
     assert proposed(asked, "fedproto", scores)[:5] == first and len(proposed(asked, "fedproto", scores)) == 9
 
 
@@ -609,30 +612,32 @@ def test_without_an_eval_part_tuning_is_refused_before_test_data_are_looked_at(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_study_killed_twenty_times_ends_with_the_same_choice(tmp_path: Path) -> None:
-    """Real processes, killed without warning after ever longer times."""
+    """Real processes, each killed without warning soon after its first round. By two to 8 rounds, the 4 trials of a
+    method take 4·2 + 2·2 + 1·4 = 16 rounds."""
     line = [
         sys.executable, "-c", "import sys; from htfl_sim.command import main; sys.exit(main())",
         "tune", "t", "--over", "method=fedproto", "--budget", "4", "--halving", "2",
-        "--rounds", "4", "--seeds", "0", "--key", "training.lr", "--set", "data.limit=200",
-        "--jobs", "2", "--no-progress",
+        "--rounds", "8", "--seeds", "0", "--key", "training.lr", "--set", "data.limit=200",
+        "--no-progress",
     ]  # fmt: skip
     ends = {}
     for name, kills in (("alone", 0), ("killed", 20)):
-        (tmp_path / name).mkdir()
+        home = tmp_path / name
+        home.mkdir()
         for kill in range(kills):
-            process = subprocess.Popen(
-                line, cwd=tmp_path / name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            try:
-                process.wait(timeout=3 + kill)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        done = subprocess.run(
-            [*line, "--json"], cwd=tmp_path / name, capture_output=True, text=True, check=True
-        )
+            before = sum(rounds_of(home / "sessions" / "t").values())
+            process = subprocess.Popen(line, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and sum(rounds_of(home / "sessions" / "t").values()) == before:
+                time.sleep(0.02)
+            time.sleep(kill % 5 * 0.1)
+            assert process.poll() is None, f"it ended after {kill} kills"
+            process.kill()
+            process.wait()
+        done = subprocess.run([*line, "--json"], cwd=home, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])  # progress comes before it, a line each
         ends[name] = [(row["method"], row["values"], row["score"], row["final"]) for row in found["methods"]]
-        assert [row["rounds"] for row in found["methods"]] == [8, 8]
+        assert [row["rounds"] for row in found["methods"]] == [16, 16]
+        assert sum(rounds_of(home / "sessions" / "t").values()) == 2 * (16 + 8)  # with the final runs
     assert ends["alone"] == ends["killed"]

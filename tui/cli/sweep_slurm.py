@@ -7,7 +7,7 @@ import htfl_sim as hs
 from tui.cli import output, running
 
 if TYPE_CHECKING:
-    from htfl_sim.studies import Launch, Plan
+    from htfl_sim.studies import Launch, Plan, Script
 
 
 def write(planned: "Plan", launch: "Launch", jobs: int | None, as_json: bool) -> None:
@@ -31,6 +31,17 @@ def write(planned: "Plan", launch: "Launch", jobs: int | None, as_json: bool) ->
     output.say(f"study {planned.folder.name}: {len(planned.points)} points in {planned.folder}")
     output.say(f"{script.file}: {stays}")
     output.say(f"submit it, and again whenever points are left: {submit}")
+
+
+def tell(script: "Script", submit: str, study: str, as_json: bool) -> None:
+    """Say where the scripts of a tuning study are, and how to submit them."""
+    if as_json:
+        output.emit({"study": study, "script": str(script.file), "kept": script.kept, "submit": submit})
+        return
+    task = script.file.parent / "slurm.sh"
+    stays = "kept as it was; remove it to have it anew" if script.kept else "written"
+    output.say(f"{task}: {stays}")
+    output.say(f"submit all steps, and again whenever points are left: {submit}")
 
 
 def refuse_with_point(more: bool) -> None:

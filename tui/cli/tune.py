@@ -1,12 +1,13 @@
 """`htfl-sim tune`: search each method's hyper-parameters with the same budget, then run the chosen values."""
 
+import shlex
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 import htfl_sim as hs
-from tui.cli import completion, options, output, running
+from tui.cli import completion, options, output, running, sweep_slurm
 from tui.cli.options import HOW, WHAT
 from tui.common.errors import POINTS_FAILED
 
@@ -37,6 +38,9 @@ TUNING_SEEDS = "Seeds of the trials, as 1000 or 1000..1002. They differ from the
 SEEDS = "Seeds of the runs with the chosen values. Default: 0..2."
 LAST = "Score a trial by its mean over this many last rounds. Default: 1."
 ALONE = "Do not tune Standalone as well."
+ON = "Where points run: here, ray, or slurm, for which it writes scripts to submit."
+STEP = "Run only a point of the step with this number. A task of a Slurm array uses it."
+POINT = "With --step: the number of the point, counted from 0."
 SEPARATE = "Draw the samples of trials and of final runs from two disjoint parts of the data set."
 
 
@@ -61,10 +65,14 @@ def tune(
     last: Annotated[int | None, options.option(LAST, metavar="K", least=1, panel=SEARCH)] = None,
     no_baseline: Annotated[bool, options.flag(ALONE, "--no-baseline", panel=SEARCH)] = False,
     separate: Annotated[bool, options.flag(SEPARATE, "--separate", panel=SEARCH)] = False,
-    on: Annotated[str, options.option("Where points run: here or ray.", metavar="PLACE", panel=HOW)] = "here",
+    on: Annotated[
+        str, options.option(ON, metavar="PLACE", complete=completion.places, panel=HOW)
+    ] = hs.studies.HERE,
     jobs: Annotated[
         int | None, options.option("Number of points to run at once.", least=1, metavar="J", panel=HOW)
     ] = None,
+    step: Annotated[int | None, options.option(STEP, least=0, metavar="N", panel=HOW)] = None,
+    point: Annotated[int | None, options.option(POINT, least=0, metavar="N", panel=HOW)] = None,
     places: options.Folders,
     machine: options.Machine,
     reuse: options.Reuse = None,
@@ -88,6 +96,22 @@ def tune(
     from tui.cli import sweep_progress
     from tui.cli.data import fetch_missing
 
+    hs.studies.checked_place(on)
+    if step is not None or point is not None:
+        if step is None or point is None or over or setup != options.Setup() or on != hs.studies.HERE:
+            raise hs.ConfigError(
+                "`step` and `point` run one point of a study that exists, and go with each other alone."
+            )
+        code = tuning.run_task(
+            name,
+            step,
+            point,
+            workers=machine.workers,
+            device=machine.device,
+            data_dir=places.data_dir,
+            sessions_dir=places.sessions_dir,
+        )
+        raise typer.Exit(code)
     own = (setup.plugin, setup.model, setup.metric, running.selection_files(setup.selection))
     files, _ = hs.studies.named_files(*(each or () for each in own))
     files.load()
@@ -128,6 +152,19 @@ def tune(
         )
     else:
         tuning.refuse_without_methods(search)
+    if on == hs.studies.SLURM:
+        script = tuning.write_slurm(
+            name,
+            asked,
+            jobs=jobs,
+            workers=machine.workers,
+            device=machine.device,
+            data_dir=places.data_dir,
+            sessions_dir=places.sessions_dir,
+            files=files,
+        )
+        sweep_slurm.tell(script, f"bash {shlex.quote(str(script.file))}", name, as_json)
+        return
     with (
         Signals("left at once: the points at work stop by themselves.") as signals,
         sweep_progress.display(name, jobs or 1, progress, as_json) as shown,
