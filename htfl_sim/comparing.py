@@ -90,6 +90,7 @@ def compare(
     *,
     last: int = 1,
     columns: Sequence[str] = (),
+    at_time: float | str | None = None,
     sessions_dir: Place | None = None,
     say: Say | None = None,
 ) -> "Table":
@@ -97,15 +98,15 @@ def compare(
 
     target: also the cost until this mean test accuracy, 0…1. baseline: also the difference from this row. select
     'eval': each row has the settings and round that are best on the eval parts. last: the last accuracy is the mean
-    over so many last rounds. columns: the columns to print, by their headings or first words. `say` receives notes
-    about sessions that are left out; by default, they are warnings. Raises ConfigError, and SessionUnreadable if no
-    session can be read.
+    over so many last rounds. columns: the columns to print, by their headings or first words. at_time: compare the
+    sessions as they were at this simulated time, in seconds or as "2h". `say` receives notes about sessions that are
+    left out; by default, they are warnings. Raises ConfigError, and SessionUnreadable if no session can be read.
     """
     from simulator.results.analysis.comparison import table
     from simulator.results.analysis.overview import read_overview
 
     runs, _ = chosen(names, read_overview, sessions_dir, say)
-    return table(runs, by, target, baseline, select, last, columns)
+    return table(runs, by, target, baseline, select, last, columns, at_time)
 
 
 def pivot(
@@ -115,6 +116,7 @@ def pivot(
     select: "Select | None" = None,
     *,
     last: int = 1,
+    at_time: float | str | None = None,
     sessions_dir: Place | None = None,
     say: Say | None = None,
 ) -> "Pivot":
@@ -124,8 +126,9 @@ def pivot(
     """
     from simulator.results.analysis.table import Pivot
 
+    by = (rows, columns)
     return Pivot(
-        compare(names, (rows, columns), None, None, select, last=last, sessions_dir=sessions_dir, say=say)
+        compare(names, by, select=select, last=last, at_time=at_time, sessions_dir=sessions_dir, say=say)
     )
 
 

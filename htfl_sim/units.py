@@ -12,6 +12,7 @@ from simulator.base.units import (
     points,
     size,
     size_unit,
+    span,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "points",
     "size",
     "size_unit",
+    "span",
 ]

@@ -13,7 +13,7 @@ import checkpoints
 import htfl_sim as hs
 from checkpoints import Store
 from simulator.base.errors import ConfigError
-from simulator.base.record import Time
+from simulator.base.record import Time, check_record
 from simulator.engine.builder import Built
 from simulator.engine.client_states import State
 from simulator.engine.drawing import drawn
@@ -257,6 +257,89 @@ def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> 
             assert (half[name] - expected).abs().max() < 1e-5 * max(1, float(full[name].abs().max()))
             moved += float((full[name] - before).abs().sum())
     assert moved > 0
+
+
+def test_the_ledger_has_who_waits_and_what_is_wasted(devices: str) -> None:
+    """Devices of 2, 3, and 7 s with a deadline after 5 s: client 2 arrives late in round 2, which wastes its work.
+
+    Round 1: clients 0 and 1 wait for 3 s and 2 s. Round 2 begins at 5 s. Clients 0 and 2 arrive at 7 s, and client 1 at
+    8 s, which ends the round.
+    An idle device takes 1 W: 7 s of latency and 1 s of waiting are 8 J.
+    """
+    built = parts("fedavg", devices, schedule="deadline", deadline=5)
+    first, second = times(built, 2)
+    assert [round(flight["wait"], 6) for flight in first["flights"]] == [3, 2]
+    assert (first["participation"], first["used"]) == (1.0, 1.0)
+    assert first["wasted"] == {"seconds": 0, "flops": 0, "bytes": 0, "joules": 0}
+    ended = {each["client"]: each for each in second["flights"]}
+    fates = {client: (flight["fate"], round(flight["wait"], 6)) for client, flight in ended.items()}
+    assert fates == {0: ("used", 1), 1: ("used", 0), 2: ("late", 1)}
+    assert (second["participation"], second["used"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    late, wasted = ended[2], second["wasted"]
+    assert (round(wasted["seconds"], 6), round(wasted["joules"], 6)) == (7, 8)
+    assert (wasted["flops"], wasted["bytes"]) == (late["flops"], late["bytes"])
+
+
+def test_nobody_waits_where_clients_work_all_the_time(devices: str) -> None:
+    found = times(parts("fedproto", devices, schedule="buffered", buffer=2), 3)
+    assert {flight["wait"] for time in found for flight in time["flights"]} == {0.0}
+
+
+def test_slow_and_fast_thirds_are_by_device_and_then_by_work(tmp_path: Path) -> None:
+    """Seven clients: thirds of two. Clients 0, 3, and 5 have the slow device. Of them, one has the least work."""
+    (tmp_path / "d.toml").write_text(
+        "\n".join(
+            f"[{name}]\ngflops = {speed}\ndown_mbps = 1\nup_mbps = 1\nlatency_s = 0\n"
+            "compute_watts = 1\nradio_watts = 1\nidle_watts = 1\n"
+            for name, speed in (("slow", 1), ("medium", 2), ("fast", 3))
+        )
+    )
+    names = ["slow", "medium", "fast", "slow", "medium", "slow", "fast"]
+    system = {"devices": names, "device_file": str(tmp_path / "d.toml")}
+    built = federations.built(
+        federations.config("lg_fedavg", federation={"clients": 7, **ALL}, system=system)
+    )
+    clock = built.engine.clock
+    assert clock is not None
+    work = {each.id: each.parameters * each.train_size for each in clock.facts}
+    assert clock.slow == tuple(sorted(sorted([0, 3, 5], key=lambda k: -work[k])[:2]))
+    assert clock.fast == (2, 6)
+    record = built.engine.round(built.engine.initial_state(), unobserved).record
+    assert record is not None
+    accuracy = record["accuracy"]["per_client"]
+    slow = [accuracy[k] for k in clock.slow]  # type: ignore[index]
+    assert record["time"]["accuracy"] == {
+        "slow": pytest.approx(sum(slow) / 2),  # type: ignore[arg-type]
+        "fast": pytest.approx((accuracy[2] + accuracy[6]) / 2),  # type: ignore[index,operator]
+    }
+
+
+def test_thirds_keep_the_accuracies_of_clients_that_a_record_does_not_name(tmp_path: Path) -> None:
+    """With metrics of changed clients alone, the means are still over all that were ever evaluated."""
+
+    def run(metrics_for: str) -> list[Any]:
+        built = federations.built(
+            federations.config(
+                "lg_fedavg",
+                federation={"clients": 6, "participation": 0.34},
+                system={"devices": "phone"},
+                evaluation={"metrics_for": metrics_for},
+            )
+        )
+        return [each["accuracy"] for each in times(built, 3)]
+
+    assert run("changed") == run("all")
+
+
+def test_records_of_before_lack_the_newer_keys_and_are_read(devices: str) -> None:
+    built = parts("fedproto", devices)
+    record = built.engine.round(built.engine.initial_state(), unobserved).record
+    assert record is not None
+    for key in ("participation", "used", "wasted", "accuracy"):
+        del record["time"][key]  # type: ignore[misc]
+    for flight in record["time"]["flights"]:
+        del flight["wait"]
+    check_record(record, 3)
 
 
 def test_a_client_that_leaves_loses_its_work(devices: str, tmp_path: Path) -> None:

@@ -213,6 +213,31 @@ class FlightRecord(TypedDict):
     """operations of its training"""
     bytes: Natural
     """bytes of its downlink and uplink"""
+    wait: NotRequired[Amount]
+    """seconds from its arrival to the aggregation, if clients wait for it; 0 in `buffered` and `asynchronous`"""
+
+
+class Wasted(TypedDict):
+    """What the dispatches that ended in the round took, if their uplinks are not used."""
+
+    seconds: Amount
+    """seconds of latency, downlink, training, and uplink of the round's dispatches that are not `used`"""
+    flops: Amount
+    """their operations"""
+    bytes: Natural
+    """bytes of their downlinks and uplinks"""
+    joules: Amount
+    """their joules"""
+
+
+class Thirds(TypedDict):
+    """Accuracy of clients by the speed of their devices."""
+
+    slow: Share | None
+    """mean of `accuracy.per_client`, as last measured, over the third of the clients with the slowest devices
+    ([Time](time.md#in-the-ledger)); null if none of them was evaluated"""
+    fast: Share | None
+    """the same over the third with the fastest devices"""
 
 
 class Joules(TypedDict):
@@ -242,6 +267,12 @@ class Time(TypedDict):
     staleness: Named[Natural]
     """number of aggregated uplinks by their age in rounds"""
     joules: Joules
+    participation: NotRequired[Share]
+    """share of the clients that can take part that were sent off in the round"""
+    used: NotRequired[Share | None]
+    """share of the dispatches that ended in the round whose uplinks are aggregated; null if none ended"""
+    wasted: NotRequired[Wasted]
+    accuracy: NotRequired[Thirds]
 
 
 class UnseenAccuracy(TypedDict):

@@ -79,6 +79,14 @@ def seconds_of(span: object) -> object:
     return float(found[1]) * _SECONDS[found[2]]
 
 
+def span(seconds: float) -> str:
+    """A length of time in the largest unit that it fills, to four digits: 90 s are '1.5 min'."""
+    size, unit = next(
+        (each for each in ((86400, "d"), (3600, "h"), (60, "min")) if seconds >= each[0]), (1, "s")
+    )
+    return f"{seconds / size:.4g} {unit}"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time, to two units at most: '40 s', '3 min', '2 h 05 min', '3 d 4 h'."""
     if seconds is None or math.isnan(seconds):

@@ -212,7 +212,11 @@ class Engine:
         if self._config.wire.drop:
             record["dropped"] = dropped
         if self.clock is not None and took.ended is not None:
-            record["time"] = self.clock.record(t, took.began, took.ended, took.landed, server_flops)
+            measured = {client: right / samples for client, (right, samples) in _counts(answers).items()}
+            accuracies = by_client.known(standing and standing["accuracy"], measured)
+            record["time"] = self.clock.record(
+                t, took.began, took.ended, took.landed, server_flops, accuracies
+            )
         newcomers.record(record, self._runner, self._hooks, after, self._config)
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)

@@ -1,7 +1,7 @@
 """The clock of a federation: the seconds of each client's work, and who is sent off, arrives, and counts in a round."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -49,12 +49,13 @@ class Clock:
             )
         self._seen = federation.seen_ids
         self.availability = availability(self.system, len(federation.clients), self._seed)
+        weights = {name: parameters(federation, name) for name in federation.architectures}
         self.facts = [
             ClientFacts(
                 id=client.id,
                 architecture=client.architecture,
-                parameters=parameters(federation, client.architecture),
-                memory=PER_WEIGHT * parameters(federation, client.architecture),
+                parameters=weights[client.architecture],
+                memory=PER_WEIGHT * weights[client.architecture],
                 train_size=client.samples,
                 available=self.availability.share(client.id),
             )
@@ -66,6 +67,24 @@ class Clock:
             architecture: durations.utilization(self.system, architecture)
             for architecture in {client.architecture for client in federation.clients}
         }
+        self.slow, self.fast = self._thirds()
+        """A third of the clients, rounded down, with the slowest and with the fastest devices."""
+
+    def _thirds(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of the clients that take part, by FLOP/s times utilization. On equal devices, those with more work are
+        slower: weights times training samples.
+        """
+
+        def speed(client: int) -> tuple[float, int]:
+            facts = self.facts[client]
+            return (
+                self.devices[client].flops * self._utilization[facts.architecture],
+                -facts.parameters * facts.train_size,
+            )
+
+        ordered = sorted(self._seen, key=speed)
+        third = max(1, len(ordered) // 3)
+        return tuple(sorted(ordered[:third])), tuple(sorted(ordered[-third:]))
 
     @property
     def can_be_stale(self) -> bool:
@@ -165,22 +184,36 @@ class Clock:
         return durations.joules(self.devices[flight.client], parts, waited)
 
     def record(
-        self, round: int, began: float, ended: Ended, landed: Sequence[InFlight], server_flops: float
+        self,
+        round: int,
+        began: float,
+        ended: Ended,
+        landed: Sequence[InFlight],
+        server_flops: float,
+        accuracies: Mapping[int, float],
     ) -> Time:
-        """The round on the clock, as the ledger has it. `landed` are the updates of `ended.landed`, in that order."""
+        """The round on the clock, as the ledger has it. `landed` are the updates of `ended.landed`, in that order.
+
+        accuracies: of each client that has been evaluated.
+        """
         server = self.server_seconds(server_flops)
         flights, energy = list[FlightRecord](), list[Energy]()
         waits = self.system.schedule not in ("buffered", "asynchronous")
+        wasted = list[tuple[FlightRecord, Energy]]()
         for (flight, fate), update in zip(ended.landed, landed, strict=True):
+            wait = ended.ends - flight.arrives if waits else 0.0
             flights.append(
                 {
                     **_timed(flight),
                     "fate": fate,
                     "flops": update.update.flops,
                     "bytes": update.down + total_bytes(update.update.uplink),
+                    "wait": wait,
                 }
             )
-            energy.append(self.joules(flight, ended.ends - flight.arrives if waits else 0.0))
+            energy.append(self.joules(flight, wait))
+            if fate != "used":
+                wasted.append((flights[-1], energy[-1]))
         staleness = np.bincount([round - flight.dispatch for flight in ended.used], minlength=1)
         return {
             "begins": began,
@@ -195,7 +228,26 @@ class Clock:
                 "radio": math.fsum(each.radio for each in energy),
                 "idle": math.fsum(each.idle for each in energy),
             },
+            "participation": len(set(ended.sent)) / len(self._seen),
+            "used": len(ended.used) / len(ended.landed) if ended.landed else None,
+            "wasted": {
+                "seconds": math.fsum(
+                    each[part] for each, _ in wasted for part in ("latency", "down", "compute", "up")
+                ),
+                "flops": math.fsum(each["flops"] for each, _ in wasted),
+                "bytes": sum(each["bytes"] for each, _ in wasted),
+                "joules": math.fsum(each.total for _, each in wasted),
+            },
+            "accuracy": {
+                "slow": _mean_of(self.slow, accuracies),
+                "fast": _mean_of(self.fast, accuracies),
+            },
         }
+
+
+def _mean_of(clients: Sequence[int], accuracies: Mapping[int, float]) -> float | None:
+    known = [accuracies[client] for client in clients if client in accuracies]
+    return math.fsum(known) / len(known) if known else None
 
 
 def _timed(flight: Flight) -> FlightRecord:

@@ -1,7 +1,7 @@
 """When a run is finished: after its last round, or before if it has reached `until` or `until_time`."""
 
 from simulator.base.record import Record
-from simulator.base.units import duration
+from simulator.base.units import span
 from simulator.config import Config
 
 
@@ -27,7 +27,7 @@ def reached(config: Config, record: Record | None) -> tuple[str, str] | None:
         return f"mean accuracy {accuracy:.1%} has reached until = {config.until:g}", "until=0"
     if config.reached_time(seconds):
         return (
-            f"simulated time {duration(seconds)} has reached until_time = {duration(config.until_time)}",
+            f"simulated time {span(seconds or 0.0)} has reached until_time = {span(config.until_time)}",
             "until_time=0",
         )
     return None

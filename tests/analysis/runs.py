@@ -54,6 +54,31 @@ def run(
     return of(name, [record(round, mean) for round, mean in enumerate(means, 1)], seed, method, **settings)
 
 
+def time(begins: float, ends: float, joules: float = 3, **changes: Any) -> dict[str, Any]:
+    """A round on the clock: one dispatch of client 0, which takes all of it and these joules in three equal parts."""
+    flight = {
+        "client": 0, "dispatch": 1, "begins": begins, "latency": 0.0, "down": 0.0, "compute": ends - begins,
+        "up": 0.0, "arrives": ends, "fate": "used", "flops": FLOPS, "bytes": UP + DOWN, "wait": 0.0,
+    }  # fmt: skip
+    made = {
+        "begins": begins, "aggregates": ends, "ends": ends, "sent": [0], "flights": [flight], "in_flight": 0,
+        "staleness": {"0": 1}, "joules": dict.fromkeys(("compute", "radio", "idle"), joules / 3),
+    }  # fmt: skip
+    return made | changes
+
+
+def clocked(
+    name: str, rounds: Sequence[tuple[float, float | None]], seed: int = 0, method: str = "fedlora"
+) -> SessionData:
+    """A session on the clock: the simulated end of each round, and its mean accuracy. A round takes 3 joules."""
+    begins = [0.0, *(end for end, _ in rounds)]
+    records = [
+        record(number, mean) | {"time": time(begins[number - 1], end)}
+        for number, (end, mean) in enumerate(rounds, 1)
+    ]
+    return of(name, records, seed, method)
+
+
 def chosen(name: str, rounds: Sequence[tuple[float, float]], seed: int = 0, **settings: Any) -> SessionData:
     """A session whose rounds have an accuracy on test and one on eval."""
     records = [record(round, test, on_eval) for round, (test, on_eval) in enumerate(rounds, 1)]

@@ -7,7 +7,7 @@ import pytest
 
 from simulator.base.errors import ConfigError
 from simulator.results.figures import gains
-from tests.analysis.runs import run
+from tests.analysis.runs import clocked, run
 from tests.analysis.test_gain import STUDY, session
 
 approx = pytest.approx
@@ -75,6 +75,18 @@ def test_ranks_over_one_condition_or_with_a_missing_one_are_refused() -> None:
 def test_the_front_has_the_points_that_none_beats() -> None:
     points = {"a": (1.0, 0.5), "b": (2.0, 0.9), "c": (3.0, 0.8), "d": (1.0, 0.4), "e": (4.0, 0.95)}
     assert gains.pareto_front(points) == [(1.0, 0.5), (2.0, 0.9), (4.0, 0.95)]
+
+
+def test_accuracy_also_stands_over_simulated_time_and_energy_if_all_sessions_have_a_clock() -> None:
+    """Rounds end after 10 s and 300 s, and each takes 3 J."""
+    runs = [clocked("a", [(10, 0.5), (300, 0.7)], method="fedgh"), clocked("b", [(60, 0.6)])]
+    figure = gains.pareto(runs, by="method")
+    shown = [plot for plot in figure.axes if plot.get_visible()]
+    assert [plot.get_xlabel() for plot in shown][3:] == ["simulated time, min", "energy, J"]
+    points = [[container[0].get_xydata()[0].tolist() for container in plot.containers] for plot in shown[3:]]
+    assert points == [[approx([5, 70]), approx([1, 60])], [approx([6, 70]), approx([3, 60])]]
+    mixed = gains.pareto([runs[0], run("c", [0.5])], by="method")
+    assert len(mixed.axes) == 3
 
 
 def test_accuracy_stands_over_bytes_flops_and_seconds() -> None:

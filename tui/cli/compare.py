@@ -45,6 +45,9 @@ BASELINE = (
     "With --gain: the method that gains are over. Default there: standalone."
 )
 LAST = "Use the mean over this many last rounds as the last accuracy. Default: 1."
+AT_TIME = (
+    "Compare the sessions as they were at this simulated time, such as 90s, 30m, or 2h. They need a clock."
+)
 COLUMNS = "Column to print, by its heading or first words. May be repeated. See the page on compare for extra columns."
 PIVOT = "Two axes, as method,data.alpha: print a row for each value of the first, a column for each of the second."
 GAIN = "Print the gain of each client over the baseline: mean, interval, and the shares that gain and lose."
@@ -67,6 +70,7 @@ def compare(
     baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="VALUE")] = None,
     select: Annotated[Select | None, options.option(SELECT, "--select")] = None,
     last: Annotated[int, options.option(LAST, "--last", metavar="K", least=1)] = 1,
+    at_time: Annotated[str | None, options.option(AT_TIME, "--at-time", metavar="T")] = None,
     columns: Annotated[list[str] | None, options.option(COLUMNS, "--columns", metavar="NAME")] = None,
     pivot: Annotated[str | None, options.option(PIVOT, "--pivot", metavar="AXIS,AXIS")] = None,
     gain: Annotated[bool, options.flag(GAIN, "--gain", panel=GAINS)] = False,
@@ -85,6 +89,7 @@ def compare(
     \b
     Examples
       htfl-sim compare t3 --by method --target 0.9 --baseline standalone
+      htfl-sim compare t3 --by method --at-time 2h --baseline fedavg
       htfl-sim compare 'mu/*' --by method.mu --by method.hidden --select eval
       htfl-sim compare t3 --by method --format latex > table.tex
       htfl-sim compare t3 --by method --gain --last 10 --margin 0.5
@@ -94,7 +99,7 @@ def compare(
     chosen: Literal["eval"] | None = None if select is None else "eval"
     result: TextTable[Any]
     if gain:
-        _refuse("gain", target=target, select=select, pivot=pivot)
+        _refuse("gain", target=target, select=select, pivot=pivot, at_time=at_time)
         result = hs.gains(
             names,
             by or (),
@@ -109,6 +114,7 @@ def compare(
         )
     elif variance:
         _refuse("variance", target=target, baseline=baseline, select=select, columns=columns, pivot=pivot)
+        _refuse("variance", at_time=at_time)
         result = hs.variance(names, by or (), sessions_dir=sessions_dir, say=warn)
     elif margin is not None or test is not None or correct:
         raise hs.ConfigError("`margin`, `test`, and `holm` are about gains. Add `gain=True`.")
@@ -117,7 +123,9 @@ def compare(
         axes = [axis.strip() for axis in pivot.replace("×", ",").split(",")]
         if len(axes) != 2 or not all(axes):
             raise hs.ConfigError(f"'{pivot}' is not two axes. An example: `pivot=method,data.alpha`.")
-        result = hs.pivot(names, axes[0], axes[1], chosen, last=last, sessions_dir=sessions_dir, say=warn)
+        result = hs.pivot(
+            names, axes[0], axes[1], chosen, last=last, at_time=at_time, sessions_dir=sessions_dir, say=warn
+        )
     else:
         result = hs.compare(
             names,
@@ -127,6 +135,7 @@ def compare(
             chosen,
             last=last,
             columns=columns or (),
+            at_time=at_time,
             sessions_dir=sessions_dir,
             say=warn,
         )

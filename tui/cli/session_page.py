@@ -18,7 +18,7 @@ from htfl_sim.details import (
 )
 from htfl_sim.steering import at_round, described
 from tui.cli import output, running
-from tui.common.formatting import course, duration, number, percent, size
+from tui.common.formatting import course, duration, number, percent, size, span
 from tui.common.sparkline import sparkline
 
 EVENTS_SHOWN = 12
@@ -96,7 +96,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("method", _settings(config["method"])),
         *((name, _settings(config[name])) for name in ("data", "federation", "training", "evaluation")),
         ("until", f"a mean accuracy of {percent(config['until'])}" if config.get("until") else None),
-        ("until time", duration(config["until_time"]) if config.get("until_time") else None),
+        ("until time", span(config["until_time"]) if config.get("until_time") else None),
         ("wire", _disturbed(config.get("wire", {}))),
         ("system", _settings(config["system"]) if config.get("system") else None),
         ("unseen clients", _settings(config.get("unseen", {})) or None),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from textwrap import wrap
 
-from htfl_sim.units import NONE, amount, duration, number, percent, points, size, size_unit
+from htfl_sim.units import NONE, amount, duration, number, percent, points, size, size_unit, span
 
 __all__ = [
     "NONE",
@@ -18,6 +18,7 @@ __all__ = [
     "printable",
     "size",
     "size_unit",
+    "span",
     "spelled",
     "wrapped",
 ]

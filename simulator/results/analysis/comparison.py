@@ -28,6 +28,7 @@ from simulator.results.analysis.caveats import averaged, rows_differ
 from simulator.results.analysis.costs import Cost, Reached, costs, reached, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import final_accuracies
+from simulator.results.analysis.moments import at_moment, moment
 from simulator.results.analysis.printed import printed
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import EXTRAS, Row, Select, Table
@@ -106,21 +107,27 @@ def table(
     select: Select | None = None,
     last: int = 1,
     columns: Sequence[str] = (),
+    at_time: float | str | None = None,
 ) -> Table:
     """The sessions grouped by axes: dotted settings, or 'method', 'dataset', 'session'; none: what they differ in.
 
     baseline: a value on the first axis ('standalone'), or 'AXIS=VALUE'; what differs in the other axes has a baseline
     of its own. select 'eval': of each group the settings and rounds that are best on eval. last: the last accuracy is
     the mean over so many last rounds. columns: the columns to show, in this order; EXTRAS are shown only if named.
+    at_time: only the rounds that had ended by this simulated time count, and sessions that end before are left out.
     Raises ConfigError for an unknown axis or column, a baseline that no group is, a target outside 0…1.
     """
     if last < 1:
         raise ConfigError(f"`last={last}` is not a number of rounds. Use 1 or more.")
     if target is not None and not 0 <= target <= 1:
         raise ConfigError(f"the target is an accuracy from 0 to 1, as 0.9; it is {target:g}.")
+    asked, moved = list(runs), list[str]()
+    seconds = None if at_time is None else moment(at_time)
+    if seconds is not None:
+        runs, moved = at_moment(runs, seconds)
     wanted = checked((by,) if isinstance(by, str) else tuple(by), runs) or varying(runs) or ("session",)
     extras = [name for name in EXTRAS if any(name.startswith(each) for each in columns)]
-    notes = _of_data(runs) + _unfinished(runs) + _switched(runs)
+    notes = _of_data(runs) + (_unfinished(asked) if seconds is None else moved) + _switched(runs)
     found: dict[Key, tuple[str, list[SessionResult]]] = {}
     for key, group in groups(runs, wanted).items():
         outcomes = [outcome(run, target, select, last, extras) for run in group]
@@ -138,7 +145,7 @@ def table(
         against = found[opposite[key]][1] if key in opposite and opposite[key] != key else []
         rows.append(_row(wanted, key, chosen, outcomes, against, select))
     notes = list(dict.fromkeys([*differ, *notes]))
-    made = Table(wanted, target, baseline, select, tuple(rows), tuple(notes), last, tuple(columns))
+    made = Table(wanted, target, baseline, select, tuple(rows), tuple(notes), last, tuple(columns), seconds)
     made.columns()  # raises for an unknown one
     return made
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from simulator.base.units import AT_LEAST, NONE, amount, at_least, duration, points, size
+from simulator.base.units import AT_LEAST, NONE, amount, at_least, duration, points, size, span
 from simulator.results.analysis.averages import Difference, MeanStd
 from simulator.results.analysis.axes import Key, spelled
 from simulator.results.analysis.curves import Array
@@ -98,6 +98,8 @@ class Table(TextTable[Row]):
     """Rounds over whose mean `last` is."""
     chosen: tuple[str, ...] = ()
     """The columns to print, by their headings or first words; all but the extra ones for none."""
+    at_time: float | None = None
+    """The simulated seconds by whose end rounds count; None: all of them."""
 
     def columns(self) -> list[Column[Row]]:
         """Those that it has something to say in, as they are printed."""
@@ -151,6 +153,8 @@ class Pivot(TextTable[tuple[Row, ...]]):
         """What is in a cell, over how many sessions, and the table's own remarks."""
         last = self.table.last
         of = "in the last round" if last == 1 else f"over the last {last} rounds"
+        if self.table.at_time is not None:
+            of += f" by {span(self.table.at_time)} of simulated time"
         what = "selected on eval" if self.table.select else of
         counts = sorted({row.n for row in self.table.rows})
         n = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
@@ -201,7 +205,7 @@ def _columns(table: Table) -> list[Column[Row]]:
         )
     found += [
         Column(
-            "last, %" if table.last == 1 else f"last {table.last} rounds, %",
+            _last(table),
             lambda row: percent(row.last),
             value=lambda row: row.last,
         ),
@@ -238,6 +242,17 @@ def _columns(table: Table) -> list[Column[Row]]:
     return found
 
 
+def _last(table: Table) -> str:
+    """The heading of the last accuracy."""
+    if table.at_time is None:
+        return "last, %" if table.last == 1 else f"last {table.last} rounds, %"
+    return (
+        f"at {span(table.at_time)}, %"
+        if table.last == 1
+        else (f"last {table.last} rounds by {span(table.at_time)}, %")
+    )
+
+
 def _extra(name: str) -> Column[Row]:
     """An extra column: an amount, or an accuracy in per cent."""
     kind, _ = EXTRAS[name]
@@ -272,6 +287,7 @@ def _as_json(table: Table) -> dict[str, Any]:
         "target": table.target,
         "baseline": table.baseline,
         "select": table.select,
+        "at_time": table.at_time,
         "notes": list(table.notes),
         "rows": [asdict(row) | {"key": dict(zip(table.by, row.key, strict=True))} for row in table.rows],
     }

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import axes, group_label
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.costs import COSTS, spent
+from simulator.results.analysis.costs import COSTS, SIMULATED, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
 from simulator.results.analysis.run import SessionData
@@ -131,6 +131,8 @@ def critical_difference(
 def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Width = "page") -> Figure:
     """Test accuracy of the last round against bytes, FLOPs, and seconds of all rounds; means over seeds.
 
+    If all sessions have a computed clock, also against simulated seconds and joules.
+
     Bars are ± 1 sample standard deviation. A line joins the groups that no other group beats in both.
     """
     found: dict[str, tuple[Array, dict[str, Array]]] = {}
@@ -142,15 +144,23 @@ def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Wi
                 "bytes": np.array([each.bytes for each in totals], float),
                 "FLOPs": np.array([each.flops for each in totals], float),
                 "seconds": np.array([each.seconds for each in totals], float),
+                "simulated seconds": np.array([each.simulated for each in totals], float),
+                "joules": np.array([each.joules for each in totals], float),
             }
             found[label] = accuracies, costs
     if not found:
         raise ConfigError(NOT_EVALUATED)
     look = looks(runs, by)
-    figure, plots = style.blank(width, 0.36, 1, 3)
+    shown = [each for each in COSTS if each != "rounds"]
+    if not any(np.isnan(costs["simulated seconds"]).any() for _, costs in found.values()):
+        shown += SIMULATED
+    rows = math.ceil(len(shown) / 3)
+    figure, plots = style.blank(width, 0.36 * rows, rows, 3)
     with style.styled():
         handles: dict[str, Any] = {}
-        for plot, cost in zip(plots[0], [each for each in COSTS if each != "rounds"], strict=True):
+        for plot in plots.flat[len(shown) :]:
+            plot.set_visible(False)
+        for plot, cost in zip(plots.flat, shown, strict=False):
             name, unit = scaled(cost, max(float(costs[cost].max()) for _, costs in found.values()))
             points = {
                 label: (costs[cost].mean() / unit, 100 * values.mean())
@@ -166,7 +176,8 @@ def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Wi
                 )  # fmt: skip
             plot.set(xlabel=name)
             plot.grid(True)
-        plots[0, 0].set(ylabel="test accuracy, %")
+        for plot in plots[:, 0]:
+            plot.set(ylabel="test accuracy, %")
         style.legend_above(figure, list(handles.values()), list(handles))
     return figure
 
