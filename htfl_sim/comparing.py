@@ -47,6 +47,7 @@ Kind = Literal[
     "critical-difference",
     "pareto",
     "tuning",
+    "timeline",
 ]
 KINDS: dict[str, tuple[str, ...]] = {
     "accuracy": ("by", "x"),
@@ -66,9 +67,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     "critical-difference": ("by", "last"),
     "pareto": ("by", "last"),
     "tuning": (),
+    "timeline": ("rounds",),
 }
 """The kinds of figures, and each kind's options besides `width`."""
-OF_ONE = ("partition", "tsne", "cka")
+OF_ONE = ("partition", "tsne", "cka", "timeline")
 """The kinds that show one session."""
 
 
@@ -194,8 +196,8 @@ def plot(
 ) -> "Figure":
     """A matplotlib figure of sessions. `out` also writes it, as .pdf, .svg, or .png.
 
-    KINDS has each kind's options. Every kind takes width='column' or 'page'. partition, tsne, and cka show one session.
-    `say` receives notes about the figure; by default, they are warnings. Raises ConfigError and DataError.
+    KINDS has each kind's options. Every kind takes width='column' or 'page'. partition, tsne, cka, and timeline show
+    one session. `say` receives notes about the figure; by default, they are warnings. Raises ConfigError and DataError.
     """
     from simulator.results.analysis.overview import read_overview
     from simulator.results.figures import style
@@ -350,6 +352,10 @@ def _of_one(kind: str, run: "SessionData", options: dict[str, Any], data_dir: Pl
         from simulator.results.figures import cka
 
         return cka.matrices(run, **options)
+    if kind == "timeline":
+        from simulator.results.figures.timeline import timeline
+
+        return timeline(run, **options)
     from simulator.results.figures.embedding import embedding
     from simulator.results.inspection import representations
 

@@ -45,6 +45,13 @@ def test_the_partition_is_drawn_of_data_that_are_here(tmp_path: Path) -> None:
     assert found == "htfl-sim plot partition real --out partition.pdf"
 
 
+def test_a_session_with_a_clock_has_its_timeline(tmp_path: Path) -> None:
+    options = ("--rounds=1", "--set=system.devices=phone", "--session=timed", "--sessions-dir", tmp_path)
+    assert call("run", *TINY, *options).code == 0
+    found = commands(tmp_path, ["timed"], ("method",), tmp_path)
+    assert "htfl-sim plot timeline timed --out timeline.pdf" in found
+
+
 def test_every_command_draws_its_figure(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for command in commands(home, ["mu0.5-s0", "mu0.7-s0"], ("method.mu",), home):

@@ -29,6 +29,7 @@ class Kind(StrEnum):
     CRITICAL_DIFFERENCE = "critical-difference"
     PARETO = "pareto"
     TUNING = "tuning"
+    TIMELINE = "timeline"
 
 
 class Cost(StrEnum):
@@ -55,7 +56,7 @@ class Width(StrEnum):
 
 KIND = (
     "Figure: accuracy, box, tradeoff, loss, metrics, partition, tsne, cka, cka-curves, inco, sensitivity, heatmap, "
-    "gain-map, gain-clients, critical-difference, pareto, tuning."
+    "gain-map, gain-clients, critical-difference, pareto, tuning, timeline."
 )
 OUT = "File to write: .pdf, .svg, or .png."
 X = (
@@ -71,6 +72,7 @@ SELECT = "Part on which sensitivity and heatmap choose the best round, as in com
 BASELINE = "Method that gains are over. Default: standalone."
 LAST = "Use the mean over this many last rounds as the last accuracy. Default: 1."
 IMAGES = "Number of test images per client in tsne."
+ROUNDS = "Rounds that timeline shows: this many last ones, or a range such as 10-20. Default: the last 5."
 WIDTH = "Width: 3.5 inches (column) or 7.16 (page). Default: what suits the kind."
 
 
@@ -89,6 +91,7 @@ def plot(
     baseline: Annotated[str | None, options.option(BASELINE, "--baseline", metavar="METHOD")] = None,
     last: Annotated[int | None, options.option(LAST, "--last", metavar="K", least=1)] = None,
     images: Annotated[int | None, options.option(IMAGES, "--images", metavar="N", least=2)] = None,
+    rounds: Annotated[str | None, options.option(ROUNDS, "--rounds", metavar="N|A-B")] = None,
     width: Annotated[Width | None, options.option(WIDTH, "--width")] = None,
     model: options.ModelFiles = None,
     plugin: options.Plugins = None,
@@ -97,18 +100,20 @@ def plot(
 ) -> None:
     """Draw a figure for a paper: PDF, SVG, or PNG, with real text and colors that stay distinct in gray.
 
-    partition, tsne and cka are of one session; partition and tsne load its data. docs/figures.md shows every kind.
+    partition, tsne, cka, and timeline are of one session. partition and tsne load its data.
+    docs/figures.md shows every kind.
 
     \b
     Examples
       htfl-sim plot accuracy t3 --by method --x bytes --out accuracy.pdf
       htfl-sim plot heatmap 'mu/*' --axis method.mu --axis method.hidden --out mu.pdf
+      htfl-sim plot timeline t3/fedavg-s0 --rounds 10-20 --out timeline.pdf
       htfl-sim plot tsne t3/fedproto-s0 --out prototypes.png
     """
     options.Own(model, plugin=plugin).load()
     given: dict[str, Any] = {"by": by, "x": x and COSTS.get(x, x.value), "round": round}
     given |= {"layer": layer, "metric": metric, "target": target, "axis": axis, "images": images}
-    given |= {"select": select and select.value, "baseline": baseline, "last": last}
+    given |= {"select": select and select.value, "baseline": baseline, "last": last, "rounds": rounds}
     wanted = {name: value for name, value in given.items() if value is not None}
     _refuse_others(kind, wanted)
     if width is not None:

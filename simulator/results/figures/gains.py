@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from simulator.base.errors import ConfigError
 from simulator.results.analysis.axes import axes, group_label
 from simulator.results.analysis.comparison import outcome
-from simulator.results.analysis.costs import COSTS, SIMULATED, spent
+from simulator.results.analysis.costs import COSTS, SIMULATED, Cost, spent
 from simulator.results.analysis.curves import Array
 from simulator.results.analysis.gain import ALPHA, BASELINE, SessionGain, paired_sessions
 from simulator.results.analysis.run import SessionData
@@ -151,7 +151,7 @@ def pareto(runs: Sequence[SessionData], *, by: By = (), last: int = 1, width: Wi
     if not found:
         raise ConfigError(NOT_EVALUATED)
     look = looks(runs, by)
-    shown = [each for each in COSTS if each != "rounds"]
+    shown: list[Cost] = [each for each in COSTS if each != "rounds"]
     if not any(np.isnan(costs["simulated seconds"]).any() for _, costs in found.values()):
         shown += SIMULATED
     rows = math.ceil(len(shown) / 3)

@@ -14,12 +14,13 @@ from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.table import Select
 from simulator.results.figures import accuracy, cka, coefficients, losses, sensitivity
 from simulator.results.figures.partition import partition
+from simulator.results.figures.timeline import timeline
 from simulator.results.inspection.partition import of_session
 from simulator.results.report.pictures import Picture
 
 Kind = tuple[str, tuple[str, ...], str, Callable[[], Figure]]
 """What `htfl-sim plot` calls it, its options besides --by, the caption, and how it is drawn."""
-OF_ONE = ("partition", "cka")
+OF_ONE = ("partition", "cka", "timeline")
 
 
 def pictures(
@@ -100,6 +101,9 @@ def _insides(runs: Sequence[SessionData], by: Sequence[str]) -> Iterator[Kind]:
 
 def _of_one(run: SessionData, name: str, data_dir: Path) -> Iterator[Kind]:
     yield "cka", (), f"CKA between the clients of {name}, last measured.", lambda: cka.matrices(run)
+    if run.records and "time" in run.records[-1]:
+        when = f"Who receives, trains, sends, and waits in the last rounds of {name}, in simulated time."
+        yield "timeline", (), when, lambda: timeline(run)
     held = f"Training images of each class that each client of {name} holds."
     yield "partition", (), held, partial(_partition, run.folder, data_dir)
 
