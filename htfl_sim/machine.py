@@ -1,5 +1,6 @@
 """Check what this machine offers to a run, and what is missing."""
 
+import importlib.util
 import os
 import platform
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from htfl_sim import folders
+from simulator.base.extras import install_command
 from simulator.base.units import size
 from simulator.studies.process import Process
 
@@ -29,9 +31,20 @@ class Check:
     detail: str
 
 
+EXTRAS = {
+    "optuna": ("tune", "tune with --sampler random, grid, or tpe"),
+    "statsmodels": ("stats", "compare --margin and --holm"),
+    "ray": ("ray", "sweep --on ray and the runner ray"),
+    "tensorboard": ("tensorboard", "export --to tensorboard"),
+    "wandb": ("wandb", "export --to wandb"),
+    "mlflow": ("mlflow", "export --to mlflow"),
+}
+"""Optional packages: the extra that installs each, and what needs it."""
+
+
 def doctor(sessions_dir: Place | None = None, data_dir: Place | None = None) -> list[Check]:
-    """Check this machine: versions, cores, memory, CUDA, data sets, the folder of sessions, free space."""
-    return [*_versions(), *_cores(), _cuda(), *_data(data_dir), *_disk(sessions_dir)]
+    """Check versions, optional packages, cores, memory, CUDA, data sets, the folder of sessions, and free space."""
+    return [*_versions(), *_extras(), *_cores(), _cuda(), *_data(data_dir), *_disk(sessions_dir)]
 
 
 def _versions() -> Iterator[Check]:
@@ -42,6 +55,14 @@ def _versions() -> Iterator[Check]:
             yield Check(package, "ok", version(package))
         except PackageNotFoundError:
             yield Check(package, "fault", f"not installed; run: pip install {package}")
+
+
+def _extras() -> Iterator[Check]:
+    for package, (extra, use) in EXTRAS.items():
+        if importlib.util.find_spec(package):
+            yield Check(package, "ok", version(package))
+        else:
+            yield Check(package, "missing", f"needed for {use}; run: {install_command(extra)}")
 
 
 def _cores() -> Iterator[Check]:

@@ -1,18 +1,24 @@
 """Optional packages: the line that installs one works when typed."""
 
+import re
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
+import htfl_sim as hs
 from simulator.base import extras
 from simulator.base.errors import ConfigError
+from simulator.studies.search import Request, proposed
+from tests import sessions
+from tests.cli.conftest import call
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("extra", ["ray", "tensorboard", "wandb", "mlflow"])
+@pytest.mark.parametrize("extra", ["ray", "tensorboard", "wandb", "mlflow", "stats", "tune"])
 def test_the_line_installs_what_the_extra_asks_for(extra: str) -> None:
     (requirement,) = PROJECT["project"]["optional-dependencies"][extra]
     assert extras.install_command(extra) == f"pip install '{requirement}'"
@@ -29,5 +35,55 @@ def test_the_line_names_the_extra_itself_if_htfl_sim_is_not_installed(
 
 
 def test_a_missing_library_is_refused_with_the_line_that_installs_it() -> None:
-    with pytest.raises(ConfigError, match=r"wandb is not installed .*: `pip install 'wandb>=[\d.]+'`"):
+    with pytest.raises(
+        ConfigError, match=r"no_such_library is not installed .*: `pip install 'wandb>=[\d.]+'`"
+    ):
         extras.library("no_such_library", "wandb")
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without the extras `stats` and `tune`, and two sessions of each of two methods."""
+    for name in [*sys.modules, "optuna", "statsmodels"]:
+        if name.partition(".")[0] in ("optuna", "statsmodels"):
+            monkeypatch.setitem(sys.modules, name, None)  # an import of it raises ImportError
+    for method, ceiling in (("standalone", 0.8), ("fedgh", 0.9)):
+        for seed in (0, 1):
+            document = sessions.config(3, 4, method) | {"seed": seed}
+            made = {"clients": 3, "rounds": 4, "method": method, "document": document}
+            sessions.make(tmp_path / f"{method}-{seed}", ceiling=ceiling + 0.01 * seed**2, **made)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        (["compare", "*", "--by", "method", "--gain", "--margin", "1"], "statsmodels"),
+        (["compare", "*", "--by", "method", "--gain", "--test", "t", "--holm"], "statsmodels"),
+        *(
+            (["tune", "t", "--over", "method=fedgh", "--sampler", sampler, "--rounds", "1"], "optuna")
+            for sampler in ("random", "grid", "tpe")
+        ),
+    ],
+)
+def test_what_needs_an_extra_names_the_line_that_installs_it(
+    words: list[str], package: str, without: Path
+) -> None:
+    refused = call(*words, "--sessions-dir", without)
+    assert refused.code == 2
+    assert re.search(rf"{package} is not installed .*`pip install '{package}>=[\d.]+'`", refused.err), (
+        refused.err
+    )
+    assert not (without / "t").exists()
+
+
+def test_the_rest_works_without_extras(without: Path) -> None:
+    for words in (["--by", "method"], ["--by", "method", "--gain", "--test", "t"]):
+        done = call("compare", "*", *words, "--sessions-dir", without)
+        assert done.code == 0, done.err
+    asked = Request({}, ("standalone", "fedgh"), 4)
+    assert [len(proposed(asked, method, [])) for method in asked.methods] == [10, 10]  # a Latin hypercube
+    found = {check.what: check for check in hs.machine.doctor(without)}
+    for package, use in (("optuna", "--sampler random"), ("statsmodels", "--holm")):
+        assert found[package].status == "missing" and use in found[package].detail
+        assert f"run: pip install '{package}>=" in found[package].detail

@@ -13,7 +13,7 @@ def library(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as missing:
         raise ConfigError(
-            f"{extra} is not installed ({missing}). Install it: `{install_command(extra)}`."
+            f"{module.partition('.')[0]} is not installed ({missing}). Install it: `{install_command(extra)}`."
         ) from missing
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import random
 import subprocess
 import sys
 import time
@@ -424,6 +425,58 @@ def test_test_accuracies_change_no_choice(tmp_path: Path, monkeypatch: pytest.Mo
     assert {name: each[:2] for name, each in noisy.items()} == {
         name: each[:2] for name, each in alone.items()
     }
+
+
+def scrambled(numbers: Any, draws: random.Random) -> Any:
+    """The same JSON with other numbers from 0 to 1."""
+    match numbers:
+        case dict():
+            return {key: scrambled(each, draws) for key, each in numbers.items()}
+        case list():
+            return [scrambled(each, draws) for each in numbers]
+        case float():
+            return draws.random()
+    return numbers
+
+
+def test_random_test_accuracies_in_the_files_change_no_choice_and_random_eval_accuracies_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every test accuracy of the ledgers, as they are read. Those on eval show that the test could fail."""
+    in_process(monkeypatch)
+    done(tmp_path / "t")
+
+    def choices() -> list[list[int]]:
+        """For each method, the trials of every rung, then the chosen one."""
+        listed, found = trials.Trials(tmp_path / "t", SMALL), []
+        for method in SMALL.methods:
+            every = listed.of(method)
+            for _, upto in SMALL.rungs():
+                found.append([each.number for each in listed.survivors(every, upto)])
+            found.append([listed.best(listed.survivors(every, SMALL.rounds), SMALL.rounds)[0].number])
+        return found
+
+    before, lines = choices(), SessionReader.lines
+    places = {"test": (("accuracy",), ("evaluation", "test")), "eval": (("evaluation", "eval"),)}
+    for part, where in places.items():
+        changed = 0
+        for seed in range(5):
+            draws = random.Random(seed)
+
+            def other(reader: SessionReader, draws: Any = draws, where: Any = where) -> list[bytes]:
+                found = []
+                for line in lines(reader):
+                    record = json.loads(line)
+                    for *above, last in where:
+                        holder = record[above[0]] if above else record
+                        holder[last] = scrambled(holder[last], draws)
+                    found.append(json.dumps(record, separators=(",", ":")).encode())
+                return found
+
+            with monkeypatch.context() as patch:
+                patch.setattr(SessionReader, "lines", other)
+                changed += choices() != before
+        assert (changed > 0) == (part == "eval")
 
 
 def test_a_trial_that_a_divergence_stopped_loses_and_ends_nothing(tmp_path: Path) -> None:
