@@ -41,7 +41,13 @@ STALE = (
     "fedmrl",
     "fedproto",
     "fedssa",
+    "fd",
+    "fedkd",
+    "fedgh",
+    "fedtgp",
 )
+TRAINED = ("fedgh", "fedtgp")
+"""Their servers train on what they receive. tests/methods has the step of a stale uplink."""
 
 
 @pytest.fixture(autouse=True)
@@ -235,9 +241,12 @@ def test_a_stale_uplink_moves_the_server_less_far(devices: str) -> None:
         assert (after.server[name] - expected).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("method", STALE)
+@pytest.mark.parametrize("method", [each for each in STALE if each not in TRAINED])
 def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> None:
-    """From the second round on: a class without a prototype takes the first one that it gets."""
+    """From the second round on: a class without a prototype takes the first one that it gets.
+
+    FedKD's factors are those of the moved meme.
+    """
     built = federations.built(federations.config(method, federation={"clients": 4, **ALL}))
     state = federations.run(built.engine, 1)
     hooks, clients = built.engine._hooks, built.federation.clients
@@ -252,7 +261,7 @@ def test_uplinks_of_half_the_weight_move_the_server_half_as_far(method: str) -> 
     )
     moved = 0.0
     for name, before in state.server.items():
-        if before.is_floating_point():
+        if before.is_floating_point() and name[:2] not in ("u/", "s/", "v/"):
             expected = before + 0.5 * (full[name] - before)
             assert (half[name] - expected).abs().max() < 1e-5 * max(1, float(full[name].abs().max()))
             moved += float((full[name] - before).abs().sum())
@@ -358,7 +367,7 @@ def test_a_client_that_leaves_loses_its_work(devices: str, tmp_path: Path) -> No
     assert second is not None and second["participants"] == [0, 1]
 
 
-@pytest.mark.parametrize("method", ["fedgh", "scaffold", "fedtgp", "fedgen"])
+@pytest.mark.parametrize("method", ["fedl2g_l", "scaffold", "inco_avg", "fedgen"])
 def test_a_method_that_takes_no_stale_uplinks_is_refused_where_they_can_be(method: str) -> None:
     system = {"devices": "phone", "schedule": "asynchronous"}
     with pytest.raises(ConfigError, match=r"takes no stale uplinks.*system.schedule=synchronous"):
@@ -448,7 +457,7 @@ def test_a_switch_to_a_method_that_takes_no_stale_uplinks_is_refused_and_one_tha
     folder = tmp_path / "s"
     with session(folder, **BUFFERED) as running:
         running.run(upto=1)
-        refused = checkpoints.post(folder, "switch", {"method": "fedgh", "set": []})
+        refused = checkpoints.post(folder, "switch", {"method": "fedl2g_l", "set": []})
         running.run(upto=2)
         checkpoints.post(folder, "switch", {"method": "fedssa", "set": []})
         running.run()

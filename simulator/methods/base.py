@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -16,7 +17,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.models.federation import ClientInfo, Federation
 from simulator.training.client import LocalClient
-from simulator.training.phase import Batch, Draws, Nets, Phase
+from simulator.training.phase import Batch, Draws, Nets, Phase, WeightedBatch
 from simulator.training.server import CentralServer
 
 
@@ -181,6 +182,31 @@ class Method:
 def cross_entropy(nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
     """Mean cross-entropy of the model's logits and the labels."""
     return F.cross_entropy(nets.model(batch.x), batch.y)
+
+
+def rows_of(x: Tensor, y: Tensor, weights: Tensor | None, rows: Tensor | slice) -> Batch:
+    """A batch of some rows, with their weights if there are any."""
+    return Batch(x[rows], y[rows]) if weights is None else WeightedBatch(x[rows], y[rows], weights[rows])
+
+
+def mean_cross_entropy(scores: Tensor, batch: Batch) -> Tensor:
+    """The mean over the batch, in which rows of stale uplinks count by their weight."""
+    if not isinstance(batch, WeightedBatch):
+        return F.cross_entropy(scores, batch.y)
+    return (F.cross_entropy(scores, batch.y, reduction="none") * batch.weight).mean()
+
+
+def row_weights(uplinks: Sequence[Uplink], rows: str) -> Tensor | None:
+    """The weight of each row of all payloads[rows], in client order. None without stale uplinks."""
+    if all(uplink.weight == 1 for uplink in uplinks):
+        return None
+    tensors = [uplink.payload[rows] for uplink in uplinks]
+    return torch.cat(
+        [
+            torch.full((len(each),), uplink.weight, device=each.device)
+            for uplink, each in zip(uplinks, tensors, strict=True)
+        ]
+    )
 
 
 def divergence(teacher: Tensor, student: Tensor) -> Tensor:

@@ -59,6 +59,7 @@ class FD(Method):
         needs="the same classes C on every client, which every federation has",
         down="guides of the client's classes, labels",
         up="class-mean outputs, labels",
+        stale="moves the client's own rows of its classes less far towards it",
     )
     Config = FDConfig
     config: FDConfig
@@ -138,14 +139,22 @@ class FD(Method):
         return logits if self.config.distance == "mse" else logits.softmax(1)
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        """Store the uplinks client by client. A class that no client sent this round keeps its earlier senders."""
+        """Store the uplinks client by client. A class that no client sent this round keeps its earlier senders.
+
+        A stale uplink moves a row less far from the client's last one. A row of zeros was never sent.
+        """
         owner, label = self.federation.held_classes
         logits, counts = server["sent/logits"].clone(), server["sent/counts"].clone()
         senders = torch.isin(owner, torch.tensor([client.id for client, _ in uplinks], device=owner.device))
         counts[torch.isin(label, label[senders])] = 0
         counts[senders] = 1
-        for client, payload in uplinks:
-            logits[owner == client.id] = payload["logits"]
+        for uplink in uplinks:
+            own, sent = owner == uplink.client.id, uplink.payload["logits"]
+            if uplink.weight != 1:
+                before = logits[own]
+                known = before.any(1, keepdim=True)
+                sent = torch.where(known, before + uplink.weight * (sent - before), sent)
+            logits[own] = sent
         return Aggregated({"sent/logits": logits, "sent/counts": counts}, {})
 
     def _guide(self, device: torch.device) -> Tensors:

@@ -10,13 +10,12 @@ from typing import ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Log, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import Card, Method, Uplink
+from simulator.methods.base import Card, Method, Uplink, mean_cross_entropy, row_weights, rows_of
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -50,6 +49,7 @@ class FedGH(Method):
         needs="the same head on every client",
         down="head",
         up="class-mean features, labels",
+        stale="counts less in the server's loss",
     )
     Config = FedGHConfig
     config: FedGHConfig
@@ -87,23 +87,28 @@ class FedGH(Method):
                 trains=("head",),
                 lr=self.config.eta_theta,
                 optimizer="sgd",
-                batches=self._batches(server, [payload for _, payload in uplinks]),
+                batches=self._batches(server, uplinks),
             )
         ]
 
-    def _batches(self, server: CentralServer, payloads: Sequence[Mapping[str, Tensor]]) -> list[Batch]:
+    def _batches(self, server: CentralServer, uplinks: Sequence[Uplink]) -> list[Batch]:
         """The batches of the server's steps, epoch by epoch."""
         epochs = self.config.server_epochs
-        each = [Batch(payload["features"], payload["labels"].long()) for payload in payloads]
         if self.config.server_step == "client":
-            return each * epochs
-        x, y = torch.cat([one.x for one in each]), torch.cat([one.y for one in each])
+            return [rows_of(*received([uplink]), slice(None)) for uplink in uplinks] * epochs
+        x, y, weights = received(uplinks)
         if self.config.server_step == "pair":
-            return [Batch(x[row : row + 1], y[row : row + 1]) for row in range(len(y))] * epochs
+            return [rows_of(x, y, weights, slice(row, row + 1)) for row in range(len(y))] * epochs
         stream, size = server.stream("order"), self.federation.training.batch_size
         orders = [torch.randperm(len(y), generator=stream).to(y.device) for _ in range(epochs)]
-        return [Batch(x[rows], y[rows]) for order in orders for rows in order.split(size)]
+        return [rows_of(x, y, weights, rows) for order in orders for rows in order.split(size)]
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """ℓ(θ(R̄), y) on representations R̄ [B, K] instead of samples."""
-        return F.cross_entropy(nets["head"](batch.x), batch.y)
+        """ℓ(θ(R̄), y) on representations R̄ [B, K] instead of samples. A stale one counts by its weight."""
+        return mean_cross_entropy(nets["head"](batch.x), batch)
+
+
+def received(uplinks: Sequence[Uplink]) -> tuple[Tensor, Tensor, Tensor | None]:
+    """All representations that were sent, in client order, their labels, and their weights if some are stale."""
+    x, y = (torch.cat([payload[key] for _, payload in uplinks]) for key in ("features", "labels"))
+    return x, y.long(), row_weights(uplinks, "labels")

@@ -10,6 +10,7 @@ of each matrix, if they are smaller than the matrix; all else as `meme/…`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -21,7 +22,16 @@ from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Linear, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean
+from simulator.methods.base import (
+    MOVES_LESS,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    divergence,
+    toward,
+    weighted_mean,
+)
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -58,6 +68,7 @@ class FedKD(Method):
         needs="nothing; a small model beside the client's own, and a projection between their features",
         down="SVD factors of the small model",
         up="SVD factors of the small model",
+        stale=MOVES_LESS,
     )
     Config = FedKDConfig
     config: FedKDConfig
@@ -118,8 +129,11 @@ class FedKD(Method):
         return truncated(meme, decomposed(meme), self.energy(local.round))
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        memes = [Uplink(client, self._restored(payload)) for client, payload in uplinks]
-        meme = {name: weighted_mean(memes, name) for name in memes[0].payload}
+        memes = [replace(uplink, payload=self._restored(uplink.payload)) for uplink in uplinks]
+        meme = {
+            name: toward(server[f"meme/{name}"], weighted_mean(memes, name), memes)
+            for name in memes[0].payload
+        }
         return Aggregated(
             dict(server) | named("meme", meme) | decomposed(meme), {"energy": self.energy(round)}
         )

@@ -19,7 +19,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import Aggregated, Card, Method, Uplink, mean_cross_entropy, row_weights, rows_of
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -83,6 +83,7 @@ class FedTGP(Method):
         needs="the same feature width K on every client",
         down="prototypes of all classes",
         up="class-mean features, labels",
+        stale="counts less in the server's loss, and in the means of the margin",
     )
     answers = "aggregated"  # uses this round's prototypes with the client's own model
     Config = FedTGPConfig
@@ -142,12 +143,13 @@ class FedTGP(Method):
         return self._means(local) if self.config.collect == "after" else local.collected
 
     def aggregate(self, round: int, server: Mapping[str, Tensor], uplinks: Sequence[Uplink]) -> Aggregated:
-        margin = self.margin(*received(uplinks))
+        margin = self.margin(*received(uplinks), row_weights(uplinks, "means"))
         return Aggregated(dict(server) | {"trained": torch.ones_like(server["trained"])}, {"margin": margin})
 
     def server_phases(self, server: CentralServer, uplinks: Sequence[Uplink]) -> Sequence[Phase]:
         """S epochs of SGD, started anew each round, over all means in shuffled batches."""
         means, labels = received(uplinks)
+        weights = row_weights(uplinks, "means")
         size = self.config.server_batch or self.federation.training.batch_size
         stream = server.stream("order")
         orders = [torch.randperm(len(labels), generator=stream) for _ in range(self.config.server_epochs)]
@@ -159,23 +161,30 @@ class FedTGP(Method):
                 lr=self.config.server_lr,
                 optimizer="sgd",
                 batches=[
-                    Batch(means[rows], labels[rows])
+                    rows_of(means, labels, weights, rows)
                     for order in orders
                     for rows in order.to(labels.device).split(size)
                 ],
-                state={"margin": self.margin(means, labels)},
+                state={"margin": self.margin(means, labels, weights)},
             )
         ]
 
     def server_loss(self, nets: Nets, state: Mapping[str, Tensor], batch: Batch, draws: Draws) -> Tensor:
-        """−log(e^{−(d_y + δ)} / (e^{−(d_y + δ)} + Σ_{c≠y} e^{−d_c})), d_c = ‖mean − P_c‖, mean over the batch."""
+        """−log(e^{−(d_y + δ)} / (e^{−(d_y + δ)} + Σ_{c≠y} e^{−d_c})), d_c = ‖mean − P_c‖, mean over the batch.
+
+        A stale mean counts by its weight.
+        """
         distance = distances(batch.x, nets["prototypes"]())
         own = F.one_hot(batch.y, self.federation.num_classes)
-        return F.cross_entropy(-(distance + own * state["margin"]), batch.y)
+        return mean_cross_entropy(-(distance + own * state["margin"]), batch)
 
-    def margin(self, means: Tensor, labels: Tensor) -> Tensor:
+    def margin(self, means: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         """δ = min(the largest distance, τ) over the averaged means Q_c of the classes sent; 0 for a single class."""
-        averaged = torch.stack([means[labels == label].mean(0) for label in labels.unique()])
+        if weights is None:
+            averaged = torch.stack([means[labels == label].mean(0) for label in labels.unique()])
+        else:
+            of_class = F.one_hot(labels.unique(return_inverse=True)[1]).T * weights
+            averaged = of_class @ means / of_class.sum(1, keepdim=True)
         distance = distances(averaged, averaged)
         if self.config.margin == "nearest" and len(averaged) > 1:
             itself = torch.eye(len(averaged), dtype=torch.bool, device=distance.device)

@@ -85,8 +85,6 @@ def scores(tried: Sequence[Candidate], round: int, settings: SelectionConfig) ->
     if known and settings.speed_penalty:
         limit = float(np.quantile(known, settings.preferred, method="inverted_cdf"))
         seconds = np.array([limit if each.seconds is None else each.seconds for each in tried])
-        found = (
-            found
-            * np.where(seconds > limit, limit / np.maximum(seconds, limit), 1.0) ** settings.speed_penalty
-        )
+        shares = np.divide(limit, seconds, out=np.ones(len(tried)), where=seconds > limit)
+        found = found * shares**settings.speed_penalty
     return np.maximum(found, LEAST)

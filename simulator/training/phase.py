@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,18 @@ class Batch(NamedTuple):
 
     x: Tensor
     y: Tensor
+
+
+class WeightedBatch(Batch):
+    """A batch of the server with rows from stale uplinks. It unpacks as `x, y`."""
+
+    weight: Tensor
+    """How much each row counts [B]."""
+
+    def __new__(cls, x: Tensor, y: Tensor, weight: Tensor) -> Self:
+        batch = super().__new__(cls, x, y)
+        batch.weight = weight
+        return batch
 
 
 class Nets(nn.Module):

@@ -1,6 +1,7 @@
 """FD: the mean over the others, and the pull towards it; by hand."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,21 @@ def test_the_mean_can_include_the_client_itself() -> None:
         {1: 4.0},
         {0: 3.0},
     ]
+
+
+def test_a_stale_uplink_moves_the_clients_own_rows_and_no_others() -> None:
+    """Client 1 sends 10 and 20 with half the weight: its 4 becomes 4 + 6/2 = 7, and its 8 becomes 8 + 12/2 = 14."""
+    fd = method(include_self=True)
+    stale = replace(uplink(fd, 1, 10.0, 20.0), weight=0.5)
+    server = fd.aggregate(2, everybody(fd), [stale]).server
+    assert guides(fd, server, 1) == {1: 7.0, 2: 14.0}
+    assert guides(fd, server, 0) == {0: 3.0, 1: 7.0}
+
+
+def test_a_stale_uplink_of_a_client_that_never_sent_is_taken_whole() -> None:
+    fd = method(include_self=True)
+    server = fd.aggregate(1, fd.init_server(), [replace(uplink(fd, 1, 10.0, 20.0), weight=0.5)]).server
+    assert guides(fd, server, 1) == {1: 10.0, 2: 20.0}
 
 
 def test_the_mean_is_over_the_participants_of_the_round() -> None:

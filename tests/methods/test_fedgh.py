@@ -1,6 +1,7 @@
 """FedGH: class means of the features, and the server's steps on them, by hand."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,17 @@ def test_the_servers_step_is_the_softmax_gradient() -> None:
     expected = torch.zeros(2, 8)
     expected[:, 0] = torch.tensor([0.5, -0.5])
     assert torch.equal(theta, expected)
+
+
+@pytest.mark.parametrize("server_step", ["pair", "client", "batch"])
+def test_a_stale_representation_makes_a_smaller_step(server_step: str) -> None:
+    """Half the weight halves the gradient of ½ and −½, beside one of client 1 whose features are zero."""
+    method = server_side(eta_theta=1.0, server_step=server_step)
+    first, second = method.federation.clients
+    stale = replace(lars(first, (1.0, 0)), weight=0.5)
+    theta = trained(method, stale, lars(second, (0.0, 0)))
+    share = 0.5 if server_step == "batch" else 1.0  # the mean over both pairs
+    torch.testing.assert_close(theta[:, 0], share * torch.tensor([0.25, -0.25]))
 
 
 def test_every_pair_of_representation_and_class_is_a_step_of_its_own() -> None:

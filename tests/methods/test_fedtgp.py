@@ -1,6 +1,7 @@
 """FedTGP: the margin, the server's step and the clients' distance by hand; two whole rounds against a reference."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from simulator.methods import Uplink
 from simulator.methods.fedtgp import FedTGP
 from simulator.models.federation import ClientInfo
 from simulator.sessions import legacy
-from simulator.training.phase import Batch, Nets
+from simulator.training.phase import Batch, Nets, WeightedBatch
 from tests import federations
 from tests.methods import reference
 from tests.networks import Plain, batch
@@ -88,6 +89,35 @@ def test_the_servers_loss_and_its_gradient() -> None:
     assert loss.item() == pytest.approx(1.3132617)
     assert gradient is not None
     torch.testing.assert_close(gradient, torch.tensor([[-0.7310586, 0.0], [-0.7310586, 0.0]]))
+
+
+def test_a_stale_mean_counts_less_in_the_loss_and_in_the_margin() -> None:
+    """Twice the sample above: with weights 1 and ½, the loss is (1 + ½)/2 of that of one, and so is its gradient."""
+    fedtgp = FedTGP(federations.config("fedtgp").method, federations.federation(["tiny_cnn"], num_classes=2))
+    nets, x, y = Nets(prototypes=_Fixed()), torch.tensor([[1.0, 0.0]] * 2), torch.tensor([0, 0])
+    stale = WeightedBatch(x, y, torch.tensor([1.0, 0.5]))
+    loss = fedtgp.server_loss(nets, {"margin": torch.tensor(2.0)}, stale, {})
+    assert loss.item() == pytest.approx(0.75 * 1.3132617)
+    # Class 0 as (0,0) with weight 1 and (4,0) with weight 1/3: its mean is (1,0), which is 2 from the (3,0) of class 1.
+    means_of, labels = means((0, 0), (4, 0), (3, 0)), torch.tensor([0, 0, 1])
+    assert method().margin(means_of, labels, torch.tensor([1.0, 1 / 3, 1.0])).item() == pytest.approx(2.0)
+
+
+def test_the_server_trains_on_stale_means_by_their_weight() -> None:
+    """A weight next to nothing leaves the prototypes where they were, also with the shuffled batches of the server."""
+    fedtgp = method(server_epochs=2, server_batch=1)
+    server = fedtgp.init_server()
+    uplink = sent(fedtgp.federation.clients[0], [0, 1], (1.0, 2.0), (3.0, 4.0))
+    full, none = (
+        federations.served(fedtgp, server, [replace(uplink, weight=weight)]).server for weight in (1.0, 1e-12)
+    )
+    moved = {
+        name: [float((after[name] - before).abs().max()) for after in (full, none)]
+        for name, before in server.items()
+        if name != "trained"
+    }
+    assert all(still < 1e-7 for _, still in moved.values())
+    assert max(far for far, _ in moved.values()) > 1e-4
 
 
 def test_a_mean_that_is_its_prototype_does_not_spoil_the_gradient() -> None:
