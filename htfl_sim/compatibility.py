@@ -87,6 +87,7 @@ def _federation(config: Any) -> "Federation":
         training=config.training,
         device=torch.device("cpu"),
         pretrained=config.federation.pretrained,
+        features=config.models.features,
     )
 
 

@@ -233,7 +233,8 @@ def test_tokens_are_kept_in_four_bytes_and_are_indices_in_a_batch(texts: Path) -
     [
         (
             {"federation": {"group": "htm5"}},
-            r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. Groups for tokens: htfe_txt2, .*"
+            r"Model 'cnn1' takes images, and the samples are tokens \(length 10, vocabulary 29\)\. "
+            r"Groups for tokens: htfe_txt2, .*"
             r".* your own as `model=FILE\.py:NAME`: it can take length, vocabulary, padding, and num_classes\.",
         ),
         ({"federation": {"group": ["textnets:Sensors"]}}, "'textnets:Sensors' takes signals, .* are tokens"),

@@ -104,6 +104,12 @@ class ModelsConfig(Section):
         description="First layers of ResNets and similar models: 7×7/2 with pooling (imagenet), or 3×3 (cifar). "
         "Default: 3×3 up to 64 pixels.",
     )
+    features: int | None = Field(
+        None,
+        ge=1,
+        description="Width K to which the features of every model are pooled, before a new head. "
+        "Default: each model has its own.",
+    )
 
 
 class EvaluationConfig(Section):

@@ -78,6 +78,7 @@ def _assembled(
         training=config.training,
         device=device,
         pretrained=config.federation.pretrained,
+        features=config.models.features,
         begun=begun,
         unseen=drawn_unseen(len(clients), config.federation.unseen_clients, config.data_seed),
     )

@@ -57,6 +57,8 @@ class Federation:
     """The round after which the method began: 0, or that of the switch to it. Its schedules count from there."""
     init_seed: int | None = None
     """The seed of initial weights. None: `seed`, as of all other draws."""
+    features: int | None = None
+    """K of every model, if `models.features` sets it. None: each has its own."""
     unseen: tuple[int, ...] = ()
     """The clients that never take part, ascending."""
 
@@ -90,7 +92,7 @@ class Federation:
     def architectures(self) -> Mapping[str, Network]:
         """Each architecture once, on the meta device, in the order of clients."""
         names = [client.architecture for client in self.of_each]
-        return {name: models.architecture(name, self.spec, self.num_classes) for name in names}
+        return {name: models.architecture(name, self.spec, self.num_classes, self.features) for name in names}
 
     @cached_property
     def smallest(self) -> str:
@@ -107,7 +109,7 @@ class Federation:
         return (
             self.architectures[name]
             if name in self.architectures
-            else models.architecture(name, self.spec, self.num_classes)
+            else models.architecture(name, self.spec, self.num_classes, self.features)
         )
 
     def architecture_of(self, client: ClientInfo) -> Network:
@@ -116,7 +118,7 @@ class Federation:
 
     def build(self, architecture: str, stream: torch.Generator) -> Network:
         """A network of that architecture on the CPU. Its weights are drawn from `stream`, or pretrained."""
-        return models.build(architecture, self.spec, self.num_classes, stream, self.pretrained)
+        return models.build(architecture, self.spec, self.num_classes, stream, self.pretrained, self.features)
 
     def shared_head(self) -> nn.Linear:
         """A head for all clients, if their heads are equal: client 0's kind, with weights from the server's stream."""

@@ -19,6 +19,12 @@ class HiddenHead(nn.Sequential):
         super().__init__(*layers[:-1])
         self.in_features = features
         self.out_features = num_classes
+        self.hidden = tuple(hidden)
+        self.activation = activation
+
+    def reading(self, features: int) -> "HiddenHead":
+        """A head with the same layers for another number of features. Its weights are drawn."""
+        return HiddenHead(features, self.hidden, self.out_features, self.activation)
 
 
 Head = nn.Linear | HiddenHead

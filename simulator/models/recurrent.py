@@ -26,7 +26,7 @@ class Recurrent(nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         inputs = self.of_input(words)  # of all words at once
         # In the dtype of the weights: in bf16, sums over many words would lose too much.
-        h = torch.zeros(len(words), self.hidden, dtype=self.of_state.weight.dtype, device=words.device)
+        h = torch.zeros(words.shape[0], self.hidden, dtype=self.of_state.weight.dtype, device=words.device)
         memory, states = h, []
         for word in inputs.unbind(1):
             h, memory = self.step(word, h, memory)

@@ -16,6 +16,7 @@ from simulator.data.inputs import blank
 from simulator.data.specs import SPECS, ImageSpec, InputSpec, Kind, SignalSpec, TableSpec, TokenSpec
 from simulator.models import pretrained
 from simulator.models.network import Network
+from simulator.models.pooled import with_width
 
 RATES = {f"w{part}": Fraction(1, part) for part in (2, 4, 8, 16)}
 """HeteroFL's smaller widths, by the suffix of a model's name: resnet18_w2 is half of resnet18."""
@@ -153,12 +154,18 @@ def typical(name: str) -> InputSpec:
 
 
 def build(
-    name: str, spec: InputSpec, num_classes: int, stream: torch.Generator, weights: str | bool = False
+    name: str,
+    spec: InputSpec,
+    num_classes: int,
+    stream: torch.Generator,
+    weights: str | bool = False,
+    features: int | None = None,
 ) -> Network:
     """A network on the CPU with initial weights drawn from `stream`.
 
-    `weights` replaces all but the head's with published ones: True for the hub's, else a path. Raises ConfigError if
-    the samples do not fit the model; DataError if there are no such weights.
+    `weights` replaces all but the head's with published ones: True for the hub's, else a path. With `features`, the
+    features are pooled to that width, before a new head. Raises ConfigError if the samples do not fit the model;
+    DataError if there are no such weights.
     """
     model = get(name)
     _check_fits(model, spec)
@@ -166,11 +173,12 @@ def build(
         network = model.builder(spec, num_classes)
     if weights:
         pretrained.apply(name, network, weights)
-    return network
+    with drawing_from(stream):
+        return with_width(network, features, name)
 
 
-def architecture(name: str, spec: InputSpec, num_classes: int) -> Network:
-    """The same network without memory or weights (on the meta device): shapes, names, FLOPs."""
+def architecture(name: str, spec: InputSpec, num_classes: int, features: int | None = None) -> Network:
+    """The same network as `build` gives, without memory or weights (on the meta device): shapes, names, FLOPs."""
     model = get(name)
     _check_fits(model, spec)
     try:
@@ -181,7 +189,8 @@ def architecture(name: str, spec: InputSpec, num_classes: int) -> Network:
             network = model.builder(spec, num_classes).to("meta")
     if model.foreign:
         _check_by_trying(model, network, spec)
-    return network
+    with _on_meta():
+        return with_width(network, features, name)
 
 
 def trains_on_one_sample(network: Network, spec: InputSpec) -> bool:

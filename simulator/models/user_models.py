@@ -2,7 +2,8 @@
 
 MyNet is a class or a function that makes an `nn.Module`. Its arguments are any of num_classes and those of the
 samples' spec: in_channels and image_size for images; length, vocabulary, and padding for tokens; in_channels and time
-for signals; in_features for a table. Its head is the linear layer `head`, which reads `features(x)`. The head of
+for signals; in_features for a table. Its head is the linear layer `head`, or a module
+with `in_features` and `out_features`, which reads `features(x)`. The head of
 `mynets:MyNet@layer` is the layer of that name.
 """
 
@@ -11,7 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -133,9 +134,7 @@ def _split(network: nn.Module, layer: str | None, num_classes: int, what: str) -
     path = "head" if layer is None else layer
     linear = [name for name, each in network.named_modules() if isinstance(each, nn.Linear)]
     head = dict(network.named_modules()).get(path)
-    if not isinstance(head, nn.Linear) or (
-        layer is None and not callable(getattr(network, "features", None))
-    ):
+    if not _is_head(head) or (layer is None and not callable(getattr(network, "features", None))):
         wanted = (
             f"no linear layer '{layer}'" if layer else "no 'features' with a linear layer 'head' after it"
         )
@@ -147,6 +146,12 @@ def _split(network: nn.Module, layer: str | None, num_classes: int, what: str) -
         )
     network.set_submodule(path, nn.Identity())
     return Own(network, head, None) if layer is None else Published(network, head, None)
+
+
+def _is_head(module: object) -> TypeGuard[nn.Linear]:
+    """Whether a module says how many features it reads, and how many classes it scores. Most are linear layers."""
+    widths = (getattr(module, key, None) for key in ("in_features", "out_features"))
+    return isinstance(module, nn.Module) and all(isinstance(width, int) for width in widths)
 
 
 @torch.no_grad()

@@ -15,12 +15,15 @@ from checkpoints import SessionReader
 from simulator import models
 from simulator.base import rng
 from simulator.data.datasets import data_folder
+from simulator.data.inputs import random
+from simulator.data.specs import InputSpec, SignalSpec, TokenSpec
 from simulator.models import ImageShape
 from simulator.results.export.program import Program
 from simulator.results.inspection.partition import data_of_session
 from tests.cli.conftest import Cli, cli, sessions  # noqa: F401 - fixtures
 from tests.face.conftest import tiny
 
+CIFAR = ImageShape(3, 32, 32)
 OURS = ("htfl_sim", "simulator", "checkpoints", "presets", "tui", "timm", "safetensors")
 ELSEWHERE = f"""
 import json, sys
@@ -91,6 +94,11 @@ def test_a_method_that_does_not_answer_with_the_model_alone_is_said(cli: Cli, tm
         "tiny_mlp",
         "tiny_resnet10",
         "tiny_vit2",
+        "tiny_mlp_h4",
+        "tiny_lstm",
+        "tiny_bilstm",
+        "tiny_tr_l2",
+        "tiny_harcnn2",
         pytest.param("resnet50", marks=pytest.mark.slow),
         pytest.param("googlenet", marks=pytest.mark.slow),
         pytest.param("mobilenet_v2", marks=pytest.mark.slow),
@@ -100,12 +108,14 @@ def test_a_method_that_does_not_answer_with_the_model_alone_is_said(cli: Cli, tm
     ],
 )
 def test_the_written_program_computes_the_very_bits_of_the_network(name: str) -> None:
-    network = models.build(name, ImageShape(3, 32, 32), 10, rng.torch_stream(0, "tests/model")).eval()
-    program = Program.of(network, ImageShape(3, 32, 32))
+    others: dict[str, InputSpec] = {"tokens": TokenSpec(7, 20), "signal": SignalSpec(3, 20)}
+    spec = others.get(models.get(name).kinds[0], CIFAR)
+    network = models.build(name, spec, 10, rng.torch_stream(0, "tests/model")).eval()
+    program = Program.of(network, spec)
     module: dict[str, object] = {"torch": torch}
     exec(program.code, module)
-    x = torch.randn(5, 3, 32, 32, generator=rng.torch_stream(0, "tests/images"))
-    x = x.contiguous(memory_format=torch.channels_last)
+    x = random(spec, 5, rng.torch_stream(0, "tests/images"))
+    x = x.contiguous(memory_format=torch.channels_last) if spec == CIFAR else x
     state = network.state_dict()
     with torch.no_grad():
         scores = module["_forward"](*(state[name] for name in program.tensors), x)  # type: ignore[operator]

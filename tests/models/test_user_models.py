@@ -106,6 +106,24 @@ def test_a_network_of_ours_with_layers_of_its_own_is_taken_as_it_is(tmp_path: Pa
     assert build("mynets:Two").layers == ("low", "features")
 
 
+def test_a_head_of_several_layers_says_its_widths(tmp_path: Path) -> None:
+    """Methods that need a linear head refuse it. FML runs."""
+    deep = SPLIT.replace(
+        "self.head = nn.Linear(2 * image_size[0] * image_size[1], num_classes)",
+        "width = 2 * image_size[0] * image_size[1]\n"
+        "        self.head = nn.Sequential(nn.Linear(width, 3), nn.ReLU(), nn.Linear(3, num_classes))\n"
+        "        self.head.in_features, self.head.out_features = width, num_classes",
+    )
+    load(tmp_path, deep)
+    network = build("mynets:Split")
+    assert (network.num_features, network.head.out_features) == (2 * 8 * 8, CLASSES)
+    group = {"group": ["tiny_mlp", "mynets:Split"]}
+    with pytest.raises(ConfigError, match=r"client 1 \(mynets:Split\) has a head 128→4 of its own kind"):
+        federations.built(federations.config("lg_fedavg", federation=group))
+    parts = federations.built(federations.config("fml", federation=group))
+    assert federations.run(parts.engine, 1).record is not None
+
+
 def test_initial_weights_come_from_the_stream(tmp_path: Path) -> None:
     load(tmp_path, SPLIT)
     one, same, other = (
