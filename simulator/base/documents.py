@@ -261,6 +261,8 @@ class FlightNote(TypedDict):
     compute: Amount
     up: Amount
     lost: bool
+    steps: NotRequired[Positive]
+    steps_due: NotRequired[Positive]
 
 
 class Dispatched(Finished):

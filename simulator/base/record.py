@@ -215,6 +215,10 @@ class FlightRecord(TypedDict):
     """bytes of its downlink and uplink"""
     wait: NotRequired[Amount]
     """seconds from its arrival to the aggregation, if clients wait for it; 0 in `buffered` and `asynchronous`"""
+    steps: NotRequired[Annotated[Positive, When("system.partial")]]
+    """training steps of a client that left, and sent partial work before"""
+    steps_due: NotRequired[Annotated[Positive, When("system.partial")]]
+    """training steps that this client would have taken"""
 
 
 class Wasted(TypedDict):

@@ -32,6 +32,7 @@ _OF_AVAILABILITY: dict[str, tuple[str, ...]] = {
     "availability_hours": ("diurnal",),
     "availability_file": ("intervals",),
     "availability_spread": ("markov", "diurnal"),
+    "partial": ("markov", "diurnal", "intervals"),
 }
 """The kinds of availability that read each option."""
 _CORRELATIONS = ("correlation", "correlation_data", "correlation_availability")
@@ -132,6 +133,11 @@ class SystemConfig(Section):
     availability_file: str | None = Field(
         None,
         description="CSV file with the times in which clients are available, for 'intervals' (docs/time.md).",
+    )
+    partial: Literal["lose", "send"] = Field(
+        "lose",
+        description="Work of a client that leaves before it has sent: lost (lose), or sent in time after fewer "
+        "training steps (send).",
     )
     schedule: Schedule = Field(
         "synchronous",
@@ -263,6 +269,14 @@ class SystemConfig(Section):
             raise ValueError(
                 "correlation_availability needs clients that differ: set availability_spread, or use "
                 "availability 'intervals'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _partial_work_ends_on_its_own(self) -> "SystemConfig":
+        if self.partial == "send" and self.server_bandwidth is not None:
+            raise ValueError(
+                "partial 'send' needs clients whose seconds do not depend on others; remove server_bandwidth"
             )
         return self
 

@@ -10,8 +10,8 @@ clients in any order.
 import math
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -38,6 +38,14 @@ class Flight:
     compute: float
     up: float
     lost: bool = False
+    steps: int | None = None
+    """Training steps of a client that sends partial work. None: it takes all of them."""
+    steps_due: int | None = None
+    """Training steps that such a client would take if it stayed."""
+
+    def facts(self) -> dict[str, Any]:
+        """Its values by name, without those that it lacks."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Rules(Protocol):

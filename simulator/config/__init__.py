@@ -217,6 +217,8 @@ class Config(Section):
         if self.system is None:
             # Sessions without a clock keep their settings, and so their fingerprints.
             del raw["system"], raw["until_time"]
+        elif self.system.partial == "lose":
+            del raw["system"]["partial"]
         if self.training.steps is None:
             del raw["training"]["steps"]
         if self.selection == SelectionConfig():

@@ -260,7 +260,7 @@ def _the_card_is_filled_in(subject: Subject) -> None:
     _expect(card is not None, "it has no card")
     for field in fields(subject.method.card):
         text = getattr(subject.method.card, field.name)
-        empty = field.name == "stale"  # such a method takes no stale uplinks
+        empty = field.name in ("stale", "partial")  # such a method takes no such uplinks
         _expect((empty or bool(text)) and text.strip() == text, f"its card says {text!r} for '{field.name}'")
 
 

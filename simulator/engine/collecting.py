@@ -1,7 +1,7 @@
 """The uplinks of a round: of all participants at once, or in the order of the computed clock."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
@@ -14,9 +14,12 @@ from simulator.selection import History
 
 Begin = Callable[[Sequence[int]], None]
 """Tells that the round starts with these participants."""
-Train = Callable[[Sequence[int], Mapping[int, LocalUpdate]], tuple[list[LocalUpdate], float]]
-"""Trains clients from the server's present state, but those who have finished. Returns their updates in this order, and
-the seconds for which the gate held all of them back."""
+Train = Callable[
+    [Sequence[int], Mapping[int, LocalUpdate], Mapping[int, int]], tuple[list[LocalUpdate], float]
+]
+"""Trains clients from the server's present state, but those who have finished, unless they have a limit of steps.
+
+Returns their updates in this order, and the seconds for which the gate held all of them back."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def at_once(
     waiting = {each.client.id for each in in_flight}
     participants = tuple(k for k in drawn if k not in waiting)
     begin(participants)
-    updates, held = train(participants, finished)
+    updates, held = train(participants, finished, {})
     sent = [
         InFlight(update, round, wire.received(update.client.id)) for update in updates if not update.diverged
     ]
@@ -94,25 +97,59 @@ def on_the_clock(
         return clock.wait(at, busy | diverged)
 
     def send(chosen: Sequence[int], at: float) -> list[Flight]:
-        nonlocal held, has_begun
+        nonlocal has_begun
         if not has_begun:
             begin(chosen)
             has_begun = True
-        new, pause = train(chosen, done)
+        new = computed(chosen, {})
+        done.update(new)
+        diverged.update(k for k, update in new.items() if update.diverged)
+        flights = sent_off(new, at)
+        if clock.system.partial == "send":
+            cut_short(new, flights, at)
+        updates.extend(new.values())
+        for k, flight in flights.items():
+            of[flight] = InFlight(new[k], round, wire.received(k), flight, wire.sent_down(k))
+        return list(flights.values())
+
+    def computed(clients: Sequence[int], limits: Mapping[int, int]) -> dict[int, LocalUpdate]:
+        nonlocal held
+        found, pause = train(clients, done, limits)
         held += pause
-        updates.extend(new)
-        done.update((update.client.id, update) for update in new)
-        diverged.update(update.client.id for update in new if update.diverged)
-        sound = [update for update in new if not update.diverged]
-        works = [
-            Work(update.flops, wire.sent_down(update.client.id), total_bytes(update.uplink))
-            for update in sound
-        ]
-        flights = clock.flights([update.client.id for update in sound], at, round, works)
-        for update, flight in zip(sound, flights, strict=True):
-            k = update.client.id
-            of[flight] = InFlight(update, round, wire.received(k), flight, wire.sent_down(k))
-        return flights
+        return {update.client.id: update for update in found}
+
+    def sent_off(new: Mapping[int, LocalUpdate], at: float) -> dict[int, Flight]:
+        sound = [k for k, update in new.items() if not update.diverged]
+        return dict(zip(sound, clock.flights(sound, at, round, [work(new[k]) for k in sound]), strict=True))
+
+    def work(update: LocalUpdate) -> Work:
+        return Work(update.flops, wire.sent_down(update.client.id), total_bytes(update.uplink))
+
+    def cut_short(new: dict[int, LocalUpdate], flights: dict[int, Flight], at: float) -> None:
+        """Train clients that leave before they have sent again, for the steps after which they can still send."""
+        leaving = {k: new[k] for k, flight in flights.items() if flight.lost}
+        if unknown := [k for k, update in leaving.items() if not update.step_flops]:  # after a resume
+            for k in unknown:
+                del done[k]
+            leaving |= computed(unknown, {})
+            done.update((k, leaving[k]) for k in unknown)
+        due = {k: len(update.step_flops) for k, update in leaving.items()}
+        while leaving:
+            steps = {
+                k: clock.steps_in_time(flights[k], work(update), update.step_flops)
+                for k, update in leaving.items()
+            }
+            steps = {k: number for k, number in steps.items() if number}
+            if not steps:
+                return
+            less = computed(list(steps), steps)
+            shorter = sent_off(less, at)
+            # An uplink after fewer steps may be larger. The next attempt takes fewer still.
+            leaving = {k: less[k] for k, flight in shorter.items() if flight.lost}
+            for k, flight in shorter.items():
+                if not flight.lost:
+                    new[k] = less[k]
+                    flights[k] = replace(flight, steps=steps[k], steps_due=due[k])
 
     def loses(flight: Flight) -> bool:
         return wire.loses(flight.client, flight.dispatch)

@@ -7,6 +7,7 @@ client, and the bytes of its payloads stand for all clients of its architecture.
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from simulator.base.errors import ConfigError
@@ -17,9 +18,10 @@ from simulator.clock.schedule import Flight, carry_out
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.sample import Sample
+from simulator.engine.timing import Clock
 from simulator.selection import Past
 from simulator.selection.history import timed
-from simulator.training.client import shown_in
+from simulator.training.client import shown_in, sizes_in
 
 
 def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
@@ -39,6 +41,7 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
         )
     works, server = _measured(config, built)
     now, flying, known = 0.0, list[Flight](), dict[int, Past]()
+    partial = dict[Flight, Work]()
     waits = clock.system.schedule not in ("buffered", "asynchronous")
     for round in range(1, config.rounds + 1):
 
@@ -48,7 +51,22 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
             return clock.choose(number, at, busy, t, attempt, known)
 
         def send(chosen: Sequence[int], at: float, t: int = round) -> list[Flight]:
-            return clock.flights(chosen, at, t, [works[client] for client in chosen])
+            flights = clock.flights(chosen, at, t, [works[client] for client in chosen])
+            return [cut_short(flight) if flight.lost else flight for flight in flights]
+
+        def cut_short(flight: Flight) -> Flight:
+            """The flight of a client that sends partial work, if it can."""
+            client = flight.client
+            found = _partial(clock, flight, works[client], built.federation.clients[client].samples, config)
+            if found is None:
+                return flight
+            steps, due, less = found
+            [shorter] = clock.flights([client], flight.begins, flight.dispatch, [less])
+            if shorter.lost:  # by rounding
+                return flight
+            shorter = replace(shorter, steps=steps, steps_due=due)
+            partial[shorter] = less
+            return shorter
 
         ended = carry_out(clock.system, round, clock.participants, now, flying, choose, send, clock.wait)
         fates: Counter[str] = Counter()
@@ -56,7 +74,7 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
         ages: Counter[int] = Counter()
         sizes, joules = 0, list[float]()
         for flight, fate in ended.landed:
-            work = works[flight.client]
+            work = partial.pop(flight, works[flight.client])
             known[flight.client] = timed(known.get(flight.client), flight.arrives - flight.begins, fate)
             fates[fate] += 1
             flops["used" if fate == "used" else "wasted"] += work.flops  # type: ignore[assignment]
@@ -82,6 +100,18 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
         now, flying = ends, ended.flying
         if config.reached_time(now):
             return
+
+
+def _partial(
+    clock: Clock, flight: Flight, work: Work, samples: int, config: Config
+) -> tuple[int, int, Work] | None:
+    """The steps that a client takes before it leaves, those that it would have taken, and the work. None: no step."""
+    if clock.system.partial == "lose":
+        return None
+    sizes = sizes_in(samples, config.training)
+    costs = [work.flops * size / sum(sizes) for size in sizes]
+    steps = clock.steps_in_time(flight, work, costs)
+    return (steps, len(sizes), replace(work, flops=sum(costs[:steps]))) if steps else None
 
 
 def _measured(config: Config, built: Built) -> tuple[list[Work], float]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 
 import torch
@@ -237,11 +238,7 @@ class Engine:
         def begin(participants: Sequence[int]) -> None:
             observe(RoundStarted(t, self._config.rounds, tuple(participants), tuple(finished)))
 
-        def train(
-            participants: Sequence[int], done: Mapping[int, LocalUpdate]
-        ) -> tuple[list[LocalUpdate], float]:
-            return self._train(t, state, participants, wire, observe, gate, done)
-
+        train = partial(self._train, t, state, wire, observe, gate)
         if self.clock is None:
             drawn = self.participants(t, state.history)
             return at_once(t, state.in_flight, drawn, wire, begin, train, finished)
@@ -303,11 +300,12 @@ class Engine:
         self,
         t: int,
         state: State,
-        participants: Sequence[int],
         wire: Wire,
         observe: Observer,
         gate: Gate,
+        participants: Sequence[int],
         finished: Mapping[int, LocalUpdate],
+        limits: Mapping[int, int] = MappingProxyType({}),
     ) -> tuple[list[LocalUpdate], float]:
         """The participants' updates in client order, and the seconds for which the gate held all of them back."""
         clients = self._federation.clients
@@ -315,10 +313,10 @@ class Engine:
         def receives(k: int) -> Tensors:
             return wire.down(k, self._hooks.downlink(t, state.server, clients[k]))
 
-        mine = {k: finished[k] for k in participants if k in finished}
+        mine = {k: finished[k] for k in participants if k in finished and k not in limits}
         for k in mine:
             receives(k)  # what it was sent counts in this round
-        done, whole = len(finished), len(finished.keys() | set(participants))
+        done, whole = len(finished) - len(limits), len(finished.keys() | set(participants))
         held, since = 0.0, None
 
         def begin(client: int) -> None:
@@ -332,10 +330,13 @@ class Engine:
             if (phase := update.diverged) is not None:
                 observe(ClientDiverged(t, update.client.id, phase))
 
+        def kept(new: Sequence[LocalUpdate]) -> list[LocalUpdate]:
+            return [*finished.values(), *([] if limits else new)]  # partial work follows from the whole
+
         def timed(updates: Sequence[LocalUpdate], running: int) -> Decision:
             nonlocal held, since
             self._tell(observe)
-            decision = gate([*finished.values(), *updates], running)
+            decision = gate(kept(updates), running)
             if decision == "hold" and not running:
                 since = since or time.perf_counter()
             elif since is not None:
@@ -343,13 +344,13 @@ class Engine:
             return decision
 
         left_to_do = Jobs(
-            [k for k in participants if k not in finished], lambda k: Job(state.clients[k], receives(k))
+            [k for k in participants if k not in mine], lambda k: Job(state.clients[k], receives(k))
         )
         try:
-            work = Work(self._hooks, t, left_to_do, mine)
+            work = Work(self._hooks, t, left_to_do, mine, limits=limits)
             updates = synchronous.carry_out(self._runner, work, Listener(timed, begin, tell))
         except RoundInterrupted as interrupted:
-            raise RoundInterrupted([*finished.values(), *interrupted.updates]) from None
+            raise RoundInterrupted(kept(interrupted.updates)) from None
         finally:
             self._tell(observe)
         every = mine | {update.client.id: update for update in updates}

@@ -1,8 +1,10 @@
 """The clock of a federation: the seconds of each client's work, and who is sent off, arrives, and counts in a round."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -27,8 +29,8 @@ PER_WEIGHT = 4 * 4
 
 
 class Clock:
-    """The simulated time of one run. Raises ConfigError for devices that cannot be given, and methods that cannot be
-    stale where uplinks can be.
+    """The simulated time of one run. Raises ConfigError for devices that cannot be given, and for methods whose uplinks
+    cannot be stale or partial where they can be here.
     """
 
     def __init__(self, config: Config, federation: Federation, method: Method, selector: Selector) -> None:
@@ -46,6 +48,11 @@ class Clock:
             raise ConfigError(
                 f"{method.card.title} takes no stale uplinks: nothing says what an old one would mean to its server. "
                 "Use `system.schedule=synchronous`, or another method."
+            )
+        if self.system.partial == "send" and not method.card.partial:
+            raise ConfigError(
+                f"{method.card.title} takes no partial work: nothing says what an uplink after fewer steps would "
+                "mean to its server. Use `system.partial=lose`, or another method."
             )
         self._seen = federation.seen_ids
         self.availability = availability(self.system, len(federation.clients), self._seed)
@@ -96,15 +103,33 @@ class Clock:
 
     def flights(self, clients: Sequence[int], at: float, round: int, works: Sequence[Work]) -> list[Flight]:
         """The flights of clients that are sent off together. A client that leaves before it has sent loses its work."""
-        found = []
         factors = durations.jitters(self._seed, round, clients, self.system.jitter)
-        for client, work, factor in zip(clients, works, factors, strict=True):
-            architecture = self._federation.clients[client].architecture
-            parts = durations.parts(
-                self.devices[client], work, self._utilization[architecture], float(factor)
-            )
-            found.append(Flight(at + parts.total, client, round, at, *parts))
+        found = [
+            self._alone(client, at, round, work, float(factor))
+            for client, work, factor in zip(clients, works, factors, strict=True)
+        ]
         return [self._lost(flight) for flight in self._shared(found, works)]
+
+    def steps_in_time(self, flight: Flight, work: Work, costs: Sequence[float]) -> int:
+        """The largest number of steps, fewer than all, with which the uplink arrives before the client leaves.
+
+        `costs` are the operations of each step of the work. The work can have others beside them, which do not change.
+        """
+        client, beside, done = flight.client, work.flops - sum(costs), list(accumulate(costs))
+        factor = durations.jitter(self._seed, flight.dispatch, client, self.system.jitter)
+
+        def arrives(steps: int) -> float:
+            less = replace(work, flops=beside + done[steps - 1])
+            return self._alone(client, flight.begins, flight.dispatch, less, factor).arrives
+
+        leaves = self.availability.leaves_at(client, flight.begins)
+        return bisect_right(range(1, len(costs)), leaves, key=arrives)
+
+    def _alone(self, client: int, at: float, round: int, work: Work, factor: float) -> Flight:
+        """The flight of a client that stays, with connections that it does not share."""
+        utilization = self._utilization[self._federation.clients[client].architecture]
+        parts = durations.parts(self.devices[client], work, utilization, factor)
+        return Flight(at + parts.total, client, round, at, *parts)
 
     def _shared(self, flights: list[Flight], works: Sequence[Work]) -> list[Flight]:
         """The flights with transfers that share the server's bandwidth, if it has a limit."""
@@ -251,7 +276,7 @@ def _mean_of(clients: Sequence[int], accuracies: Mapping[int, float]) -> float |
 
 
 def _timed(flight: Flight) -> FlightRecord:
-    found = asdict(flight)
+    found = flight.facts()
     del found["lost"]
     return found  # type: ignore[return-value]
 

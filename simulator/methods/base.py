@@ -44,13 +44,18 @@ class Aggregated(NamedTuple):
 
 MOVES_LESS = "moves the server less far towards it"
 """What a stale uplink of averaged weights does."""
+COUNTS_FULLY = "counts like any other"
+"""What the uplink of a client does that has not taken all its steps."""
+BY_ITS_STEPS = "counts by the number of its steps"
+"""The same where the method knows that number."""
 
 
 @dataclass(frozen=True)
 class Card:
     """A method's entry in listings: its description, its source, its needs, and its messages.
 
-    stale: what a stale uplink does, or nothing if the method takes none.
+    stale: what a stale uplink does, or nothing if the method takes none. partial: the same for the uplink of a client
+    that has taken only the first steps of its training, which is then in one phase.
     """
 
     title: str
@@ -60,6 +65,7 @@ class Card:
     down: str
     up: str
     stale: str = ""
+    partial: str = ""
 
 
 class Method:

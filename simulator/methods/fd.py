@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -60,6 +60,7 @@ class FD(Method):
         down="guides of the client's classes, labels",
         up="class-mean outputs, labels",
         stale="moves the client's own rows of its classes less far towards it",
+        partial=COUNTS_FULLY,
     )
     Config = FDConfig
     config: FDConfig

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import (
+    COUNTS_FULLY,
     MOVES_LESS,
     Aggregated,
     Card,
@@ -53,6 +54,7 @@ class FedAvg(Method):
         down="model",
         up="model",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
 
     def server_model(self, client: ClientInfo) -> str:

@@ -17,7 +17,16 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    MOVES_LESS,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    toward,
+    weighted_mean,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -53,6 +62,7 @@ class FedClassAvg(Method):
         down="head",
         up="head",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
     Config = FedClassAvgConfig
     config: FedClassAvgConfig

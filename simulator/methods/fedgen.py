@@ -20,7 +20,16 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, divergence, weighted_mean, weighted_sum
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    divergence,
+    weighted_mean,
+    weighted_sum,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training import optimizer
@@ -95,6 +104,7 @@ class FedGen(Method):
         needs="the same head on every client",
         down="generator, head, label shares",
         up="head; once label counts",
+        partial=COUNTS_FULLY,
     )
     Config = FedGenConfig
     config: FedGenConfig

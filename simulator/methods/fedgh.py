@@ -15,7 +15,15 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Log, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import Card, Method, Uplink, mean_cross_entropy, row_weights, rows_of
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    Card,
+    Method,
+    Uplink,
+    mean_cross_entropy,
+    row_weights,
+    rows_of,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -50,6 +58,7 @@ class FedGH(Method):
         down="head",
         up="class-mean features, labels",
         stale="counts less in the server's loss",
+        partial=COUNTS_FULLY,
     )
     Config = FedGHConfig
     config: FedGHConfig

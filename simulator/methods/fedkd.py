@@ -23,6 +23,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Linear, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import (
+    COUNTS_FULLY,
     MOVES_LESS,
     Aggregated,
     Card,
@@ -69,6 +70,7 @@ class FedKD(Method):
         down="SVD factors of the small model",
         up="SVD factors of the small model",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
     Config = FedKDConfig
     config: FedKDConfig

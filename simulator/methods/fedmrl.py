@@ -20,7 +20,16 @@ from simulator.base.rng import drawing_from
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    MOVES_LESS,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    toward,
+    weighted_mean,
+)
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -56,6 +65,7 @@ class FedMRL(Method):
         down="small model",
         up="small model",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
     Config = FedMRLConfig
     config: FedMRLConfig

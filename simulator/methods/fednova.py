@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, floating, of_module
-from simulator.methods.base import Aggregated, Card, Uplink
+from simulator.methods.base import BY_ITS_STEPS, Aggregated, Card, Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
@@ -38,6 +38,7 @@ class FedNova(FedAvg):
         needs="nothing; groups of one architecture average apart",
         down="model",
         up="normalised update, steps",
+        partial=BY_ITS_STEPS,
     )
     Config = FedNovaConfig
     config: FedNovaConfig

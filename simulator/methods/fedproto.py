@@ -19,7 +19,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -57,6 +57,7 @@ class FedProto(Method):
         down="prototypes of the client's classes, labels",
         up="class-mean features, labels, class counts",
         stale="moves the prototypes of its classes less far towards it",
+        partial=COUNTS_FULLY,
     )
     answers = "aggregated"  # uses this round's prototypes with the client's own model
     Config = FedProtoConfig

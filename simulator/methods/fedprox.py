@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import named, part
-from simulator.methods.base import MOVES_LESS, Card, cross_entropy
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card, cross_entropy
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.training.client import LocalClient
@@ -40,6 +40,7 @@ class FedProx(FedAvg):
         down="model",
         up="model",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
     Config = FedProxConfig
     config: FedProxConfig

@@ -6,7 +6,7 @@ t mod K on and from unit 0 after the last. So narrow clients train every weight,
 payloads are HeteroFL's.
 """
 
-from simulator.methods.base import Card
+from simulator.methods.base import COUNTS_FULLY, Card
 from simulator.methods.heterofl import HeteroFL, HeteroFLConfig
 from simulator.methods.registry import register
 
@@ -22,6 +22,7 @@ class FedRolex(HeteroFL):
         needs=HeteroFL.card.needs,
         down=HeteroFL.card.down,
         up=HeteroFL.card.up,
+        partial=COUNTS_FULLY,
     )
     Config = HeteroFLConfig
 

@@ -19,7 +19,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Choice, Linear, Space
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -55,6 +55,7 @@ class FedSSA(Method):
         down="seen-class rows of the head",
         up="seen-class rows of the head",
         stale="moves the rows of its classes less far towards it",
+        partial=COUNTS_FULLY,
     )
     Config = FedSSAConfig
     config: FedSSAConfig

@@ -19,7 +19,16 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink, mean_cross_entropy, row_weights, rows_of
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    mean_cross_entropy,
+    row_weights,
+    rows_of,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -84,6 +93,7 @@ class FedTGP(Method):
         down="prototypes of all classes",
         up="class-mean features, labels",
         stale="counts less in the server's loss, and in the means of the margin",
+        partial=COUNTS_FULLY,
     )
     answers = "aggregated"  # uses this round's prototypes with the client's own model
     Config = FedTGPConfig

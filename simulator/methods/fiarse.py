@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named, packed, part, unpacked
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.heterofl import of_layers, weights
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
@@ -63,6 +63,7 @@ class FIARSE(Method):
         needs="nothing; groups of one architecture share apart",
         down="the largest weights and which they are",
         up="the same weights",
+        partial=COUNTS_FULLY,
     )
     answers = "aggregated"
     Config = FIARSEConfig

@@ -16,6 +16,7 @@ from simulator.base.sections import MethodConfig
 from simulator.base.space import Linear, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
 from simulator.methods.base import (
+    COUNTS_FULLY,
     MOVES_LESS,
     Aggregated,
     Card,
@@ -53,6 +54,7 @@ class FML(Method):
         down="small model",
         up="small model",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
     Config = FMLConfig
     config: FMLConfig

@@ -12,7 +12,7 @@ from pydantic import Field
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named
 from simulator.methods import needs
-from simulator.methods.base import Card, Uplink
+from simulator.methods.base import COUNTS_FULLY, Card, Uplink
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
@@ -41,6 +41,7 @@ class HeteroAvg(FedAvg):
         needs="nested architectures",
         down="the client's layers of the server model",
         up="the client's layers",
+        partial=COUNTS_FULLY,
     )
     Config: ClassVar[type[MethodConfig]] = HeteroAvgConfig
     config: HeteroAvgConfig

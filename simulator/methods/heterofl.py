@@ -21,7 +21,7 @@ from torch.nn.modules.conv import _ConvNd
 from simulator.base.sections import MethodConfig
 from simulator.base.tensors import Tensors, named, part
 from simulator.methods import needs
-from simulator.methods.base import Aggregated, Card, Method, Uplink
+from simulator.methods.base import COUNTS_FULLY, Aggregated, Card, Method, Uplink
 from simulator.methods.registry import register
 from simulator.models import Network
 from simulator.models.federation import ClientInfo
@@ -59,6 +59,7 @@ class HeteroFL(Method):
         needs="one architecture at widths that nest",
         down="the client's part of the widest model",
         up="the client's part",
+        partial=COUNTS_FULLY,
     )
     answers = "aggregated"
     Config: ClassVar[type[MethodConfig]] = HeteroFLConfig

@@ -142,6 +142,7 @@ def _card(title: str, base: Card) -> Card:
         needs="nested architectures",
         down=base.down,
         up=base.up,
+        partial=base.partial,
     )
 
 

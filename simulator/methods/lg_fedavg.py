@@ -10,7 +10,16 @@ from torch import Tensor
 
 from simulator.base.tensors import Tensors, named, of_module, part
 from simulator.methods import needs
-from simulator.methods.base import MOVES_LESS, Aggregated, Card, Method, Uplink, toward, weighted_mean
+from simulator.methods.base import (
+    COUNTS_FULLY,
+    MOVES_LESS,
+    Aggregated,
+    Card,
+    Method,
+    Uplink,
+    toward,
+    weighted_mean,
+)
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
 from simulator.training.client import LocalClient
@@ -28,6 +37,7 @@ class LGFedAvg(Method):
         down="head",
         up="head",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
 
     def unmet_need(self) -> str | None:

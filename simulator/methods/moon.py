@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, of_module
-from simulator.methods.base import MOVES_LESS, Card
+from simulator.methods.base import COUNTS_FULLY, MOVES_LESS, Card
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models import Network
@@ -50,6 +50,7 @@ class MOON(FedAvg):
         down="model",
         up="model",
         stale=MOVES_LESS,
+        partial=COUNTS_FULLY,
     )
     Config = MOONConfig
     config: MOONConfig

@@ -16,7 +16,7 @@ from torch import Tensor
 from simulator.base.sections import MethodConfig
 from simulator.base.space import Log, Space
 from simulator.base.tensors import Tensors, floating, named, of_module, part
-from simulator.methods.base import Aggregated, Card, Uplink, cross_entropy, weighted_sum
+from simulator.methods.base import BY_ITS_STEPS, Aggregated, Card, Uplink, cross_entropy, weighted_sum
 from simulator.methods.fedavg import FedAvg
 from simulator.methods.registry import register
 from simulator.models.federation import ClientInfo
@@ -43,6 +43,7 @@ class Scaffold(FedAvg):
         needs="nothing; groups of one architecture average apart",
         down="model, control variate",
         up="updates of both",
+        partial=BY_ITS_STEPS,
     )
     Config = ScaffoldConfig
     config: ScaffoldConfig

@@ -19,4 +19,5 @@ class Standalone(Method):
         down="–",
         up="–",
         stale="nothing: no client sends anything",
+        partial="nothing: no client sends anything",
     )

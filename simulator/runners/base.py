@@ -4,7 +4,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from torch import Tensor
@@ -42,6 +42,8 @@ class LocalUpdate:
     finite: bool
     """Whether all numbers that it keeps or sends are finite. Losses do not show the effect of the last step."""
     flops: int
+    step_flops: Sequence[int] = ()
+    """Those of each training step. Unknown, and so empty, after a resume."""
     seconds: float | None = None
     """Wall-clock time from the client's model to its uplink; None if it was not measured."""
 
@@ -120,6 +122,8 @@ class Work:
     """Clients of the same round that an earlier attempt has finished."""
     dispatch: int | None = None
     """Number that keys the random draws of these clients. None: the round's number."""
+    limits: Mapping[int, int] = field(default_factory=dict)
+    """The largest number of steps of clients that end early. Each of them trains alone."""
 
 
 Gate = Callable[[Sequence[LocalUpdate], int], Decision]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from simulator.base.errors import MethodError
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
 from simulator.runners.base import Job, LocalUpdate, Work
@@ -34,12 +35,19 @@ def prepare(
     round: int,
     job: Job,
     dispatch: int | None = None,
+    most: int | None = None,
 ) -> Prepared:
-    """Client k at the beginning of round t. `dispatch` keys its draws; None: the round does."""
-    local = LocalClient(context, info, round, job.tensors, dispatch)
+    """Client k at the beginning of round t. `dispatch` keys its draws; None: the round does. `most`: its most steps."""
+    local = LocalClient(context, info, round, job.tensors, dispatch, most)
     if job.payload is not None:
         hooks.receive(local, job.payload)
-    return Prepared(hooks, job, local, hooks.phases(local))
+    phases = hooks.phases(local)
+    if most is not None and len(phases) > 1:
+        raise MethodError(
+            f"{hooks.method.card.title} declares partial work and trains in {len(phases)} phases. A client may not "
+            "reach the last one. Remove `partial` from its card."
+        )
+    return Prepared(hooks, job, local, phases)
 
 
 def train(prepared: Prepared) -> Iterator[None]:
@@ -71,13 +79,15 @@ def finish(prepared: Prepared) -> LocalUpdate:
         losses={name: float(loss) for name, loss in prepared.losses.items()},
         finite=bool(torch.stack(sound).all()),
         flops=local.flops,
+        step_flops=tuple(local.step_flops),
     )
 
 
 def update(context: TrainingContext, info: ClientInfo, work: Work) -> LocalUpdate:
     """Client k's part of a round, from its state and the downlink's payload to its new state and its uplink."""
     began = time.perf_counter()
-    prepared = prepare(work.hooks, context, info, work.round, work.jobs[info.id], work.dispatch)
+    job, most = work.jobs[info.id], work.limits.get(info.id)
+    prepared = prepare(work.hooks, context, info, work.round, job, work.dispatch, most)
     for _ in train(prepared):
         pass
     return replace(finish(prepared), seconds=time.perf_counter() - began)

@@ -15,7 +15,8 @@ def carry_out(runner: Runner, work: Work, listener: Listener | None = None) -> l
     """
     listener = listener or Listener()
     runner.open(work.hooks)
-    waiting = deque[Sequence[int]](runner.portions(list(work.jobs), work.finished))
+    alone = [[client] for client in work.jobs]
+    waiting = deque[Sequence[int]](alone if work.limits else runner.portions(list(work.jobs), work.finished))
     running = 0
     begun = set[int]()
     found, unheard = list[Sequence[LocalUpdate]](), list[LocalUpdate]()

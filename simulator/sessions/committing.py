@@ -6,7 +6,7 @@ manifests name everybody, they have one.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import cast
 
@@ -43,7 +43,7 @@ def put_in_flight(store: Store, state: State) -> tuple[dict[str, ObjectRef], dic
             refs[f"{name_of(client)}/{part}"] = store.put(on_host(tensors))
         note = cast(Dispatched, {**noted(each.update), "dispatch": each.dispatch})
         if each.flight is not None:
-            note["flight"], note["down"] = cast(FlightNote, asdict(each.flight)), each.down
+            note["flight"], note["down"] = cast(FlightNote, each.flight.facts()), each.down
         notes[str(client)] = note
     return refs, notes or None
 

@@ -195,6 +195,12 @@ def steps_in(
     return max(1, math.floor(epochs * of_epoch + 0.5))
 
 
+def sizes_in(samples: int, training: TrainingConfig) -> list[int]:
+    """The batch sizes of the configured length, for a client with `samples`."""
+    sizes = batch_sizes(samples, training.batch_size)
+    return list(islice(cycle(sizes), steps_in(len(sizes), training)))
+
+
 def shown_in(samples: int, training: TrainingConfig) -> int:
     """How many samples the batches of the configured length have together, for a client with `samples`."""
     sizes = batch_sizes(samples, training.batch_size)

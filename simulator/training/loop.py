@@ -41,6 +41,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
     freeze_all_but(trainer.nets, phase.trains)
     take = _PlainStep(trainer, phase)
     for number, batch in enumerate(trainer.batches(phase), start=1):
+        flops = trainer.flops
         try:
             loss, terms, sums = take(batch)
         except HtflError:
@@ -49,6 +50,7 @@ def steps(trainer: Trainer, phase: Phase) -> Iterator[Step]:
             if is_of_memory(error):
                 raise
             raise StepFailed(phase.name, number, error) from error
+        trainer.step_flops.append(trainer.flops - flops)
         if number > phase.collect_after:
             for name, value in sums.items():
                 before = trainer.collected.get(name)

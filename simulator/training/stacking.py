@@ -233,7 +233,9 @@ class _Stack:
                 self.reached[kind] = self._taken_plainly(one, batches[one], draws[one])
             self.clients[one].flops = before
         for client, size in zip(self.clients, sizes, strict=True):
+            before = client.flops
             client.add_operations(self.phase.name, size)
+            client.step_flops.append(client.flops - before)
         return self.reached[kind]
 
     def _taken_plainly(self, number: int, batch: Batch, draws: Draws) -> frozenset[str]:

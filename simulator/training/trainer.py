@@ -38,6 +38,8 @@ class Trainer:
         self.state = state
         self.flops = 0
         """Floating-point operations of its training so far."""
+        self.step_flops: list[int] = []
+        """Those of each training step."""
         self.collected: Tensors = {}
         """The sums of losses' `sums` over the steps of a phase, by name."""
         self._flop_cache = context.flops

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from simulator.base.errors import ConfigError, MachinesLost
@@ -102,7 +103,9 @@ class RayRunner(Runner):
         return pool.free() is not None
 
     def start(self, work: Work, portion: Sequence[int]) -> None:
-        self._send(partial(trained, dispatch=work.dispatch), work.hooks, work.round, work.jobs, portion)
+        limits = {client: work.limits[client] for client in portion if client in work.limits}
+        question = partial(trained, dispatch=work.dispatch, limits=limits)
+        self._send(question, work.hooks, work.round, work.jobs, portion)
 
     def next_finished(self, seconds: float) -> Finished | None:
         match self._received(seconds):
@@ -302,10 +305,16 @@ class RayRunner(Runner):
 
 
 def trained(
-    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, dispatch: int | None = None
+    runner: Runner,
+    hooks: Hooks,
+    round: int,
+    jobs: Mapping[int, Job],
+    *,
+    dispatch: int | None = None,
+    limits: Mapping[int, int] = MappingProxyType({}),
 ) -> list[LocalUpdate]:
     """A question: the updates of these clients."""
-    return synchronous.carry_out(runner, Work(hooks, round, jobs, dispatch=dispatch))
+    return synchronous.carry_out(runner, Work(hooks, round, jobs, dispatch=dispatch, limits=limits))
 
 
 def answered(
