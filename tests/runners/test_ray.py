@@ -49,21 +49,29 @@ def assert_same_stacks(subject: Subject) -> None:
     assert there == here
 
 
+SCHEDULES: list[dict[str, Any]] = [
+    {"schedule": "synchronous"},
+    {"schedule": "deadline", "deadline_quantile": 0.5, "late": "next"},
+    {"schedule": "over_selection", "select": 4},
+    {"schedule": "buffered", "buffer": 2},
+    {"schedule": "asynchronous"},
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("inner", ["sequential", "stacked"])
-def test_uplinks_in_flight_have_the_bits_and_times_that_they_have_in_process(inner: str) -> None:
-    clock = {
-        "devices": {"phone": 0.5, "laptop": 0.5},
-        "jitter": 0.5,
-        "schedule": "buffered",
-        "buffer": 2,
-    }
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=[each["schedule"] for each in SCHEDULES])
+def test_rounds_on_the_clock_have_the_bits_and_times_that_they_have_in_process(
+    inner: str, schedule: dict[str, Any]
+) -> None:
+    clock = {"devices": {"phone": 0.5, "laptop": 0.5}, "jitter": 0.5, **schedule}
     subject = Subject("fedproto")
     there, here = (
         run(subject.built(system=clock, runtime=runtime).engine, 4)
         for runtime in ({**RAY, "inner": inner}, {"runner": inner})
     )
-    assert any(record["time"]["in_flight"] for record in here["records"])
+    flying = any(record["time"]["in_flight"] for record in here["records"])
+    assert flying == (schedule["schedule"] != "synchronous")
     assert there == here
 
 
