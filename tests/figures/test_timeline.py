@@ -1,18 +1,18 @@
 """The timeline of a session: bars, marks, and rounds, derived by hand."""
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from simulator.base.errors import ConfigError
+from simulator.clock.schedule import Fate
 from simulator.results.analysis.run import SessionData
 from simulator.results.analysis.timeline import spaced, timeline, window
+from simulator.results.figures.timeline import FATES as MARKS
 from simulator.results.figures.timeline import timeline as drawn
 from tests.analysis import runs
-
-FATES = ("used", "late", "stale", "lost")
 
 
 def flight(client: int, begins: float, *parts: float, fate: str = "used", wait: float = 0) -> dict[str, Any]:
@@ -80,6 +80,10 @@ def test_a_figure_has_a_row_for_each_client_a_line_for_each_round_and_a_mark_for
         "late, dropped",
         "end of a round",
     ]
+
+
+def test_each_fate_of_unused_work_has_a_mark() -> None:
+    assert MARKS.keys() == {*get_args(Fate)} - {"used"}
 
 
 def test_of_many_clients_some_are_shown_and_it_says_how_many() -> None:

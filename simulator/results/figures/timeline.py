@@ -26,6 +26,7 @@ FATES: dict[str, tuple[str, str, str]] = {
     "lost": ("lost", "x", style.colour(5)),
     "late": ("late, dropped", "v", style.colour(5)),
     "stale": ("too old, dropped", "s", style.colour(5)),
+    "dropped": ("lost on the wire", "+", style.colour(5)),
 }
 """The marks of work that is not used: its name, marker, and color."""
 _ROW, _FRAME = 0.11, 0.95
