@@ -14,6 +14,7 @@ from simulator.base.errors import ConfigError
 from simulator.results.analysis.gain import gains, p_of_equivalence, p_of_gain
 from simulator.results.analysis.gain_table import GainTable
 from simulator.results.analysis.run import SessionData
+from simulator.results.analysis.tabular import _heading
 from tests import sessions as made
 from tests.analysis.runs import of, record
 
@@ -297,6 +298,16 @@ def test_a_pivot_has_a_row_for_each_method_and_a_column_for_each_value(tmp_path:
     for (method, alpha), mean in cells.items():
         assert mean == approx(accuracies(tmp_path / f"{method}-{alpha}")[-1].mean(), abs=1e-9)
     assert len(cells) == 4 and "n = 1 sessions in a cell" in table.remarks()[0]
+
+
+def test_latex_has_the_display_names_of_settings() -> None:
+    names = {
+        "method": "method", "training.lr": "learning rate", "data.alpha": r"$\alpha$", "method.mu_0": r"$\mu_{0}$",
+        "method.eta_theta": r"$\eta_{\theta}$", "alpha 0.1, %": r"$\alpha$ = 0.1, \%", "last, %": r"last, \%",
+        "data.classes_per_client": "classes per client", "traffic per round": "traffic per round",
+        "mu": "mu",  # a column of somebody's own
+    }  # fmt: skip
+    assert {name: _heading(name) for name in names} == names
 
 
 def test_latex_marks_the_best_where_the_intervals_are_apart(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,18 @@ _LATEX = str.maketrans(
         "Δ": r"$\Delta$",
     }
 )
+
+_SETTINGS = {
+    "dataset": "data set",
+    "data.dataset": "data set",
+    "training.lr": "learning rate",
+    "federation.clients": "clients",
+    "federation.group": "models",
+}
+"""Display names of settings in LaTeX."""
+_GREEK = (
+    "alpha", "beta", "gamma", "delta", "epsilon", "eta", "theta", "kappa", "mu", "nu", "rho", "sigma", "tau", "phi",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,13 +113,13 @@ class TextTable(ABC, Generic[R]):
         """A tabular for the package booktabs, its notes below it; accuracies in per cent.
 
         The best mean of a column is bold, and the second best underlined, where the 95 % interval over seeds of each
-        ends above that of the next. Methods have the names of their papers.
+        ends above that of the next. Methods have the names of their papers, and settings those of formulas.
         """
         shown, names = self.columns(), titles()
         alignment = "".join("r" if column.numeric else "l" for column in shown)
         marks = [_marks(column, self.rows) for column in shown]
         lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule"]
-        lines += [_ampersands(_in_latex(column.name) for column in shown), r"\midrule"]
+        lines += [_ampersands(_heading(column.name) for column in shown), r"\midrule"]
         for place, row in enumerate(self.rows):
             texts = [names.get(text, text) for text in (column.cell(row) for column in shown)]
             lines.append(
@@ -190,6 +203,21 @@ def _marks(column: Column[R], rows: Sequence[R]) -> dict[int, str]:
             break
         found[place] = mark
     return found
+
+
+def _heading(name: str) -> str:
+    """A heading in LaTeX: a setting by its display name, or as its Greek letter. 'alpha 0.1, %' is one of a pivot."""
+    if name in _SETTINGS:
+        return _SETTINGS[name]
+    key, space, rest = name.partition(" ")
+    letter, _, index = key.rpartition(".")[2].partition("_")
+    if letter in _GREEK and ("." in key or space):
+        below = rf"\{index}" if index in _GREEK else index
+        symbol = rf"$\{letter}{f'_{{{below}}}' if below else ''}$"
+        return f"{symbol} = {_in_latex(rest)}" if space else symbol
+    return _in_latex(
+        key.rpartition(".")[2].replace("_", " ") if re.fullmatch(r"[a-z_]+\.[\w.]+", name) else name
+    )
 
 
 def _in_latex(text: str) -> str:
