@@ -73,7 +73,7 @@ class MethodCard:
 class ModelCard:
     """A model, sized for CIFAR-10: 3×32×32 images and 10 classes. Buffers such as BatchNorm's do not count.
 
-    A model of tokens is sized for length 200 and vocabulary 10,000, one of signals for 9×128, and one of a table for 30
+    `samples` are the kinds of samples that it takes: image, tokens, signal, or table. A model of tokens is sized for length 200 and vocabulary 10,000, one of signals for 9×128, and one of a table for 30
     features.
     """
 
@@ -83,6 +83,7 @@ class ModelCard:
     bytes: int
     features: int
     layers: list[str]
+    samples: list[str]
 
 
 @dataclass(frozen=True)
@@ -378,4 +379,5 @@ def _of_model(name: str) -> ModelCard:
         bytes=sum(each.numel() * each.element_size() for each in parameters),
         features=network.num_features,
         layers=list(network.layers),
+        samples=list(room.get(name).kinds),
     )

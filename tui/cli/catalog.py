@@ -112,7 +112,7 @@ def models(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the models and model groups, sized for CIFAR-10, or show one of them.
+    """List the models and model groups with their sizes, or show one of them.
 
     \b
     Examples
@@ -125,13 +125,17 @@ def models(
     if as_json:
         output.emit({"groups": groups, "models": [asdict(each) for each in shown]})
         return
-    columns = ["name", "what", ">parameters", ">size", ">features", "representations"]
+    columns = ["name", "what", "samples", ">parameters", ">size", ">features", "representations"]
     rows = [
-        [each.name, each.title, f"{each.parameters:,}", size(each.bytes), each.features, each.layers]
+        [
+            *(each.name, each.title, each.samples, f"{each.parameters:,}"),
+            *(size(each.bytes), each.features, each.layers),
+        ]
         for each in shown
     ]
     output.show(
-        output.heading("Models, for CIFAR-10's 3×32×32 images and 10 classes"), output.table(columns, rows)
+        output.heading("Models, for 10 classes of 3×32×32 images, 200 tokens, 9×128 signals, or 30 features"),
+        output.table(columns, rows),
     )
     if groups:
         output.show(output.heading("Groups: client i gets model i mod X"), output.facts(_listed(groups)))
