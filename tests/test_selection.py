@@ -417,3 +417,5 @@ def test_a_file_that_cannot_select_is_refused(tmp_path: Path) -> None:
         loaded(tmp_path, LAST, "utility.py")
     with pytest.raises(ConfigError, match=r"names 'mypick', which is neither .* nor a loaded file"):
         federations.built(config("mypick"))
+    with pytest.raises(ConfigError, match="Did you mean 'utility'"):
+        federations.built(config("utilty"))

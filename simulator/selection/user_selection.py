@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from simulator.base import own_files
-from simulator.base.errors import RAISED, ConfigError
+from simulator.base.errors import RAISED, ConfigError, nearest
 from simulator.base.own_files import OwnFile
 from simulator.base.rng import drawing_from, torch_stream
 from simulator.base.selection_section import STRATEGIES
@@ -42,10 +42,10 @@ def origins(name: str) -> list[OwnFile]:
 def strategy(name: str) -> Strategy:
     """The strategy of a user's file. Raises ConfigError if it is not loaded."""
     if name not in _FUNCTIONS:
-        known = ", ".join(STRATEGIES)
+        hint = nearest(name, STRATEGIES) or f" Add `selection={name.removesuffix('.py')}.py`."
         raise ConfigError(
-            f"selection.strategy names '{name}', which is neither a strategy ({known}) nor a loaded file. "
-            f"Add `selection={name.removesuffix('.py')}.py`."
+            f"selection.strategy names '{name}', which is neither a strategy ({', '.join(STRATEGIES)}) nor a loaded "
+            f"file.{hint}"
         )
 
     def select(

@@ -194,6 +194,8 @@ def test_a_selection_of_ones_own_is_recorded_and_held_to(
     assert SessionReader(sessions / "mine").document["config"]["selection"]["strategy"] == "mypick"
     assert recorded(sessions) == [("selection", "mypick.py")]
     assert last(sessions)["participants"] == [0, 1, 2]
+    [line] = [each for each in cli("show", "mine").out.splitlines() if each.startswith("selection")]
+    assert line.split() == ["selection", "strategy=mypick"]
 
     another_process()
     refused = cli("resume", "mine", "--rounds=3")

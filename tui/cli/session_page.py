@@ -100,7 +100,7 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("wire", _disturbed(config.get("wire", {}))),
         ("system", _settings(config["system"]) if config.get("system") else None),
         ("unseen clients", _settings(config.get("unseen", {})) or None),
-        ("selection", _settings(config.get("selection", {})) or None),
+        ("selection", _selection(config.get("selection", {})) or None),
         *_at_start(details),
         ("as before", _settings(details.as_before)),
         ("plugin", _plugin(details)),
@@ -109,6 +109,12 @@ def _facts(details: Details) -> list[tuple[str, object]]:
         ("checkpoints", kept),
         ("accuracy", _curve([record["accuracy"]["mean"] for record in run.records])),
     ]
+
+
+def _selection(section: dict[str, Any]) -> str:
+    """The strategy, and the options of the one that has some."""
+    strategy = section.get("strategy")
+    return _settings(section if strategy == "utility" else {} if strategy is None else {"strategy": strategy})
 
 
 def _at_start(details: Details) -> Iterator[tuple[str, object]]:
