@@ -192,6 +192,55 @@ def test_the_seconds_of_a_client_are_latency_bytes_over_bandwidth_and_operations
     assert record["time"]["aggregates"] == max(flight["arrives"] for flight in record["time"]["flights"])
 
 
+def test_evaluation_that_counts_takes_forward_passes_over_the_test_samples(tmp_path: Path) -> None:
+    """A tiny_mlp has layers 64 → 12 → 8 → 4, so 2 · (768 + 96 + 32) = 1,792 FLOPs a sample, at 1 MFLOP/s and 4 W."""
+    (tmp_path / "d.toml").write_text(
+        "[slow]\ngflops = 0.001\ndown_mbps = 1e9\nup_mbps = 1e9\nlatency_s = 0\n"
+        "compute_watts = 4\nradio_watts = 0\nidle_watts = 0\n"
+    )
+    system = {"devices": "slow", "device_file": str(tmp_path / "d.toml")}
+    federation = {"clients": 3, "group": ["tiny_mlp"], **ALL}
+    ran = {}
+    for counts in (False, True):
+        section = system | {"count_evaluation": counts}
+        built = federations.built(
+            federations.config(
+                "standalone", federation=federation, system=section, evaluation={"parts": ["test"]}
+            )
+        )
+        ran[counts] = federations.run(built.engine, 1)
+    sizes = [len(client.test) for client in built.data.clients]
+    without, record = ran[False].record, ran[True].record
+    assert without is not None and record is not None
+    assert "evaluation" not in without["time"]
+    assert record["time"]["evaluation"] == {"seconds": 1792e-6 * max(sizes), "flops": 1792 * sum(sizes)}
+    assert record["time"]["ends"] == pytest.approx(without["time"]["ends"] + 1792e-6 * max(sizes), rel=1e-12)
+    used = record["time"]["joules"]["compute"] - without["time"]["joules"]["compute"]
+    assert used == pytest.approx(4 * 1792e-6 * sum(sizes), rel=1e-9)
+    assert federations.state_bits(ran[True]) == federations.state_bits(ran[False])
+
+
+def test_evaluation_counts_the_samples_of_all_evaluated_parts_and_clients() -> None:
+    """One client a round is evaluated, on its test part and its eval part."""
+    evaluation = {"parts": ["test", "eval"], "clients": 1}
+    system = {"devices": "phone", "count_evaluation": True}
+    federation = {"clients": 3, "group": ["tiny_mlp"], **ALL}
+    built = federations.built(
+        federations.config("standalone", federation=federation, system=system, evaluation=evaluation)
+    )
+    record = federations.run(built.engine, 1).record
+    assert record is not None
+    [client] = [k for k, found in enumerate(record["accuracy"]["per_client"]) if found is not None]
+    held = built.data.clients[client]
+    assert record["time"]["evaluation"]["flops"] == 1792 * (len(held.test) + len(held.part("eval")))
+
+
+def test_rounds_without_training_refuse_evaluation_that_counts(devices: str) -> None:
+    built = parts("standalone", devices, count_evaluation=True)
+    with pytest.raises(ConfigError, match="which clients a round evaluates"):
+        next(drawn(built.engine._config, built))
+
+
 @pytest.mark.parametrize("method", ["fedavg", "fedproto", "fedgh", "scaffold"])
 def test_a_clock_without_stale_uplinks_changes_no_bit(method: str) -> None:
     system = {"devices": {"phone": 0.5, "laptop": 0.5}, "jitter": 0.3}

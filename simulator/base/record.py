@@ -246,11 +246,20 @@ class Thirds(TypedDict):
 
 class Joules(TypedDict):
     compute: Amount
-    """joules of training, over the flights that ended in the round"""
+    """joules of training, over the flights that ended in the round, and of evaluation if it counts"""
     radio: Amount
     """joules of their transfers"""
     idle: Amount
     """joules of waiting: latency, and the time from an uplink's arrival to the end of a round that clients wait for"""
+
+
+class EvaluationWork(TypedDict):
+    """The clients' evaluation on the computed clock."""
+
+    seconds: Amount
+    """seconds from the server's new state to the end of the round, in which the slowest client evaluates"""
+    flops: Amount
+    """operations of the evaluation of all clients"""
 
 
 class Time(TypedDict):
@@ -261,7 +270,7 @@ class Time(TypedDict):
     aggregates: Amount
     """when the server had the uplinks that it aggregates"""
     ends: Amount
-    """when the round ended, after the server's own training"""
+    """when the round ended, after the server's own training, and after evaluation if it counts"""
     sent: Many[Natural]
     """the clients that were sent off in the round, in the order of time"""
     flights: Many[FlightRecord]
@@ -277,6 +286,7 @@ class Time(TypedDict):
     """share of the dispatches that ended in the round whose uplinks are aggregated; null if none ended"""
     wasted: NotRequired[Wasted]
     accuracy: NotRequired[Thirds]
+    evaluation: NotRequired[Annotated[EvaluationWork, When("system.count_evaluation")]]
 
 
 class UnseenAccuracy(TypedDict):

@@ -107,6 +107,11 @@ class SystemConfig(Section):
         "Default: no limit.",
     )
     server_device: str = Field("server_gpu", description="Device that computes the server's training.")
+    count_evaluation: bool = Field(
+        False,
+        description="Whether the evaluation of clients takes time and energy on their devices, after the server's "
+        "training.",
+    )
     availability: Literal["always", "markov", "diurnal", "intervals"] = Field(
         "always",
         description="When clients are available: always, on and off in turn for random times (markov), some hours "

@@ -80,7 +80,7 @@ def parts(device: Device, work: Work, utilization: float, jitter: float = 1.0) -
     seconds = Parts(
         jitter * device.latency,
         jitter * _over(BITS * work.down, device.down, device, "downlink"),
-        jitter * _over(work.flops, device.flops * utilization, device, "training"),
+        jitter * computing(device, work.flops, utilization),
         jitter * _over(BITS * work.up, device.up, device, "uplink"),
     )
     if not (math.isfinite(seconds.total) and jitter > 0 and device.latency >= 0):
@@ -89,6 +89,11 @@ def parts(device: Device, work: Work, utilization: float, jitter: float = 1.0) -
             f"{jitter:g} give {seconds.total:g} s. Correct the device, or use a smaller system.jitter."
         )
     return seconds
+
+
+def computing(device: Device, flops: float, utilization: float, what: str = "training") -> float:
+    """The seconds of so many operations. Raises ConfigError for seconds that cannot be computed."""
+    return _over(flops, device.flops * utilization, device, what)
 
 
 def _over(amount: float, rate: float, device: Device, what: str) -> float:

@@ -39,6 +39,10 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
             f"selection.strategy '{config.selection.strategy}' can depend on training losses, and nothing is trained "
             f"here. Use '{RANDOM}' or '{AVAILABLE}', or run it."
         )
+    if clock.system.count_evaluation:
+        raise ConfigError(
+            "Without training, nothing says which clients a round evaluates. Remove system.count_evaluation."
+        )
     works, server = _measured(config, built)
     now, flying, known = 0.0, list[Flight](), dict[int, Past]()
     partial = dict[Flight, Work]()

@@ -53,7 +53,7 @@ from simulator.runners import (
     central,
     synchronous,
 )
-from simulator.runners.evaluation import Answers, answering, evaluate
+from simulator.runners.evaluation import Answers, answering, evaluate, operations
 from simulator.selection import History, Selector, history
 from simulator.training.context import TrainingContext
 from simulator.training.flops import FlopCache
@@ -174,7 +174,7 @@ class Engine:
 
         taught = state.trained | {each.client.id for each in arrived}
         after = State(t, server, clients, None, taught, history=state.history, in_flight=took.flying)
-        answers = self._evaluate(after, self._unmeasured(state.record), took.changed, observe)
+        answers, tested = self._evaluate(after, self._unmeasured(state.record), took.changed, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
@@ -216,7 +216,7 @@ class Engine:
             measured = {client: right / samples for client, (right, samples) in _counts(answers).items()}
             accuracies = by_client.known(standing and standing["accuracy"], measured)
             record["time"] = self.clock.record(
-                t, took.began, took.ended, took.landed, server_flops, accuracies
+                t, took.began, took.ended, took.landed, server_flops, accuracies, tested
             )
         newcomers.record(record, self._runner, self._hooks, after, self._config)
         if self._config.training.schedule != "constant":
@@ -358,8 +358,8 @@ class Engine:
 
     def _evaluate(
         self, after: State, unmeasured: bool, participants: tuple[int, ...], observe: Observer
-    ) -> dict[int, dict[str, Answers]]:
-        """The answers of every client whose model changed since it was last evaluated, or as configured."""
+    ) -> tuple[dict[int, dict[str, Answers]], dict[int, float]]:
+        """The answers of each client whose model changed, or as configured, and their operations if they count."""
         t, settings = after.round, self._config.evaluation
         aggregated = self._answers == "aggregated"
         skips = self._config.skips_initial
@@ -387,18 +387,21 @@ class Engine:
 
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
+        jobs, round = Jobs(chosen, job), t + aggregated
         answers = evaluate(
             self._runner,
             self._hooks,
-            t + aggregated,
-            Jobs(chosen, job),
+            round,
+            jobs,
             settings.batch_size,
             parts,
             self._measures,
             received=aggregated,
         )
         self._tell(observe)
-        return answers
+        if self.clock is None or not self.clock.system.count_evaluation:
+            return answers, {}
+        return answers, operations(self._runner.context, self._hooks, round, jobs, answers)
 
     def _tell(self, observe: Observer) -> None:
         """Pass on what the runner has to say."""

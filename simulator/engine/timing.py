@@ -203,6 +203,11 @@ class Clock:
         """The seconds of the server's own training."""
         return flops / self._server.flops
 
+    def _evaluating(self, client: int, flops: float) -> float:
+        """The seconds of a client's evaluation on its device."""
+        utilization = self._utilization[self._federation.clients[client].architecture]
+        return durations.computing(self.devices[client], flops, utilization, "evaluation")
+
     def joules(self, flight: Flight, waited: float) -> Energy:
         """The energy of a flight. The device idles through `waited` seconds after it."""
         parts = durations.Parts(flight.latency, flight.down, flight.compute, flight.up)
@@ -216,10 +221,12 @@ class Clock:
         landed: Sequence[InFlight],
         server_flops: float,
         accuracies: Mapping[int, float],
+        evaluated: Mapping[int, float],
     ) -> Time:
         """The round on the clock, as the ledger has it. `landed` are the updates of `ended.landed`, in that order.
 
-        accuracies: of each client that has been evaluated.
+        accuracies: of each client that has been evaluated. evaluated: operations of each one's evaluation, if they
+        count.
         """
         server = self.server_seconds(server_flops)
         flights, energy = list[FlightRecord](), list[Energy]()
@@ -239,17 +246,20 @@ class Clock:
             energy.append(self.joules(flight, wait))
             if fate != "used":
                 wasted.append((flights[-1], energy[-1]))
+        tests = {client: self._evaluating(client, flops) for client, flops in evaluated.items()}
+        slowest = max(tests.values(), default=0.0)
+        spent = [self.devices[client].compute_watts * seconds for client, seconds in tests.items()]
         staleness = np.bincount([round - flight.dispatch for flight in ended.used], minlength=1)
-        return {
+        found: Time = {
             "begins": began,
             "aggregates": ended.ends,
-            "ends": ended.ends + server,
+            "ends": ended.ends + server + slowest,
             "sent": list(ended.sent),
             "flights": flights,
             "in_flight": len(ended.flying),
             "staleness": {str(rounds): int(number) for rounds, number in enumerate(staleness) if number},
             "joules": {
-                "compute": math.fsum(each.compute for each in energy),
+                "compute": math.fsum([*(each.compute for each in energy), *spent]),
                 "radio": math.fsum(each.radio for each in energy),
                 "idle": math.fsum(each.idle for each in energy),
             },
@@ -268,6 +278,9 @@ class Clock:
                 "fast": _mean_of(self.fast, accuracies),
             },
         }
+        if self.system.count_evaluation:
+            found["evaluation"] = {"seconds": slowest, "flops": sum(evaluated.values())}
+        return found
 
 
 def _mean_of(clients: Sequence[int], accuracies: Mapping[int, float]) -> float | None:

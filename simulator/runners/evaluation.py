@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._pytree import tree_iter
 
-from simulator.base.errors import is_of_memory
+from simulator.base.errors import ConfigError, is_of_memory
 from simulator.methods.hooks import Hooks
 from simulator.models.federation import ClientInfo
 from simulator.runners import memory
@@ -25,6 +25,7 @@ from simulator.runners.base import Job, Runner
 from simulator.runners.stacked_answers import Stacked
 from simulator.training.client import LocalClient
 from simulator.training.context import TrainingContext
+from simulator.training.flops import counting_flops
 from simulator.training.operations import Operations
 from simulator.training.stacking import why
 
@@ -108,6 +109,38 @@ def answering(hooks: Hooks, context: TrainingContext, info: ClientInfo, round: i
     hooks.before_answering(local)
     local.nets.eval()
     return local
+
+
+def operations(
+    context: TrainingContext,
+    hooks: Hooks,
+    round: int,
+    jobs: Mapping[int, Job],
+    answers: Mapping[int, Mapping[str, Answers]],
+) -> dict[int, float]:
+    """The operations of each client's answers: those of one forward pass of its architecture, by its samples.
+
+    The pass is counted in every round, because a method may answer with more than the model, and on this machine, also
+    if other machines evaluate. Raises ConfigError if nothing in it can be counted.
+    """
+    per_sample: dict[str, float] = {}
+    found = {}
+    for client, parts in answers.items():
+        info = context.federation.clients[client]
+        if info.architecture not in per_sample:
+            local = answering(hooks, context, info, round, jobs[client])
+            x, _ = context.data.batch(context.data.clients[client].train[:_GLIMPSE])
+            with torch.no_grad(), counting_flops() as flops:
+                hooks.predict(local, x)
+            per_sample[info.architecture] = flops.total / len(x)
+        samples = sum(each.samples for each in parts.values())
+        found[client] = per_sample[info.architecture] * samples
+        if samples and not found[client]:
+            raise ConfigError(
+                f"The seconds of evaluation of {info} cannot be computed: no operation of {info.architecture} is "
+                "counted. Remove system.count_evaluation."
+            )
+    return found
 
 
 def _groups(

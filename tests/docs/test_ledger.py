@@ -25,7 +25,7 @@ WITH_EVERYTHING = {
     "cka": {"every": 2, "probe": 8, "clients": 3},
     "training": {"schedule": "cosine"},
     "evaluation": {"parts": ["test", "eval"], "metrics": ["top2"]},
-    "system": {"devices": "phone"},
+    "system": {"devices": "phone", "count_evaluation": True},
 }
 """Settings under which a record has every key that needs one."""
 
