@@ -161,8 +161,7 @@ def calibrate(
         raise ConfigError(f"`passes={passes}` measures nothing. Use `passes=1` or more.")
     if out is not None and not (folder := Path(out).expanduser().absolute().parent).is_dir():
         raise ConfigError(f"There is no folder {folder} to write into. Create it, or choose another `out`.")
-    own = config.system is not None
-    if own and like is not None:
+    if config.system is not None and like is not None:
         raise ConfigError(
             "`like` describes this machine, and the run has its own devices. Leave out one of them."
         )
@@ -174,10 +173,18 @@ def calibrate(
         found = calibrated(plain, built, passes)
     finally:
         built.engine.close()
-    cuda = built.federation.device.type == "cuda"
-    like = like or ("server_gpu" if cuda else "desktop")
-    result = Calibrated(found, config, () if own else _devices(found, like, cuda), like)
+    result = profiled(config, found, like)
     return result if out is None else result.save(out)
+
+
+def profiled(config: Config, found: "Calibration", like: str | None = None) -> Calibrated:
+    """What was measured of a run, as its profile."""
+    from simulator.base.devices import select_device
+
+    cuda = select_device(config.runtime.device).type == "cuda"
+    like = like or ("server_gpu" if cuda else "desktop")
+    devices = _devices(found, like, cuda) if config.system is None else ()
+    return Calibrated(found, config, devices, like)
 
 
 def _devices(found: "Calibration", like: str, cuda: bool) -> tuple[Device, ...]:

@@ -15,7 +15,7 @@ from statistics import median
 from simulator.base.errors import ConfigError
 from simulator.config import Config
 from simulator.engine.builder import Built
-from simulator.engine.sample import Sample
+from simulator.engine.sample import Sample, SampledRound
 from simulator.models.federation import ClientInfo, Federation
 
 WARM_UP = 2
@@ -56,9 +56,13 @@ class Calibration:
 
 
 def calibrated(
-    config: Config, built: Built, passes: int, timer: Callable[[], float] = time.perf_counter
+    config: Config,
+    built: Built,
+    passes: int,
+    timer: Callable[[], float] = time.perf_counter,
+    between: Callable[[], object] = lambda: None,
 ) -> Calibration:
-    """Measure each architecture in so many rounds, after a warm-up.
+    """Measure each architecture in so many rounds, after a warm-up. `between` is called after each of these.
 
     The architectures take turns, so that what else the machine does disturbs all alike. Raises ConfigError.
     """
@@ -66,7 +70,10 @@ def calibrated(
     sample = Sample(config, built, [client.id for client in chosen.values()], timer)
     for _ in range(WARM_UP):
         sample.round()
-    rounds = [sample.round() for _ in range(passes)]
+    rounds = list[SampledRound]()
+    for _ in range(passes):
+        rounds.append(sample.round())
+        between()
     flops, seconds = defaultdict[int, list[int]](list), defaultdict[int, list[float]](list)
     for each in rounds:
         for update, took in zip(each.updates, each.seconds, strict=True):
