@@ -387,21 +387,13 @@ class Engine:
 
         # What depends on the round goes with the payload: it is the next one's.
         parts = ("test", *(name for name in self._sizes if name != "test"))
-        jobs, round = Jobs(chosen, job), t + aggregated
+        jobs, round, size = Jobs(chosen, job), t + aggregated, settings.batch_size
         answers = evaluate(
-            self._runner,
-            self._hooks,
-            round,
-            jobs,
-            settings.batch_size,
-            parts,
-            self._measures,
-            received=aggregated,
+            self._runner, self._hooks, round, jobs, size, parts, self._measures, received=aggregated
         )
         self._tell(observe)
-        if self.clock is None or not self.clock.system.count_evaluation:
-            return answers, {}
-        return answers, operations(self._runner.context, self._hooks, round, jobs, answers)
+        counts = self.clock is not None and self.clock.system.count_evaluation
+        return answers, operations(self._runner.context, self._hooks, round, jobs, answers) if counts else {}
 
     def _tell(self, observe: Observer) -> None:
         """Pass on what the runner has to say."""
