@@ -73,8 +73,8 @@ class MethodCard:
 class ModelCard:
     """A model, sized for CIFAR-10: 3×32×32 images and 10 classes. Buffers such as BatchNorm's do not count.
 
-    `samples` are the kinds of samples that it takes: image, tokens, signal, or table. A model of tokens is sized for length 200 and vocabulary 10,000, one of signals for 9×128, and one of a table for 30
-    features.
+    A model of tokens is sized for length 200 and vocabulary 10,000, one of signals for 9×128, and one of a table for 30
+    features. `samples` are the kinds that it takes: image, tokens, signal, or table.
     """
 
     name: str
