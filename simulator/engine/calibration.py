@@ -17,6 +17,7 @@ from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.sample import Sample, SampledRound
 from simulator.models.federation import ClientInfo, Federation
+from simulator.training.client import shown_in
 
 WARM_UP = 2
 """Rounds that are not timed: operations are counted in them, and before the first one, some servers have nothing."""
@@ -109,11 +110,12 @@ def _median_clients(federation: Federation) -> dict[str, ClientInfo]:
 
 
 def _of_all(federation: Federation, measured: dict[str, Measured]) -> float:
-    """FLOP/s of all clients together, each with the work of its architecture, scaled to its samples."""
+    """FLOP/s of all clients together: of each, the work of its architecture, scaled to its samples in training."""
     flops = seconds = 0.0
     for client in federation.clients:
         one = measured[client.architecture]
-        work = median(one.flops) * client.samples / one.client.samples
+        shown, of_one = (shown_in(each.samples, federation.training) for each in (client, one.client))
+        work = median(one.flops) * shown / of_one
         flops += work
         seconds += work / one.rate
     return flops / seconds

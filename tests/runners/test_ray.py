@@ -76,6 +76,30 @@ def test_rounds_on_the_clock_have_the_bits_and_times_that_they_have_in_process(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("inner", ["sequential", "stacked"])
+def test_partial_work_has_the_bits_that_it_has_in_process(inner: str) -> None:
+    system = {
+        "devices": "phone",
+        "default_utilization": 0.0002,
+        "latency": 0,
+        "up": 1e6,
+        "down": 1e6,
+        "availability": "markov",
+        "availability_on": 0.06,
+        "availability_off": 0.02,
+        "partial": "send",
+    }
+    subject, training = Subject("fednova"), {"batch_size": 4, "steps": 10}
+    there, here = (
+        run(subject.built(system=system, training=training, runtime=runtime).engine, 4)
+        for runtime in ({**RAY, "inner": inner}, {"runner": "parallel" if inner == "sequential" else inner})
+    )
+    assert there == here
+    flights = [flight for record in here["records"] for flight in record["time"]["flights"]]
+    assert any("steps" in flight for flight in flights)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in methods.names() if name != FAST[0]])
 def test_so_has_every_other_method(name: str) -> None:
     subject = Subject(name)
