@@ -28,7 +28,16 @@ from simulator.results.analysis.clients import (
     lowest_client,
 )
 from simulator.results.analysis.comparison import common_target, differences, standing
-from simulator.results.analysis.costs import COSTS, Cost, Position, costs, elsewhere, nearest, spent
+from simulator.results.analysis.costs import (
+    COSTS,
+    SIMULATED,
+    Cost,
+    Position,
+    costs,
+    elsewhere,
+    nearest,
+    spent,
+)
 from simulator.results.analysis.curves import Array, Curves
 from simulator.results.analysis.events import description, is_alarming, shown_events
 from simulator.results.analysis.feed import Feed
@@ -58,6 +67,7 @@ from simulator.results.analysis.resources import (
 from simulator.results.analysis.run import LIVE, SessionData
 from simulator.results.analysis.samples import Samples
 from simulator.results.analysis.summary import Summary
+from simulator.results.analysis.timeline import Timeline, timeline
 from simulator.results.analysis.traffic import by_tensor
 from simulator.results.figures import palette
 from simulator.results.figures.palette import (
@@ -80,6 +90,7 @@ __all__ = [
     "MEASURES",
     "OKABE_ITO",
     "SAMPLED",
+    "SIMULATED",
     "TIME_PARTS",
     "VIRIDIS_STOPS",
     "Array",
@@ -99,6 +110,7 @@ __all__ = [
     "SessionData",
     "StudySummary",
     "Summary",
+    "Timeline",
     "Values",
     "accuracy_changes",
     "accuracy_of",
@@ -150,5 +162,6 @@ __all__ = [
     "standing",
     "static_names",
     "study_axes",
+    "timeline",
     "tree",
 ]

@@ -151,7 +151,7 @@ GROUPS: dict[str, tuple[Key, ...]] = {
         Key("e", "panel('scale')", "scale", "Colors for 0 to 1, or fitted to the pairs shown.", 57, MATRIX),
         Key("t", "panel('embed')", "t-SNE", "Compute t-SNE of the round shown; while it is computed: stop.", 64, PLANE),
         Key("b", "panel('colours')", "points", "Points by class, by client, or of the client selected.", 61, PLANE),
-        Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations or seconds; the next chart.", 63, UNITS),
+        Key("u", "panel('unit')", "x axis", "Over rounds, bytes, operations, seconds, …; the next chart.", 63, UNITS),
         Key("z", "maximise", "maximize", "Show the focused part alone. Again: show all.", 35),
         Key("plus,equals_sign", "zoom(1)", "zoom in", "Zoom into the chart.", 15, CHARTS, "+"),
         Key("minus", "zoom(-1)", "zoom out", "Zoom out of the chart.", 14, CHARTS, "-"),

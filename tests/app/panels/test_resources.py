@@ -192,3 +192,53 @@ def test_a_time_is_said_as_exactly_as_it_is_long() -> None:
         "1 min",
         "–",
     ]
+
+
+def timed(view: View) -> View:
+    """The same on a clock: round r takes from 10 (r − 1) to 10 r s, and 3 J. Client 0 trains all the time."""
+    from tests.analysis.runs import time
+
+    records = [
+        record | {"time": time(10.0 * place, 10.0 * place + 10)}
+        for place, record in enumerate(view.run.records)
+    ]
+    return replace(view, run=replace(view.run, ledger=Ledger.of(records)))  # type: ignore[arg-type]
+
+
+def test_simulated_time_and_energy_are_facts_of_a_round_on_the_clock(view: View) -> None:
+    facts = dict(facts_of(replace(timed(view), round=7)))
+    assert facts["simulated"] == "10 s, 1.167 min in all"
+    assert facts["energy"] == "3 J, 21 J in all"
+    assert "simulated" not in dict(facts_of(view))
+
+
+@pytest.mark.parametrize(("size", "presses"), [((80, 24), 3), ((120, 40), 2), ((200, 60), 2)])
+def test_the_timeline_is_one_of_the_charts_of_a_run_on_the_clock(
+    view: View, size: tuple[int, int], presses: int
+) -> None:
+    seen = list[str]()
+
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(presses):
+            panel.action_unit()
+        await pilot.pause()
+        await pilot.pause()
+        seen.append(pilot.app.text())
+        panel.action_previous()
+        await pilot.pause()
+        await pilot.pause()
+
+    app, text = on_stage("resources", timed(view), act, size=size)
+    assert "who works when, rounds 16 to 20" in seen[0] and "█ training" in seen[0]
+    assert "who works when, rounds 19 to 20" in text
+    assert "simulated" in app.panel.table(timed(view))[0][-2] or "joules" in app.panel.table(timed(view))[0]
+
+
+def test_a_run_without_a_clock_has_no_timeline(view: View) -> None:
+    async def act(pilot: Any, panel: Any) -> None:
+        for _ in range(10):
+            panel.action_unit()
+            await pilot.pause()
+            assert "who works when" not in pilot.app.text()
+
+    on_stage("resources", view, act, size=(80, 24))

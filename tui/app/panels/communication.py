@@ -1,9 +1,10 @@
 """The Communication panel: traffic by tensor and client, and accuracy over its cost."""
 
+import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from htfl_sim.analysis import COSTS, by_tensor, costs
+from htfl_sim.analysis import COSTS, SIMULATED, by_tensor, costs
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Column, Row
 from tui.app.messages import PanelWanted
@@ -18,7 +19,8 @@ from tui.common.formatting import amount, duration, percent, size
 BEGINNING = (
     "No round is finished yet. This panel counts traffic per tensor and per client after the first round."
 )
-CHARTS = ("bytes per round", "total bytes", *(f"accuracy over {cost}" for cost in COSTS[1:]))
+OVERS = (*COSTS[1:], *SIMULATED)
+CHARTS = ("bytes per round", "total bytes", *(f"accuracy over {cost}" for cost in OVERS))
 OVER = 2  # CHARTS from here on show accuracy
 FACTS = 7  # lines about a round
 
@@ -110,7 +112,7 @@ class CommunicationPanel(SizedPanel):
             up, down = (curves.up, curves.down) if chart == 0 else (curves.up_total, curves.down_total)
             figure = traffic(up, down)
         else:
-            cost, rounds = COSTS[1:][chart - OVER], curves.evaluated
+            cost, rounds = OVERS[chart - OVER], curves.evaluated
             over, unit, one = costs(curves, cost), str(cost), 1.0
             if cost == "bytes":
                 (over,), unit, one = sizes(over)
@@ -164,7 +166,8 @@ class CommunicationPanel(SizedPanel):
         """Show the next chart. If all fit side by side, show accuracy over the next unit."""
         least = OVER if self.has_class("-wide") else 0
         following = max(self._chart, least) + 1
-        self._chart = following if following < len(CHARTS) else least
+        timed = self._view is not None and bool(np.isfinite(self._view.curves.clock).all())
+        self._chart = following if following < len(CHARTS) - (0 if timed else len(SIMULATED)) else least
         self.update()
 
     def table(self, view: View) -> tuple[list[str], list[list[object]]]:

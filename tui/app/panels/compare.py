@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from htfl_sim.analysis import (
     COSTS,
+    SIMULATED,
+    Cost,
     Seeds,
     SessionData,
     by_seed,
@@ -35,7 +38,7 @@ from tui.common.formatting import NONE, amount, course, duration, percent, size,
 UNMARKED = (
     "No session is marked. Go to Sessions (s), mark sessions with x, and press v to compare them.\n\n"
     "This panel then draws their accuracies together. y shows losses, CKA, and more. u shows them over rounds, bytes, "
-    "FLOPs, or seconds. A table shows the cost of reaching a target accuracy."
+    "FLOPs, seconds, or simulated time. A table shows the cost of reaching a target accuracy."
 )
 STEP = 0.01  # of the target
 
@@ -81,6 +84,8 @@ class ComparePanel(SizedPanel):
             self._curves.say(UNMARKED)
             self._curves.caption("compare")
             return
+        if self._unit not in units_of(runs):
+            self._unit = COSTS[0]
         target = self.target(runs)
         lines = by_seed(runs, view.marked)
         at_most(self._room, len(lines) + 2)  # the chart gets the room that it does not need
@@ -143,8 +148,9 @@ class ComparePanel(SizedPanel):
             self.update()
 
     def action_unit(self) -> None:
-        """Over rounds, bytes, FLOPs, or seconds."""
-        self._unit = COSTS[(COSTS.index(self._unit) + 1) % len(COSTS)]
+        """Over rounds, bytes, FLOPs, or seconds; if all sessions have a clock, also simulated seconds or joules."""
+        units = units_of(self._view.compared if self._view is not None else ())
+        self._unit = units[(units.index(self._unit) + 1) % len(units)]
         self._chart.reset_view()
         self.update()
 
@@ -194,6 +200,12 @@ STANDINGS = (
     Column("FLOPs to", numeric=True, worth=8),
     Column("time to", numeric=True, worth=7),
 )
+
+
+def units_of(runs: Sequence[SessionData]) -> tuple[Cost, ...]:
+    """The x axes: those of the computed clock only if all sessions have one."""
+    timed = bool(runs) and all(run.round and np.isfinite(run.curves.clock).all() for run in runs)
+    return (*COSTS, *SIMULATED) if timed else COSTS
 
 
 def standing_row(place: int, run: SessionData, target: float) -> Row:

@@ -15,6 +15,7 @@ from htfl_sim.analysis import (
     machine_use,
     method_metrics,
     seconds_by_part,
+    timeline,
 )
 from tui.app.charts.figure import Figure, Series
 from tui.app.charts.table import Cell, Column, Row, Trend
@@ -24,8 +25,8 @@ from tui.app.panels.base import Part, SizedPanel, at_most
 from tui.app.panels.chart_parts import marks, sizes
 from tui.app.panels.facts import Facts
 from tui.app.view import View
-from tui.app.widgets import LineChart, Table
-from tui.common.formatting import NONE, duration, percent, size
+from tui.app.widgets import LineChart, Table, TimelineChart
+from tui.common.formatting import NONE, amount, duration, percent, size, span
 
 BEGINNING = "No round is finished yet. This chart shows the time per round after the first one."
 NO_METRICS = "This method reports no metrics of its own."
@@ -35,8 +36,9 @@ MACHINE = {
     "GPU memory": "peak GPU memory of tensors",
 }
 TITLES = {"time": "seconds per round", "machine": MACHINE["memory"], "metric": "metrics of the method"}
+SPANS = (1, 2, 5, 10, 20, 50)  # rounds in the timeline
 TREND = 40  # rounds in a sparkline
-FACTS = 9  # lines about a round
+FACTS = 11  # lines about a round
 
 CLIENTS = (
     Column("id", numeric=True, worth=11, least=3, sort="rising"),
@@ -66,16 +68,22 @@ class ResourcesPanel(SizedPanel):
     ResourcesPanel.-wide .machine, ResourcesPanel.-wide .metric { display: block; margin-left: 1; }
     ResourcesPanel.-empty .machine, ResourcesPanel.-empty .metric { display: none; }
     ResourcesPanel.-without-metrics .metric { display: none; }
+    ResourcesPanel .timeline { display: none; }
+    ResourcesPanel.-timeline .timeline { display: block; }
+    ResourcesPanel.-timeline .time, ResourcesPanel.-timeline .machine { display: none; }
+    ResourcesPanel.-timeline .metric { display: none; }
     ResourcesPanel.-tall .lower { height: 16; }
     ResourcesPanel.-full .lower { height: 28; }
     """
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
-        self._chart, self._metric = "time", 0
+        self._chart, self._metric, self._span = "time", 0, 2
         self._charts = {name: LineChart() for name in ("time", "machine", "metric")}
         self._clients, self._facts = Table(CLIENTS, cursor=True, sort="seconds"), Facts()
         self._parts = {name: Part(TITLES[name], chart, classes=name) for name, chart in self._charts.items()}
+        self._timeline = TimelineChart()
+        self._parts["timeline"] = Part("timeline", self._timeline, classes="timeline")
         self._parts["clients"] = Part("by client", self._clients)
         self._parts["facts"] = Part("this round", self._facts, classes="facts")
         self._lower = Horizontal(self._parts["clients"], self._parts["facts"], classes="lower")
@@ -83,6 +91,7 @@ class ResourcesPanel(SizedPanel):
     def compose(self) -> ComposeResult:
         with Horizontal(classes="upper"):
             yield from (self._parts[name] for name in self._charts)
+            yield self._parts["timeline"]
         yield self._lower
 
     def on_mount(self) -> None:
@@ -101,7 +110,22 @@ class ResourcesPanel(SizedPanel):
         self._parts["facts"].caption(f"round {max(view.shown, 1)}")
         self._facts.tell(facts_of(view))
 
+    def _draw_timeline(self, view: View) -> None:
+        """The timeline of the last rounds up to the one shown."""
+        if not self.differs("timeline", view.curves, view.shown, self._span):
+            return
+        records, span = view.run.records[: view.shown], SPANS[self._span]
+        self._timeline.show(lambda most: timeline(records, span, most))
+        first = max(view.shown - span, 0) + 1
+        rounds = f"round {first}" if first == view.shown else f"rounds {first} to {view.shown}"
+        self._parts["timeline"].caption(f"who works when, {rounds} (, fewer, . more)")
+
     def _draw_charts(self, view: View) -> None:
+        on_the_clock = self._chart == "timeline" and has_clock(view)
+        self.set_class(on_the_clock, "-timeline")
+        if on_the_clock:
+            self._draw_timeline(view)
+            return
         about = (view.curves, view.round, view.run.events, view.run.error, view.run.checkpoints)
         wide = self.has_class("-wide")
         if not self.differs("charts", *about, wide, self._chart, self._metric):
@@ -117,7 +141,7 @@ class ResourcesPanel(SizedPanel):
             self._draw_time(view)
             self._draw_machine(view, "machine", self._of_machine(view))
             self._draw_metric(view, "metric", found)
-        elif self._chart == "time":
+        elif self._chart in ("time", "timeline"):
             self._draw_time(view)
         elif self._chart == "metric":
             self._draw_metric(view, "time", found)
@@ -181,14 +205,15 @@ class ResourcesPanel(SizedPanel):
         self._clients.reverse_sort()
 
     def action_unit(self) -> None:
-        """Show the next chart. If all are side by side, show the machine's next one."""
+        """Show the next chart. If all are side by side, show the machine's next one, and then the timeline."""
         if self._view is None:
             return
         names = list(MACHINE)
         if not np.isfinite(self._view.curves.gpu_memory).any():
             names.remove("GPU memory")
+        names += ["timeline"] * has_clock(self._view)
         if self.has_class("-wide"):
-            shown = self._of_machine(self._view)
+            shown = "timeline" if self.has_class("-timeline") else self._of_machine(self._view)
         else:
             names, shown = ["time", *names, "metric"], self._chart
         place = names.index(shown) if shown in names else 0
@@ -196,14 +221,18 @@ class ResourcesPanel(SizedPanel):
         self.update()
 
     def action_previous(self) -> None:
-        """Show the method's previous metric."""
+        """Show the method's previous metric, or fewer rounds of the timeline."""
         self._move_metric(-1)
 
     def action_next(self) -> None:
-        """Show the method's next metric."""
+        """Show the method's next metric, or more rounds of the timeline."""
         self._move_metric(1)
 
     def _move_metric(self, by: int) -> None:
+        if self.has_class("-timeline"):
+            self._span = min(max(self._span + by, 0), len(SPANS) - 1)
+            self.update()
+            return
         if self.has_class("-wide") or self._chart == "metric":
             self._metric += by
         else:
@@ -215,10 +244,12 @@ class ResourcesPanel(SizedPanel):
         curves, shown = view.curves, view.shown
         spent = {name: values[:shown] for name, values in seconds_by_part(curves).items()}
         columns = ["round", "seconds", *spent, "cpu", "memory", "gpu_memory"]
+        clock = [curves.clock, curves.joules] if has_clock(view) else []
+        columns += ["simulated_seconds", "joules"][: len(clock)]
         clients = client_rows.shown(view)
         columns += [f"client {client}" for client in clients]
         took = curves.client_seconds.select(clients)
-        single = (curves.seconds, *spent.values(), curves.cpu, curves.memory, curves.gpu_memory)
+        single = (curves.seconds, *spent.values(), curves.cpu, curves.memory, curves.gpu_memory, *clock)
         return columns, [
             [row + 1, *(_known(each[row]) for each in single), *map(_known, took[row])]
             for row in range(shown)
@@ -266,6 +297,7 @@ def facts_of(view: View) -> list[tuple[str, str]]:
     curves = view.curves.upto(view.shown)
     total = float(curves.seconds[-1])
     facts = [("time", f"{seconds(total)}, {duration(float(curves.seconds.sum()))} in all")]
+    facts += _simulated(view)
     for name, spent in seconds_by_part(curves).items():
         took = float(spent[-1])
         if np.isfinite(took) and (took > 0 or name != "waiting"):
@@ -274,6 +306,23 @@ def facts_of(view: View) -> list[tuple[str, str]]:
     if np.isfinite(curves.workers[-1]):
         facts.append(("workers", f"{curves.workers[-1]:.0f}, busy {percent(float(busy_share(curves)[-1]))}"))
     return facts + _machine(view, curves.cpu[-1] / total, curves.memory[-1], curves.gpu_memory[-1])
+
+
+def has_clock(view: View) -> bool:
+    """Whether all rounds up to the one shown have simulated time."""
+    return view.shown > 0 and bool(np.isfinite(view.curves.clock[: view.shown]).all())
+
+
+def _simulated(view: View) -> list[tuple[str, str]]:
+    """Simulated time and energy of the round shown, and of all rounds up to it."""
+    if not has_clock(view):
+        return []
+    curves = view.curves.upto(view.shown)
+    began = float(curves.clock[-2]) if view.shown > 1 else 0.0
+    return [
+        ("simulated", f"{span(float(curves.clock[-1]) - began)}, {span(float(curves.clock[-1]))} in all"),
+        ("energy", f"{amount(float(curves.joules[-1]))} J, {amount(float(curves.joules.sum()))} J in all"),
+    ]
 
 
 def _machine(

@@ -1,0 +1,88 @@
+"""The timeline in cells, which can be worked out by hand: ten seconds on twenty cells, half a second each."""
+
+import pytest
+
+from simulator.results.analysis.timeline import Dispatch, Timeline
+from tui.app.charts.canvas import DEFAULT, Canvas, row_text
+from tui.app.charts.colours import ColourScheme
+from tui.app.charts.glyphs import GLYPHS
+from tui.app.charts.timeline import FRAME, draw_timeline
+
+USED = Dispatch(
+    0, 1, "used", 7, (("latency", 0, 1), ("down", 1, 3), ("compute", 3, 6), ("up", 6, 7), ("wait", 7, 10))
+)
+LOST = Dispatch(1, 1, "lost", 4, (("down", 0, 2), ("compute", 2, 4)))
+FOUND = Timeline((1, 2), 0, 10, ((1, 5.0), (2, 10.0)), (0, 1), 2, (LOST, USED))
+"""Rounds end after 5 s and 10 s. With names of one digit, the plot is two cells narrower than the chart."""
+
+
+def drawn(
+    found: Timeline = FOUND,
+    width: int = 22,
+    height: int = 6,
+    scheme: ColourScheme | None = None,
+    ascii: bool = True,
+) -> Canvas:
+    return draw_timeline(
+        lambda most: found, width, height, scheme or ColourScheme(), GLYPHS["ascii" if ascii else "braille"]
+    )
+
+
+def lines(canvas: Canvas) -> list[str]:
+    return [row_text(row).rstrip() for row in canvas.chars]
+
+
+def test_a_cell_shows_what_its_client_does_and_a_mark_ends_lost_work() -> None:
+    assert lines(drawn())[:3] == [
+        "            1        2",
+        "0 ..vvvv######^^------",
+        "1 vvvv####x :        :",
+    ]
+
+
+def test_other_glyphs_have_the_same_places() -> None:
+    assert lines(drawn(ascii=False))[1:3] == ["0 ··▼▼▼▼██████▲▲──────", "1 ▼▼▼▼████× ┊        ┊"]
+
+
+def test_without_color_characters_alone_say_it() -> None:
+    canvas = drawn(scheme=ColourScheme(text=DEFAULT, background=DEFAULT, coloured=False))
+    assert lines(canvas)[1] == lines(drawn())[1]
+    assert set(canvas.fg.ravel().tolist()) == {DEFAULT}
+
+
+def test_lost_work_is_gray() -> None:
+    scheme = ColourScheme()
+    canvas = drawn(scheme=scheme)
+    assert set(canvas.fg[2, 2:10].tolist()) == {scheme.muted}
+    assert canvas.fg[1, 8] == scheme.series(4)
+
+
+def test_the_x_axis_says_which_clients_are_shown() -> None:
+    some = Timeline((1, 2), 0, 10, ((1, 5.0),), (0, 9), 10_000, (USED,))
+    assert any("2 of 10,000 clients, simulated s" in line for line in lines(drawn(some, width=80)))
+
+
+@pytest.mark.parametrize(("ends", "unit"), [(90.0, "s"), (7000.0, "min"), (90_000.0, "h")])
+def test_long_times_are_in_large_units(ends: float, unit: str) -> None:
+    found = Timeline((1, 1), 0, ends, ((1, ends),), (0,), 1, ())
+    assert any(line.endswith(f"simulated {unit}") for line in lines(drawn(found, width=60)))
+
+
+@pytest.mark.parametrize("height", range(1, 30))
+def test_it_asks_for_no_more_clients_than_have_a_row(height: int) -> None:
+    asked = list[int]()
+
+    def make(most: int) -> Timeline:
+        asked.append(most)
+        clients = tuple(range(min(most, 50)))
+        return Timeline((1, 2), 0, 10, ((1, 5.0),), clients, 50, (LOST, USED))
+
+    canvas = draw_timeline(make, 60, height, ColourScheme(), GLYPHS["ascii"])
+    assert (canvas.height, canvas.width) == (height, 60)
+    assert all(1 <= most <= height - FRAME for most in asked)
+
+
+@pytest.mark.parametrize(("width", "height"), [(0, 0), (5, 20), (80, 3)])
+def test_without_room_nothing_is_drawn(width: int, height: int) -> None:
+    canvas = drawn(width=width, height=height)
+    assert not "".join(lines(canvas)).strip()
