@@ -1,12 +1,17 @@
 """The timeline in cells, which can be worked out by hand: ten seconds on twenty cells, half a second each."""
 
+from dataclasses import replace
+from typing import get_args
+
 import pytest
 
+from simulator.clock.schedule import Fate
 from simulator.results.analysis.timeline import Dispatch, Timeline
+from simulator.results.figures.timeline import FATES
 from tui.app.charts.canvas import DEFAULT, Canvas, row_text
 from tui.app.charts.colours import ColourScheme
 from tui.app.charts.glyphs import GLYPHS
-from tui.app.charts.timeline import FRAME, draw_timeline
+from tui.app.charts.timeline import _WASTED, _WASTED_NAMES, FRAME, draw_timeline
 
 USED = Dispatch(
     0, 1, "used", 7, (("latency", 0, 1), ("down", 1, 3), ("compute", 3, 6), ("up", 6, 7), ("wait", 7, 10))
@@ -55,6 +60,14 @@ def test_lost_work_is_gray() -> None:
     canvas = drawn(scheme=scheme)
     assert set(canvas.fg[2, 2:10].tolist()) == {scheme.muted}
     assert canvas.fg[1, 8] == scheme.series(4)
+
+
+@pytest.mark.parametrize("fate", get_args(Fate))
+def test_every_fate_of_wasted_work_has_a_mark_and_a_name(fate: str) -> None:
+    assert set(_WASTED) == set(_WASTED_NAMES) == set(FATES) == set(get_args(Fate)) - {"used"}
+    found = Timeline((1, 1), 0, 10, ((1, 10.0),), (1,), 1, (replace(LOST, fate=fate),))
+    line = lines(drawn(found, width=80, height=12))
+    assert (fate == "used") == (line[2].split()[1].strip("v#:") == "")
 
 
 def test_the_x_axis_says_which_clients_are_shown() -> None:

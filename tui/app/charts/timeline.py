@@ -33,8 +33,8 @@ _PHASES = (
     _Phase("waiting", "─", "-", None),
 )
 _ORDER = {"latency": 0, "down": 1, "compute": 2, "up": 3, "wait": 4}
-_WASTED = {"lost": ("×", "x"), "late": ("!", "!"), "stale": ("!", "!")}
-_WASTED_NAMES = {"lost": "lost", "late": "late", "stale": "too old"}
+_WASTED = {"lost": ("×", "x"), "late": ("!", "!"), "stale": ("!", "!"), "dropped": ("?", "?")}
+_WASTED_NAMES = {"lost": "lost", "late": "late", "stale": "too old", "dropped": "lost on the wire"}
 
 
 Make = Callable[[int], Timeline]
@@ -141,14 +141,10 @@ def _draw_client(
                 wasted += covered
     shown = np.flatnonzero(shares.sum(axis=0) >= 0.5)
     for column in shown.tolist():
-        phase = _PHASES[int(shares[:, column].argmax())]
+        look = _PHASES[int(shares[:, column].argmax())]
         pale = wasted[column] > 0.5 * shares[:, column].sum()
-        plot.put(
-            row,
-            column,
-            phase.ascii if plain else phase.glyph,
-            scheme.muted if pale else _colour(phase, scheme),
-        )
+        colour = scheme.muted if pale else _colour(look, scheme)
+        plot.put(row, column, look.ascii if plain else look.glyph, colour)
     for each in found.dispatches:
         if each.client == client and each.wasted and each.arrives <= found.ends:
             place = (each.arrives - found.begins) / (found.ends - found.begins)
@@ -160,4 +156,5 @@ def _covered(start: float, end: float, found: Timeline, cells: int) -> Array:
     """[cells] the share of each cell's time that is within start…end."""
     edges = np.linspace(found.begins, found.ends, cells + 1)
     width = (found.ends - found.begins) / cells
-    return np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], start), 0, None) / width
+    inside = np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)
+    return np.asarray(np.clip(inside, 0, None) / width)
