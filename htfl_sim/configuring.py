@@ -8,21 +8,32 @@ from typing import Any
 
 import presets
 from htfl_sim.folders import free_name, plain_name
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError
 from simulator.base.nested import Raw, merged, read_toml, with_method, with_overrides
 from simulator.config import Config
 from simulator.config.idle import refuse_idle
 from simulator.config.user_files import Files, Names, loaded
-from simulator.data.datasets import absolute
+from simulator.data import partition, tables
+from simulator.data.datasets import absolute, is_table, kind_of
+from simulator.data.specs import Kind
+from simulator.data.tables import Columns
 from simulator.sessions.history import asked_for
 
 __all__ = ["Choices", "Config", "Files", "config", "load_files", "new_name", "plugin", "preset"]
 
 QUICKSTART = "quickstart"
+QUICKSTARTS: Mapping[Kind, str] = {
+    "image": QUICKSTART,
+    "tokens": "quickstart_text",
+    "signal": "quickstart_signals",
+    "table": "quickstart_table",
+}
+"""The preset of a run that names none, by the kind of its data set's samples."""
 
 
 def preset(
-    name: str = QUICKSTART,
+    name: str | None = None,
     *,
     profile: str | None = None,
     dataset: str | Path | None = None,
@@ -34,12 +45,19 @@ def preset(
 ) -> Config:
     """The configuration of a named experiment (`htfl-sim presets`), changed by the arguments.
 
-    `dataset` is a data set's name, a folder of class folders, or an .npz file. `settings` are dotted keys with two
+    Without a name, it is the quickstart for the kind of the data set's samples. `dataset` is a data set's name, a
+    folder of class folders, or an .npz, .csv, or .parquet file. `settings` are dotted keys with two
     underscores for the dot: `training__lr=0.05`. Your own files are named, and loaded, as on the command line:
     `federation__group=["cnn1", "mynets.py:MyNet"]`, `evaluation__metrics=["top2.py"]`. Raises HtflError (ConfigError)
     or presets.PresetError.
     """
-    raw = presets.load(name, profile or presets.PAPER).config | {"preset": name}
+    if name is None:
+        data = {
+            key.removeprefix("data__"): each for key, each in settings.items() if key.startswith("data__")
+        }
+        raw = _quickstart(None if dataset is None else str(dataset), data)
+    else:
+        raw = presets.load(name, profile or presets.PAPER).config | {"preset": name}
     raw |= {"profile": profile} if profile else {}
     quick = {
         "method": method,
@@ -120,12 +138,15 @@ class Choices:
             )
         if self.profile and not self.preset:
             raise ConfigError("`profile` chooses a version of a preset. Name the `preset` too.")
-        name = self.preset or QUICKSTART
         if self.file:
             raw = read_toml(self.file)
-        else:
-            raw = presets.load(name, self.profile or presets.PAPER).config | {"preset": name}
+        elif self.preset:
+            raw = presets.load(self.preset, self.profile or presets.PAPER).config | {"preset": self.preset}
             raw |= {"profile": self.profile} if self.profile else {}
+        else:
+            data = with_overrides({}, self.assignments).get("data")
+            data = data if isinstance(data, dict) else {}
+            raw = _quickstart(self.dataset or data.get("dataset"), data)
         return with_method(raw, self.method) if self.method else raw
 
     def _quick(self) -> Raw:
@@ -141,6 +162,22 @@ class Choices:
             "runtime": {"device": self.device, "workers": self.workers, "runner": self.runner},
         }
         return _given(quick)
+
+
+def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
+    """The quickstart for a data set. `data` are the settings of the section that are given.
+
+    With a column of users, each client is one user, and there are at most as many clients as users.
+    """
+    name = QUICKSTARTS[kind_of(dataset) if dataset else "image"]
+    raw: Raw = presets.load(name).config | {"preset": name}
+    if dataset and data.get("client") and is_table(dataset):
+        columns = Columns(data.get("target"), data["client"])
+        least = data.get("min_samples", DataConfig().min_samples)
+        groups = partition.groups_of_users(tables.users(Path(dataset).expanduser(), columns), least)
+        clients = min(raw["federation"]["clients"], max(len(groups), 1))
+        raw = merged(raw, {"data": {"partition": "natural"}, "federation": {"clients": clients}})
+    return raw
 
 
 def new_name(config: Config, folder: Path, now: datetime) -> str:

@@ -14,12 +14,20 @@ class DataConfig(Section):
     dataset: str = Field(
         "digits",
         description="Data set: a name from `htfl-sim datasets`, a folder of class folders or domain folders, or "
-        "an .npz file.",
+        "an .npz, .csv, or .parquet file.",
     )
-    partition: Literal["pathological", "dirichlet", "iid", "indices"] = Field(
+    target: str | None = Field(
+        None, description="Column with the class of each row, for a CSV or Parquet file."
+    )
+    client: str | None = Field(
+        None,
+        description="Column with the user of each row, for a CSV or Parquet file and partition 'natural'.",
+    )
+    ignore: tuple[str, ...] = Field((), description="Columns of a CSV or Parquet file to leave out.")
+    partition: Literal["pathological", "dirichlet", "iid", "natural", "indices"] = Field(
         "pathological",
-        description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, or "
-        "read from a file (indices).",
+        description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, one user "
+        "per client (natural), or read from a file (indices).",
     )
     indices: str | None = Field(
         None,
@@ -49,7 +57,8 @@ class DataConfig(Section):
     min_samples: int = Field(
         10,
         ge=1,
-        description="Least number of samples per client, for partition 'dirichlet' and quantity 'pfllib'.",
+        description="Least number of samples per client, for partitions 'dirichlet' and 'natural', and quantity "
+        "'pfllib'.",
     )
     split: str = Field(
         "8:1:1",
@@ -84,6 +93,14 @@ class DataConfig(Section):
             raise ValueError("pool would give other images the indices' numbers; leave it out")
         if self.indices is not None and self.domains_per_client is not None:
             raise ValueError("domains_per_client has no effect with indices; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _users_are_dealt_whole(self) -> "DataConfig":
+        if self.partition == "natural" and self.domains_per_client is not None:
+            raise ValueError(
+                "partition 'natural' gives each client one user; remove domains_per_client, or use another partition"
+            )
         return self
 
     @model_validator(mode="after")

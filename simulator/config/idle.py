@@ -24,7 +24,10 @@ _READ_UNDER: dict[str, tuple[_Reader, ...]] = {
     "data.cap": (_Reader("data.partition", ("dirichlet",)),),
     "data.classes_per_client": (_Reader("data.partition", ("pathological",)),),
     "data.quantity": (_Reader("data.partition", ("pathological", "iid")),),
-    "data.min_samples": (_Reader("data.partition", ("dirichlet",)), _Reader("data.quantity", ("pfllib",))),
+    "data.min_samples": (
+        _Reader("data.partition", ("dirichlet", "natural")),
+        _Reader("data.quantity", ("pfllib",)),
+    ),
     "runtime.address": (_Reader("runtime.runner", ("ray",)),),
     "runtime.inner": (_Reader("runtime.runner", ("ray",)),),
     "runtime.workers_per_actor": (_Reader("runtime.inner", ("parallel",)),),

@@ -3,7 +3,19 @@
 Only `federated` and `inputs` import torch, so that listing and completing data sets stays quick.
 """
 
-from simulator.data import cifar, cinic10, digits, domains, fashion_mnist, flowers102, svhn, tiny_imagenet
+from simulator.data import (
+    cifar,
+    cinic10,
+    digits,
+    domains,
+    fashion_mnist,
+    flowers102,
+    shakespeare,
+    signals,
+    svhn,
+    text,
+    tiny_imagenet,
+)
 from simulator.data.datasets import Dataset, register
 from simulator.data.images import ImageSet
 from simulator.data.samples import ArraySet
@@ -24,6 +36,9 @@ __all__ = [
     "fashion_mnist",
     "flowers102",
     "register",
+    "shakespeare",
+    "signals",
     "svhn",
+    "text",
     "tiny_imagenet",
 ]

@@ -9,9 +9,10 @@ from typing import ClassVar
 from platformdirs import user_cache_dir
 
 from simulator.base.errors import ConfigError, DataError, nearest
-from simulator.data import user_data
+from simulator.data import tables, user_data
 from simulator.data.samples import SampleSet
-from simulator.data.specs import InputSpec
+from simulator.data.specs import InputSpec, Kind
+from simulator.data.tables import NO_COLUMNS, Columns
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the total bytes during a download."""
@@ -86,23 +87,49 @@ def get(name: str) -> Dataset:
     return _DATASETS[name]
 
 
-def load(name_or_path: str, data_dir: Path, progress: Progress = silent) -> SampleSet:
-    """A registered data set (downloaded if missing), a folder of class folders, or an `.npz` of arrays.
+def load(
+    name_or_path: str, data_dir: Path, progress: Progress = silent, columns: Columns = NO_COLUMNS
+) -> SampleSet:
+    """A registered data set (downloaded if missing), a folder of class folders, an `.npz` of arrays, or a table.
 
-    Raises ConfigError for a name that is none of these; DataError if the data are unavailable or unreadable.
+    `columns` are those of a table. Raises ConfigError for a name that is none of these, and for columns without a
+    table; DataError if the data are unavailable or unreadable.
     """
+    path = Path(name_or_path).expanduser()
+    if name_or_path not in _DATASETS and is_table(name_or_path):
+        return tables.load(path, columns)
+    if columns != NO_COLUMNS:
+        raise ConfigError(
+            f"data.target, data.client, and data.ignore are columns of a table, and '{name_or_path}' is no CSV or "
+            "Parquet file. Leave them out."
+        )
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]
         if not dataset.is_present(data_dir):
             dataset.fetch(data_dir, progress)
         return dataset.load(data_dir)
-    path = Path(name_or_path).expanduser()
     if path.is_dir() or (path.suffix == ".npz" and path.is_file()):
         return user_data.load(path)
     raise ConfigError(
-        f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz file."
+        f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz, .csv, or .parquet file."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
+
+
+def is_table(path: str) -> bool:
+    """Whether this is a user's own CSV or Parquet file."""
+    file = Path(path).expanduser()
+    return file.suffix.lower() in tables.SUFFIXES and file.is_file()
+
+
+def kind_of(name_or_path: str) -> Kind:
+    """The kind of a data set's samples, without reading them. A user's own folder has images."""
+    if name_or_path in _DATASETS:
+        return _DATASETS[name_or_path].spec.kind
+    if is_table(name_or_path):
+        return "table"
+    spec = declared(name_or_path)
+    return "image" if spec is None else spec.kind
 
 
 def declared(path: str) -> InputSpec | None:

@@ -1,4 +1,4 @@
-"""Handwritten digits from scikit-learn: real images, no download."""
+"""Data sets that come with scikit-learn, without a download: handwritten digits, and two small tables."""
 
 import functools
 import gzip
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from simulator.data.datasets import Dataset, register
 from simulator.data.images import Images, ImageSet, joined
-from simulator.data.specs import ImageSpec
+from simulator.data.samples import ArraySet
+from simulator.data.specs import ImageSpec, TableSpec
 
 SIDE = 32
 TEST_SHARE = 5  # one in five
@@ -54,14 +55,60 @@ def _read() -> ImageSet:
     )
 
 
+class _Table(Dataset):
+    """A small table that comes with scikit-learn. It has no test set of its own."""
+
+    test_samples = 0
+    file: str
+    """Its file: rows of numbers and a class, below a line with the numbers of rows and columns, and the classes."""
+
+    def load(self, folder: Path) -> ArraySet:
+        lines = (_folder() / self.file).read_text("ascii").split()
+        _, columns, *classes = lines[0].split(",")
+        rows = np.array([line.split(",") for line in lines[1:]], dtype=np.float64)
+        features, labels = rows[:, : int(columns)].astype(np.float32), rows[:, -1].astype(np.int64)
+        return ArraySet.of(self.spec, (features, labels), classes=tuple(classes))
+
+
+@register
+class BreastCancer(_Table):
+    """Ten measurements of cell nuclei in an image, each as mean, error, and worst: malignant or benign."""
+
+    name = "breast_cancer"
+    title = "Breast Cancer Wisconsin (Diagnostic), from scikit-learn"
+    source = "Wolberg et al. 1993, UCI Machine Learning Repository, doi:10.24432/C5DW2B"
+    train_samples = 569
+    classes = 2
+    spec = TableSpec(30)
+    file = "breast_cancer.csv"
+
+
+@register
+class Wine(_Table):
+    """Chemical analyses of wines from three growers."""
+
+    name = "wine"
+    title = "Wine recognition, from scikit-learn"
+    source = "Aeberhard & Forina 1991, UCI Machine Learning Repository, doi:10.24432/C5PC7J"
+    train_samples = 178
+    classes = 3
+    spec = TableSpec(13)
+    file = "wine_data.csv"
+
+
+def _folder() -> Path:
+    """The folder of scikit-learn's data."""
+    spec = find_spec("sklearn")
+    assert spec is not None and spec.origin is not None  # scikit-learn is required
+    return Path(spec.origin).parent / "datasets" / "data"
+
+
 def scanned() -> NDArray[np.float64]:
     """Rows of 64 pixels, 0–16, and the digit, [1797, 65], from scikit-learn's file without importing scikit-learn.
 
     The import would take as long as importing torch, before every run.
     """
-    spec = find_spec("sklearn")
-    assert spec is not None and spec.origin is not None  # scikit-learn is required
-    file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    file = _folder() / "digits.csv.gz"
     if file.is_file():
         with gzip.open(file, "rt", encoding="ascii") as lines:
             return np.loadtxt(lines, delimiter=",")

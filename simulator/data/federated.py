@@ -206,7 +206,7 @@ def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple
     """Settings with which clients may get enough samples for all parts of a split."""
     if samples.has_test_set:
         yield "split", "global"
-    if config.partition == "dirichlet":
+    if config.partition in ("dirichlet", "natural"):
         yield "min_samples", len(samples.classes) + len(split_shares(config.split)) - 1
     if config.partition == "iid":
         yield "partition", "pathological"
@@ -226,6 +226,13 @@ def _partitioned(config: DataConfig, clients: int, seed: int, samples: SampleSet
     """The clients' shares of the first `upto` samples."""
     labels, num_classes = samples.labels[:upto], len(samples.classes)
     stream = rng.numpy_stream(seed, "data/partition")
+    if config.partition == "natural":
+        if samples.user is None:
+            raise ConfigError(
+                f"data set '{config.dataset}' does not say which user each sample is from, which partition 'natural' "
+                "needs. Use another data.partition, or name the column of users in data.client for a table."
+            )
+        return partition.natural(samples.user[:upto], clients, config.min_samples, stream)
     if config.domains_per_client is None:
         return _by_rule(config, labels, num_classes, clients, config.min_samples, stream)
     if samples.domain is None:

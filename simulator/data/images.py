@@ -26,6 +26,8 @@ class ImageSet(SampleSet):
     test_from: int
     domains: tuple[str, ...] = ()
     domain: Labels | None = None
+    users: tuple[str, ...] = ()
+    user: Labels | None = None
 
     @property
     def spec(self) -> ImageSpec:

@@ -6,6 +6,7 @@ import torch
 
 from simulator.data import datasets
 from simulator.data.federated import FederatedData, Source
+from simulator.data.tables import Columns
 
 
 def load(source: Source, device: torch.device) -> FederatedData:
@@ -13,6 +14,8 @@ def load(source: Source, device: torch.device) -> FederatedData:
 
     Raises ConfigError or DataError if they are missing or cannot be divided as configured.
     """
-    images = datasets.load(source.config.dataset, source.folder)
-    data = FederatedData.build(source.config, source.clients, source.seed, images, device)
+    config = source.config
+    columns = Columns(config.target, config.client, config.ignore)
+    samples = datasets.load(config.dataset, source.folder, columns=columns)
+    data = FederatedData.build(config, source.clients, source.seed, samples, device)
     return replace(data, source=source)

@@ -1,10 +1,10 @@
-"""The partitions of samples over clients: pathological, Dirichlet, IID, and any of them by domain.
+"""The partitions of samples over clients: pathological, Dirichlet, IID, by user, and any of the first three by domain.
 
 Each function is pure: the same labels and generator state give the same partition. Each assigns one owner per sample.
 None loops without a bound, and none leaves a client empty.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -137,6 +137,44 @@ def iid(
         )
     counts = apportion(len(labels), _weights(clients, quantity, stream), minimum=1)
     return _holdings(stream.permutation(np.repeat(np.arange(clients), counts)), clients)
+
+
+def natural(user: Labels, clients: int, min_samples: int, stream: np.random.Generator) -> list[Indices]:
+    """Each client holds the samples of one user. `user` [n] has each sample's.
+
+    Users with fewer than `min_samples` samples are joined with the next such users until a group has enough. What is
+    left at the end joins the last group, or the smallest user if there is none. If there are more groups than
+    clients, random ones are chosen. Raises DataError if there are fewer.
+    """
+    held, sizes = np.unique(user, return_counts=True)
+    groups = groups_of_users(sizes.tolist(), min_samples)
+    if len(groups) < clients:
+        raise DataError(
+            f"{clients} clients are more than the {len(groups)} users with at least {min_samples} samples each "
+            f"(of {len(held)} users, small ones joined). Use `clients={max(len(groups), 1)}`, or a smaller "
+            "data.min_samples."
+        )
+    chosen = np.sort(stream.choice(len(groups), clients, replace=False))
+    return [np.flatnonzero(np.isin(user, held[groups[group]])) for group in chosen]
+
+
+def groups_of_users(sizes: Sequence[int], min_samples: int) -> list[list[int]]:
+    """The users that make one client each: large ones alone, small ones joined. Ordered by their first user.
+
+    `sizes` has the number of samples of each user.
+    """
+    large = [[user] for user, size in enumerate(sizes) if size >= min_samples]
+    joined: list[list[int]] = []
+    rest: list[int] = []
+    for user, size in enumerate(sizes):
+        if size < min_samples:
+            rest.append(user)
+            if sum(sizes[each] for each in rest) >= min_samples:
+                joined.append(rest)
+                rest = []
+    if rest and (joined or large):
+        (joined[-1] if joined else min(large, key=lambda group: sizes[group[0]])).extend(rest)
+    return sorted([*large, *joined])
 
 
 def by_domain(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -41,7 +42,8 @@ class SampleSet(ABC):
     """Samples with labels int64 [n], training samples first, then test samples.
 
     `test_from` is the index of the first sample of the data set's own test set, n if it has none. In a data set of
-    several `domains` (photographs and drawings of the same classes), `domain` holds each sample's, int64 [n].
+    several `domains` (photographs and drawings of the same classes), `domain` holds each sample's, int64 [n]. In a data
+    set whose samples come from several `users` (persons, speaking roles), `user` holds each sample's, int64 [n].
     """
 
     labels: Labels
@@ -49,6 +51,8 @@ class SampleSet(ABC):
     test_from: int
     domains: tuple[str, ...]
     domain: Labels | None
+    users: tuple[str, ...]
+    user: Labels | None
 
     @property
     @abstractmethod
@@ -84,6 +88,9 @@ class SampleSet(ABC):
         if self.domain is not None:
             digest.update(json.dumps(self.domains).encode())
             digest.update(np.ascontiguousarray(self.domain, dtype="<i8").data)
+        if self.user is not None:
+            digest.update(json.dumps(["users", *self.users]).encode())
+            digest.update(np.ascontiguousarray(self.user, dtype="<i8").data)
         return digest.hexdigest()
 
     def take(self, indices: Indices) -> Self:
@@ -93,6 +100,7 @@ class SampleSet(ABC):
             labels=self.labels[indices],
             test_from=int(np.searchsorted(indices, self.test_from)),
             domain=None if self.domain is None else self.domain[indices],
+            user=None if self.user is None else self.user[indices],
         )
 
 
@@ -107,6 +115,8 @@ class ArraySet(SampleSet):
     test_from: int
     domains: tuple[str, ...] = ()
     domain: Labels | None = None
+    users: tuple[str, ...] = ()
+    user: Labels | None = None
 
     @classmethod
     def of(
@@ -131,6 +141,12 @@ class ArraySet(SampleSet):
         if labels.min() < 0 or labels.max() >= len(names):
             raise DataError(f"a label is not in 0 … {len(names) - 1}, the numbers of the classes.")
         return cls(array, spec, labels.astype(np.int64), names, len(train[1]))
+
+    def of_users(self, users: Sequence[str]) -> "ArraySet":
+        """The same samples with the name of each one's user, in the order of samples: those of training, then test."""
+        number: dict[str, int] = {}
+        owner = [number.setdefault(name, len(number)) for name in users]
+        return replace(self, users=tuple(number), user=np.array(owner, dtype=np.int64))
 
     @property
     def spec(self) -> InputSpec:

@@ -1,0 +1,268 @@
+"""Signals of sensors: UCI HAR, PAMAP2, and two small sets in the format .ts of the UEA archive."""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.base.errors import DataError
+from simulator.data.datasets import Dataset, Progress, register, silent
+from simulator.data.packaged import PackagedDataset
+from simulator.data.pictures import check_memory
+from simulator.data.samples import ArraySet, Labels, Values
+from simulator.data.specs import SignalSpec
+
+Numbers = NDArray[np.float32]
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""The errors of zipfile and of reading numbers. An encrypted archive raises RuntimeError."""
+LARGEST = 1 << 30
+"""The maximum number of bytes of a text file in an archive."""
+
+
+class ZippedDataset(Dataset):
+    """A data set in one zip archive that its publisher gives no checksum for: the user puts it into the data folder."""
+
+    archive: str
+    page: str
+    """Where the archive is published."""
+
+    def files(self, folder: Path) -> list[Path]:
+        return [folder / self.archive]
+
+    def fetch(self, folder: Path, progress: Progress = silent) -> None:
+        if not self.is_present(folder):
+            raise DataError(
+                f"data set '{self.name}' needs {folder / self.archive}. Its publisher gives no checksum, so it is not "
+                f"downloaded for you: get it at {self.page}."
+            )
+        self.check(folder)
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[zipfile.ZipFile]:
+        """The archive, or the one inside it. Raises DataError for a damaged one."""
+        path = folder / self.archive
+        if not path.is_file():
+            raise DataError(f"{path} is missing. Get it at {self.page}.")
+        try:
+            with zipfile.ZipFile(path) as outer:
+                inner = [name for name in outer.namelist() if name.lower().endswith(".zip")]
+                if not inner:
+                    yield outer
+                    return
+                check_memory(path, outer.getinfo(inner[0]).file_size)
+                with zipfile.ZipFile(io.BytesIO(outer.read(inner[0]))) as archive:
+                    yield archive
+        except UNREADABLE as broken:
+            raise DataError(
+                f"{path} cannot be read ({_first_line(broken)}). Get it again at {self.page}."
+            ) from broken
+
+
+@register
+class UciHar(ZippedDataset):
+    """Windows of 2.56 s of a phone's accelerometer and gyroscope, at 50 Hz. One user per subject, 30 in all."""
+
+    name = "uci_har"
+    title = "Human Activity Recognition Using Smartphones (UCI HAR)"
+    source = "Anguita et al. 2013, UCI Machine Learning Repository, doi:10.24432/C54S4K"
+    train_samples = 7_352
+    test_samples = 2_947
+    classes = 6
+    spec = SignalSpec(9, 128)
+    archive = "human+activity+recognition+using+smartphones.zip"
+    page = "https://archive.ics.uci.edu/dataset/240"
+    CLASSES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "lying")
+    SIGNALS = tuple(f"{kind}_{axis}" for kind in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")
+
+    def load(self, folder: Path) -> ArraySet:
+        with self.opened(folder) as archive:
+            parts = [self._part(archive, part) for part in ("train", "test")]
+        samples = ArraySet.of(self.spec, parts[0][:2], parts[1][:2], self.CLASSES)
+        return samples.of_users([f"subject {each}" for _, _, subjects in parts for each in subjects])
+
+    def _part(self, archive: zipfile.ZipFile, part: str) -> tuple[Values, Labels, list[int]]:
+        signals = [
+            _numbers(archive, f"{part}/Inertial Signals/{name}_{part}.txt", self.spec.time)
+            for name in self.SIGNALS
+        ]
+        labels = _numbers(archive, f"{part}/y_{part}.txt", 1)[:, 0].astype(np.int64) - 1
+        subjects = _numbers(archive, f"{part}/subject_{part}.txt", 1)[:, 0].astype(np.int64)
+        if len({len(labels), len(subjects), *map(len, signals)}) > 1:
+            raise ValueError(f"the files of {part} have different numbers of lines")
+        return np.stack(signals, axis=1), labels, subjects.tolist()
+
+
+@register
+class Pamap2(ZippedDataset):
+    """Windows of 2.56 s of three sensors (hand, chest, ankle) at 100 Hz. One user per subject, 9 in all.
+
+    Signals are acceleration (±16 g), angular velocity, and magnetic field. A missing value is the one before it.
+    Windows begin every 1.28 s. Each holds one of the protocol's twelve activities. The others are left out.
+    """
+
+    name = "pamap2"
+    title = "PAMAP2 Physical Activity Monitoring"
+    source = "Reiss & Stricker 2012, UCI Machine Learning Repository, doi:10.24432/C5NW2H"
+    train_samples = 0
+    """Unknown without the files."""
+    test_samples = 0
+    classes = 12
+    spec = SignalSpec(27, 256)
+    archive = "pamap2+physical+activity+monitoring.zip"
+    page = "https://archive.ics.uci.edu/dataset/231"
+    ACTIVITIES: ClassVar[dict[int, str]] = {
+        1: "lying", 2: "sitting", 3: "standing", 4: "walking", 5: "running", 6: "cycling", 7: "Nordic walking",
+        12: "ascending stairs", 13: "descending stairs", 16: "vacuum cleaning", 17: "ironing", 24: "rope jumping",
+    }  # fmt: skip
+    COLUMNS = tuple(first + each for first in (4, 21, 38) for each in (0, 1, 2, 6, 7, 8, 9, 10, 11))
+    """Of the 54 columns of a line: the second is the activity, and these are the signals."""
+
+    def load(self, folder: Path) -> ArraySet:
+        windows: list[Numbers] = []
+        labels: list[int] = []
+        users: list[str] = []
+        with self.opened(folder) as archive:
+            names = sorted(
+                name for name in archive.namelist() if name.endswith(".dat") and "/Protocol/" in name
+            )
+            if not names:
+                raise ValueError("it has no file Protocol/subject….dat")
+            for name in names:
+                found, activities = self._windows(_numbers(archive, name, 54, missing=True))
+                windows += found
+                labels += activities
+                users += [Path(name).stem] * len(found)
+        if not windows:
+            raise DataError(
+                f"{folder / self.archive} has no window of one activity. Get it again at {self.page}."
+            )
+        classes = tuple(self.ACTIVITIES.values())
+        return ArraySet.of(self.spec, (np.stack(windows), np.array(labels)), classes=classes).of_users(users)
+
+    def _windows(self, lines: Numbers) -> tuple[list[Numbers], list[int]]:
+        """The windows [27, 256] of one activity each, and their labels."""
+        signals = _filled(lines[:, list(self.COLUMNS)])
+        activity = lines[:, 1].astype(np.int64)
+        number = {activity: label for label, activity in enumerate(self.ACTIVITIES)}
+        length, found, labels = self.spec.time, [], []
+        for start in range(0, len(lines) - length + 1, length // 2):
+            held = activity[start : start + length]
+            if held[0] in number and (held == held[0]).all():
+                found.append(signals[start : start + length].T)
+                labels.append(number[int(held[0])])
+        return found, labels
+
+
+def _filled(values: Numbers) -> Numbers:
+    """Values [n, c] with each missing one replaced by the one before it, or at the start by the first one there is."""
+    known = ~np.isnan(values)
+    last = np.maximum.accumulate(np.where(known, np.arange(len(values))[:, None], 0), axis=0)
+    first = np.argmax(known, axis=0)
+    filled = np.take_along_axis(values, np.maximum(last, first), axis=0)
+    return np.nan_to_num(filled, nan=0.0)  # a sensor that never measured
+
+
+class _Series(PackagedDataset):
+    """A data set of the UEA archive of time series, as the package aeon has it."""
+
+    package = "aeon==1.6.0"
+    archive = "aeon-1.6.0-py3-none-any.whl"
+    sha256 = "d05227086706f80111ac5fee8de4d5d3115bb3bcfd1c786c8629393055816409"
+    files_of: str
+    """The name in the archive."""
+
+    def load(self, folder: Path) -> ArraySet:
+        self.check(folder)
+        try:
+            with zipfile.ZipFile(folder / self.archive) as archive:
+                parts = [
+                    read_ts(
+                        archive.read(f"aeon/datasets/data/{self.files_of}_{part}.ts").decode("utf-8"),
+                        self.spec.shape[1],
+                    )
+                    for part in ("TRAIN", "TEST")
+                ]
+        except UNREADABLE as broken:
+            raise self.damaged(folder, _first_line(broken)) from broken
+        names = sorted({label for _, labels in parts for label in labels})
+        train, test = (
+            (values, np.array([names.index(label) for label in labels], dtype=np.int64))
+            for values, labels in parts
+        )
+        return ArraySet.of(self.spec, train, test, tuple(names))
+
+
+@register
+class BasicMotions(_Series):
+    """Ten seconds of a smart watch's accelerometer and gyroscope: standing, walking, running, or badminton."""
+
+    name = "basic_motions"
+    title = "BasicMotions (smart watch)"
+    source = "UEA archive, Bagnall et al. 2018, arXiv:1811.00075, from the package aeon 1.6.0"
+    train_samples = 40
+    test_samples = 40
+    classes = 4
+    spec = SignalSpec(6, 100)
+    files_of = "BasicMotions/BasicMotions"
+
+
+@register
+class JapaneseVowels(_Series):
+    """Two vowels as 12 LPC cepstrum coefficients over up to 29 time steps. The classes are nine speakers."""
+
+    name = "japanese_vowels"
+    title = "Japanese vowels of nine speakers"
+    source = (
+        "Kudo et al. 1999, UCI Machine Learning Repository, doi:10.24432/C5NS47, from the package aeon 1.6.0"
+    )
+    train_samples = 270
+    test_samples = 370
+    classes = 9
+    spec = SignalSpec(12, 29)
+    files_of = "JapaneseVowels/JapaneseVowels"
+
+
+def read_ts(text: str, length: int) -> tuple[Numbers, list[str]]:
+    """The series [n, channels, length] of a file in the format .ts, and the label of each. Raises ValueError.
+
+    After "@data", each line has the values of the channels, separated by colons, and its label at the end. Shorter
+    series end in zeros.
+    """
+    _, found, data = text.partition("@data")
+    lines = [line.strip() for line in data.splitlines() if line.strip()]
+    if not found or not lines:
+        raise ValueError("it has no line after @data")
+    series, labels = [], []
+    for line in lines:
+        *channels, label = line.split(":")
+        values = np.array([channel.split(",") for channel in channels], dtype=np.float32)
+        if values.ndim != 2 or values.shape[1] > length:
+            raise ValueError(f"a line has channels that are not of one length up to {length}")
+        series.append(np.pad(values, ((0, 0), (0, length - values.shape[1]))))
+        labels.append(label.strip())
+    return np.stack(series), labels  # another number of channels raises ValueError
+
+
+def _numbers(archive: zipfile.ZipFile, ending: str, columns: int, missing: bool = False) -> Numbers:
+    """The numbers of a text file in an archive [lines, columns]. `missing` allows NaN. Raises ValueError."""
+    names = [name for name in archive.namelist() if name.endswith(ending)]
+    if not names:
+        raise ValueError(f"it has no file {ending}")
+    if archive.getinfo(names[0]).file_size > LARGEST:
+        raise ValueError(f"{ending} has more than {LARGEST >> 20} MiB")
+    values = np.array(archive.read(names[0]).split(), dtype=np.float32)
+    if len(values) == 0 or len(values) % columns:
+        raise ValueError(f"{ending} has {len(values):,} numbers, which are no lines of {columns}")
+    if not missing and not np.isfinite(values).all():
+        raise ValueError(f"{ending} has a value that is not finite")
+    return values.reshape(-1, columns)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

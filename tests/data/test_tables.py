@@ -1,0 +1,150 @@
+"""A user's own table: numbers, texts as columns, classes, and users. Bad files end in a sentence."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.base.errors import ConfigError, DataError
+from simulator.data import datasets, partition
+from simulator.data.samples import ArraySet
+from simulator.data.tables import Columns
+
+ROWS = "age,city,sick,patient\n30,Rome,yes,b\n41,Oslo,no,a\n5,Rome,no,b\n"
+OF_ROWS = Columns("sick", "patient")
+
+
+def read(folder: Path, text: str | bytes, columns: Columns = OF_ROWS, name: str = "t.csv") -> ArraySet:
+    file = folder / name
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    samples = datasets.load(str(file), folder, columns=columns)
+    assert isinstance(samples, ArraySet)
+    return samples
+
+
+def test_numbers_stay_and_texts_become_a_column_for_each_value(tmp_path: Path) -> None:
+    samples = read(tmp_path, ROWS)
+    # age, city = Oslo, city = Rome
+    assert samples.values.tolist() == [[30, 0, 1], [41, 1, 0], [5, 0, 1]]
+    assert samples.classes == ("no", "yes") and samples.labels.tolist() == [1, 0, 0]
+    assert samples.users == ("b", "a") and samples.user is not None and samples.user.tolist() == [0, 1, 0]
+
+
+def test_columns_can_be_left_out(tmp_path: Path) -> None:
+    samples = read(tmp_path, ROWS, Columns("sick", ignore=("city", "patient")))
+    assert samples.values.tolist() == [[30], [41], [5]] and samples.user is None
+
+
+def test_classes_that_are_numbers_keep_their_order(tmp_path: Path) -> None:
+    samples = read(tmp_path, "x,y\n1,10\n2,9\n3,10\n", Columns("y"))
+    assert samples.classes == ("9", "10") and samples.labels.tolist() == [1, 0, 1]
+
+
+def test_a_parquet_file_is_the_same_table(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.csv").write_text(ROWS)
+    pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
+    same = [
+        datasets.load(str(tmp_path / f"t.{end}"), tmp_path, columns=OF_ROWS) for end in ("csv", "parquet")
+    ]
+    assert same[0].fingerprint == same[1].fingerprint
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            Columns(),
+            "nothing says which column holds the classes. Set data.target to one of age, city, sick, patient",
+        ),
+        (Columns("sik"), "data.target is 'sik', and .* has no such column. Did you mean 'sick'"),
+        (Columns("sick", "who"), "data.client is 'who'"),
+        (Columns("sick", ignore=("none",)), "data.ignore is 'none'"),
+        (Columns("sick", "sick"), "both 'sick'"),
+    ],
+)
+def test_wrong_columns_are_refused(tmp_path: Path, columns: Columns, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, ROWS, columns)
+
+
+def test_columns_without_a_table_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'digits' is no CSV or Parquet file"):
+        datasets.load("digits", tmp_path, columns=Columns("sick"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("age,sick\n", "has no rows"),
+        (b"age,sick\n1,\xff\n", "not UTF-8"),
+        ("age,sick\n1,yes\n,no\n", "column 'age' has no value in row 2"),
+        ("age,sick\n1,yes\n2,\n", "column 'sick' has no value in row 2"),
+        ("age,sick\n1,yes\n2,no,4\n", "is no table"),
+        ("age,sick\n1,yes,3\n2,no,4\n", "more values than column names"),
+        ("age,sick\ninf,yes\n2,no\n", "not finite"),
+        ("age,sick\n1,0.5\n2,0.25\n", "numbers with fractions"),
+        ("age,sick\n1,yes\n2,yes\n", "1 different values"),
+        ("sick\nyes\nno\n", "no column of features"),
+        ("a," * 1_000_000 + "sick\n", "more than 10,000 columns"),
+        ("age,sick\n" + "".join(f"name{n},{n % 2}\n" for n in range(101)), "101 different texts"),
+        (b"PAR1\x00\x00,\x00sick\n1,2\n", "zero bytes"),
+    ],
+)
+def test_a_damaged_table_ends_in_a_sentence(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message) as refused:
+        read(tmp_path, text, Columns("sick"))
+    assert str(tmp_path / "t.csv") in str(refused.value)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_end_in_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    for name in ("t.csv", "t.parquet"):
+        try:
+            read(tmp_path_factory.mktemp("any"), data, Columns("sick"), name)
+        except (DataError, ConfigError) as sentence:
+            assert str(sentence).endswith(".")
+
+
+# One user per client
+
+
+def test_small_users_are_joined_with_the_next_small_ones() -> None:
+    # Users 1, 2, and 4 have fewer than 5: 1 and 2 reach 5 together, and 4 is left over and joins them.
+    assert partition.groups_of_users([7, 2, 3, 9, 4], 5) == [[0], [1, 2, 4], [3]]
+    assert partition.groups_of_users([7, 2], 5) == [[0, 1]]
+    assert partition.groups_of_users([2, 2], 5) == []
+
+
+def test_each_client_holds_one_user() -> None:
+    user = np.array([0, 1, 0, 1, 2, 2, 0])
+    held = partition.natural(user, 3, 2, np.random.default_rng(0))
+    assert [each.tolist() for each in held] == [[0, 2, 6], [1, 3], [4, 5]]
+
+
+def test_random_users_are_chosen_if_there_are_more_than_clients() -> None:
+    user = np.repeat(np.arange(20), 3)
+    held = [partition.natural(user, 2, 3, np.random.default_rng(seed)) for seed in range(20)]
+    assert all(len(set(user[each])) == 1 for pair in held for each in pair)
+    assert len({tuple(each.tolist()) for pair in held for each in pair}) > 10
+
+
+def test_more_clients_than_users_are_refused_with_the_number_that_works() -> None:
+    with pytest.raises(DataError, match="Use `clients=3`"):
+        partition.natural(np.array([0, 0, 1, 1, 2, 2]), 4, 2, np.random.default_rng(0))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(1, 20))
+def test_groups_hold_every_user_once_and_enough_samples(sizes: list[int], least: int) -> None:
+    groups = partition.groups_of_users(sizes, least)
+    members = [user for group in groups for user in group]
+    assert len(members) == len(set(members))
+    assert all(sum(sizes[user] for user in group) >= least for group in groups)
+    if sum(sizes) >= least:
+        assert sorted(members) == list(range(len(sizes)))
