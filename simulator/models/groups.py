@@ -53,6 +53,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "tiny_vit": ("tiny_vit1", "tiny_vit2"),
     "tiny_widths": ("tiny_resnet10", "tiny_resnet10_w2", "tiny_resnet10_w4"),
     "tiny_heads": ("tiny_cnn", "tiny_mlp_h4", "tiny_cnn_h6"),
+    "small_text": ("small_gru", "small_lstm", "small_bilstm"),
     "tiny_text": ("tiny_fasttext", "tiny_lstm"),
     "tiny_text_cells": ("tiny_gru", "tiny_bilstm"),
     "tiny_text_depths": ("tiny_tr_l1", "tiny_tr_l2"),

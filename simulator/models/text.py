@@ -18,7 +18,7 @@ from simulator.models.registry import register
 
 FEATURES = 512
 """K, HtFLlib's default width of embeddings, hidden layers, and features."""
-TINY = 8
+SMALL, TINY = 64, 8
 
 
 class FastText(Network):
@@ -133,6 +133,15 @@ register("gru", "two layers of GRU of 512", kind="tokens")(partial(RecurrentText
 register("bilstm", "an LSTM of 512 in each direction, FC 512", kind="tokens")(BiLSTM)
 register("bilstm_attention", "the same with attention over all words", kind="tokens")(
     partial(BiLSTM, attention=True)
+)
+register("small_lstm", "two layers of LSTM of 64", kind="tokens")(
+    partial(RecurrentText, cell=LSTM, features=SMALL, relu=True)
+)
+register("small_gru", "one layer of GRU of 64", kind="tokens")(
+    partial(RecurrentText, cell=GRU, features=SMALL, depth=1)
+)
+register("small_bilstm", "an LSTM of 64 in each direction, FC 64", kind="tokens")(
+    partial(BiLSTM, features=SMALL)
 )
 register("tiny_fasttext", "mean of embeddings of 8, FC 8", kind="tokens")(partial(FastText, features=TINY))
 register("tiny_fasttext_w2", "mean of embeddings of 8, FC 8, at 1/2 of the width", kind="tokens")(
