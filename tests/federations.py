@@ -25,7 +25,8 @@ from simulator.data import datasets
 from simulator.data.federated import ClientData, FederatedData
 from simulator.data.images import ImageSet, joined
 from simulator.data.inputs import ImageInputs
-from simulator.data.specs import ImageSpec, InputSpec
+from simulator.data.samples import ArraySet, SampleSet
+from simulator.data.specs import ImageSpec, InputSpec, Kind, SignalSpec, TableSpec, TokenSpec
 from simulator.engine.builder import Built, build, rebuild
 from simulator.engine.client_states import State
 from simulator.engine.progress import Observer, unobserved
@@ -81,16 +82,47 @@ def config(name: str = "standalone", /, **sections: Any) -> Config:
     return Config.read(merged(base, sections))
 
 
-def on_images(images: ImageSet) -> Any:
-    """A context in which every data set is these images, read afresh each time: a test may write into what it got."""
+@functools.cache
+def samples(kind: Kind) -> ArraySet:
+    """160 samples of four classes with a pattern each: texts of 0 to 10 words and padding, signals, or table rows."""
+    draw = rng.numpy_stream(0, "tests/samples")
+    labels = np.arange(160) % 4
+    if kind == "tokens":
+        own = 1 + 7 * labels[:, None] + draw.integers(0, 7, (160, 10))
+        tokens = np.where(draw.random((160, 10)) < 0.75, own, draw.integers(1, 29, (160, 10)))
+        tokens[np.arange(10) >= draw.integers(0, 11, 160)[:, None]] = 0
+        return ArraySet.of(TokenSpec(10, 29), (tokens, labels))
+    shape = (3, 20) if kind == "signal" else (6,)
+    patterns = draw.standard_normal((4, *shape))
+    spec = SignalSpec(*shape) if kind == "signal" else TableSpec(*shape)
+    return ArraySet.of(spec, (patterns[labels] + 0.5 * draw.standard_normal((160, *shape)), labels))
+
+
+def saved(kind: Kind, folder: Path) -> str:
+    """The path of an `.npz` with these samples."""
+    held, file = samples(kind), folder / f"{kind}.npz"
+    key = {"tokens": "tokens", "signal": "signals", "table": "features"}[kind]
+    vocabulary = {"vocabulary": held.spec.vocabulary} if isinstance(held.spec, TokenSpec) else {}
+    np.savez(file, **{key: held.values, "labels": held.labels, **vocabulary})
+    return str(file)
+
+
+def on_images(held: SampleSet) -> Any:
+    """A context in which every data set is these images, or other samples.
+
+    Each read makes a copy, because a test may write into it.
+    """
+    key = "images" if isinstance(held, ImageSet) else "array"
     return mock.patch.object(
-        datasets, "load", side_effect=lambda *_, **__: replace(images, images=images.images.copy())
+        datasets,
+        "load",
+        side_effect=lambda *_, **__: replace(held, **{key: held.values.copy()}),  # type: ignore[type-var]
     )
 
 
-def built(config: Config, images: ImageSet | None = None) -> Built:
-    """The parts of that configuration on generated images."""
-    with on_images(images or generated()):
+def built(config: Config, held: SampleSet | None = None) -> Built:
+    """The parts of that configuration on these samples, or on generated images."""
+    with on_images(held or generated()):
         return build(config, Path())
 
 

@@ -82,7 +82,7 @@ def test_the_methods_that_cut_a_model_smaller_have_presets_of_their_own() -> Non
 
 def test_no_two_presets_share_a_name_or_a_title() -> None:
     titles = [preset.title for preset in presets.all()]
-    assert len(presets.names()) == 1 + (11 * 2 + 2) * 2 * 3 + 150 + 166 + 21 + 6
+    assert len(presets.names()) == 4 + (11 * 2 + 2) * 2 * 3 + 150 + 166 + 21 + 6
     assert len({preset.name for preset in presets.all()}) == len(presets.names())
     assert len(set(titles)) == len(titles)
 

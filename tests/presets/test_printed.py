@@ -177,8 +177,8 @@ def test_fedghs_cifar100_results_of_another_model_are_marked_as_such() -> None:
 def test_every_table_lists_the_presets_that_it_prints() -> None:
     sizes = {(group.paper, group.table): len(group.presets) for group in presets.groups()}
     assert sizes == {
-        # quickstart; FedAvg over CNN-1…5, which nobody prints; FedGH beyond N=10; HtFLlib's setting; five sizes
-        ("", ""): 1 + 6 + 4 + 21 + 6,
+        # the quickstarts; FedAvg over CNN-1…5, which nobody prints; FedGH beyond N=10; HtFLlib's setting; five sizes
+        ("", ""): 4 + 6 + 4 + 21 + 6,
         ("FedGH", "Table 1"): 8 * 6,
         ("FedGH", "Table 3"): 7 * 2,
         ("FedLoRA", "Table 2"): 7 * 6,

@@ -2,18 +2,22 @@
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import presets
+from htfl_sim.configuring import QUICKSTARTS
 from simulator import models
 from simulator.base import rng
 from simulator.base.nested import merged
 from simulator.config import Config
-from simulator.data import datasets
+from simulator.data import datasets, inputs
 from simulator.data.images import Images, ImageSet, joined
-from simulator.data.samples import Labels
+from simulator.data.samples import ArraySet, Labels, SampleSet
+from simulator.engine.builder import build
 from tests.federations import built, run
 
 CLASSES = 4
@@ -34,10 +38,12 @@ def image_shape(config: Config) -> tuple[int, int, int]:
 
 
 def firsts(keys: Iterable[str]) -> list[str]:
-    """The first preset with each combination of what `keys` name: the others differ in numbers alone."""
+    """The first preset of images with each combination of what `keys` name: the others differ in numbers alone."""
     found: dict[tuple[str, ...], str] = {}
     for preset in presets.all():
         data, method = preset.config["data"], preset.config["method"]
+        if datasets.kind_of(data["dataset"]) != "image":
+            continue
         facts = {
             "method": str({key: value for key, value in method.items() if not isinstance(value, float)}),
             "group": str(preset.config["federation"]["group"]),
@@ -85,6 +91,30 @@ def test_every_group_is_dealt_out_to_clients_and_fits_the_images(name: str) -> N
     assert [client.architecture for client in parts.federation.clients] == list(members)
     spec = parts.federation.spec
     assert spec.shape == image_shape(config)
+
+
+@pytest.mark.parametrize("name", list(QUICKSTARTS.values()))
+def test_a_quickstart_trains_the_kind_of_samples_that_it_is_for(name: str) -> None:
+    raw = presets.load(name).config
+    dataset = datasets.get(raw["data"]["dataset"])
+    assert QUICKSTARTS[dataset.spec.kind] == name
+    small = {"rounds": 1, "training": {"epochs": 1, "batch_size": 4}, "data": {"min_samples": SAMPLES}}
+    config = Config.read(merged(raw, small))
+    with mock.patch.object(datasets, "load", side_effect=lambda *_, **__: samples_for(dataset, config)):
+        record = run(build(config, Path()).engine, 1).record
+    assert record is not None and record["diverged"] == []
+    assert record["participants"] == list(range(config.federation.clients))
+
+
+def samples_for(dataset: datasets.Dataset, config: Config) -> SampleSet:
+    """Random samples of the data set's form, from one user per client."""
+    if dataset.spec.kind == "image":
+        return images_for(config)
+    count = 2 * SAMPLES * config.federation.clients
+    draw = inputs.random(dataset.spec, count, rng.torch_stream(0, "tests/samples")).numpy()
+    users = [f"user {number % config.federation.clients}" for number in range(count)]
+    labels = np.arange(count) // config.federation.clients % CLASSES
+    return ArraySet.of(dataset.spec, (draw, labels)).of_users(users)
 
 
 @pytest.mark.slow
