@@ -32,6 +32,8 @@ MAX_SAMPLES = 10**12
 
 Scalar = None | bool | int | float | str
 Section = Annotated[Object, Also(dict[str, Scalar | list[Scalar]])]
+_Tables = Annotated[Object, Also(dict[str, Scalar | list[Scalar] | list[dict[str, Scalar | list[Scalar]]]])]
+"""A section that may have lists of tables."""
 Rounds = Annotated[int, Within(ge=1, le=limits.ROUNDS)]
 Counts = Many[Annotated[int, Within(ge=0, le=MAX_SAMPLES)]]
 
@@ -95,7 +97,7 @@ class Settings(TypedDict):
 class _Sections(TypedDict, total=False):
     method: Section
     data: Section
-    federation: Section
+    federation: _Tables
     runtime: Section
 
 

@@ -62,7 +62,8 @@ ByClient = Annotated[
 
 class Accuracy(TypedDict):
     per_client: ByClient[Share | None]
-    """share of correct answers on each client's own test part, as last measured; null before that"""
+    """share of correct answers on each client's own test part, as last measured; null before that, and while
+    the client is absent"""
     mean: Share | None
     """unweighted mean over the clients measured so far"""
     std: Share | None
@@ -281,7 +282,7 @@ class Time(TypedDict):
     """number of aggregated uplinks by their age in rounds"""
     joules: Joules
     participation: NotRequired[Share]
-    """share of the clients that can take part that were sent off in the round"""
+    """share of the clients that can take part in the round that were sent off in the round"""
     used: NotRequired[Share | None]
     """share of the dispatches that ended in the round whose uplinks are aggregated; null if none ended"""
     wasted: NotRequired[Wasted]
@@ -309,6 +310,19 @@ class Unseen(TypedDict):
     """accuracy of unseen clients trained alone from scratch, for as many steps"""
     participating: Share | None
     """`accuracy.mean` of the round, which is over the other clients"""
+
+
+class TimelineRecord(TypedDict):
+    """What changed about the clients at the beginning of the round."""
+
+    joined: Many[Natural]
+    """the clients that joined, ascending"""
+    left: Many[Natural]
+    """the clients that left, ascending"""
+    data: Many[Natural]
+    """the clients whose data changed, ascending"""
+    present: Natural
+    """number of clients that may take part from this round on"""
 
 
 class Record(TypedDict):
@@ -345,6 +359,7 @@ class Record(TypedDict):
     timing: Timing
     time: NotRequired[Annotated[Time, When("system.devices")]]
     unseen: NotRequired[Annotated[Unseen, When("federation.unseen")]]
+    timeline: NotRequired[Annotated[TimelineRecord, When("federation.timeline")]]
 
 
 def check_record(record: Mapping[str, Any], clients: int) -> Record:
@@ -372,6 +387,8 @@ def check_record(record: Mapping[str, Any], clients: int) -> Record:
                 raise ValueError(f"{where} names a client that is none of {clients}")
         elif len(values) != clients:
             raise ValueError(f"{where} is of {len(values)} clients, not {clients}")
+    for what in ("joined", "left", "data") if "timeline" in found else ():
+        _check_clients(f"timeline.{what}", found["timeline"][what], clients)
     cka = found.get("cka")
     if cka and "clients" in cka:
         compared = cka["clients"]

@@ -3,12 +3,10 @@
 They stand on the ground, so that data, training and methods can name theirs; `config` puts them together.
 """
 
-import math
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from checkpoints import limits
 from simulator.base.space import Space
 
 MANY = 1000
@@ -45,55 +43,6 @@ class SeedsConfig(Section):
         description="Random seed of all other draws, such as participants, batches, augmentation, and the wire. "
         "Default: seed.",
     )
-
-
-class FederationConfig(Section):
-    """The clients: how many, how many of them take part in a round, and which models they hold."""
-
-    clients: int = Field(10, ge=1, le=limits.CLIENTS, description="Number of clients N.")
-    participation: float = Field(1.0, gt=0, le=1, description="Fraction C of the clients sampled each round.")
-    group: str | tuple[str, ...] = Field(
-        "htm5", description="Model group, or a list of X models. Client i gets model i mod X."
-    )
-    pretrained: bool | str = Field(
-        False,
-        description="Initial weights: true for the published ones of the hub, or a .safetensors file or folder.",
-    )
-    unseen: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        description="Fraction of the clients that never train in the federation, to measure new clients. "
-        "Default: none.",
-    )
-
-    @property
-    def unseen_clients(self) -> int:
-        """Clients that never train in the federation: a share of N, to the nearest whole number."""
-        return math.floor(self.clients * (self.unseen or 0.0) + 0.5)
-
-    @property
-    def seen_clients(self) -> int:
-        """Clients that may take part in a round."""
-        return self.clients - self.unseen_clients
-
-    @property
-    def participants(self) -> int:
-        """Clients sampled each round: C of the seen clients, to the nearest whole number."""
-        return math.floor(self.seen_clients * self.participation + 0.5)
-
-    @model_validator(mode="after")
-    def _somebody_participates(self) -> "FederationConfig":
-        if self.unseen is not None and not 0 < self.unseen_clients < self.clients:
-            left = f"{self.unseen_clients} of {self.clients} clients"
-            raise ValueError(f"unseen {self.unseen:g} makes {left} unseen. Leave at least one of each kind")
-        if self.participants == 0:
-            least = math.ceil(0.5 / self.seen_clients * 10**9) / 10**9
-            raise ValueError(
-                f"participation {self.participation:g} of {self.seen_clients} clients selects no client. "
-                f"Use at least {least:.10g}"
-            )
-        return self
 
 
 class ModelsConfig(Section):

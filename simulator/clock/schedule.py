@@ -9,8 +9,8 @@ clients in any order.
 
 import math
 from bisect import insort
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -46,6 +46,19 @@ class Flight:
     def facts(self) -> dict[str, Any]:
         """Its values by name, without those that it lacks."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def cut(flight: Flight, leaves: float) -> Flight:
+    """The flight if it arrives by then, and else as much of it as passes until its client leaves."""
+    if leaves >= flight.arrives:
+        return flight
+    left, parts = leaves - flight.begins, list[float]()
+    for seconds in (flight.latency, flight.down, flight.compute, flight.up):
+        parts.append(min(left, seconds))
+        left -= parts[-1]
+    latency, down, compute, up = parts
+    short = replace(flight, arrives=leaves, latency=latency, down=down, compute=compute, up=up)
+    return replace(short, lost=True, steps=None, steps_due=None)
 
 
 class Rules(Protocol):
@@ -116,8 +129,30 @@ def carry_out(
     send: Send,
     wait: Wait,
     loses: Loses = arrive_all,
+    left: Collection[int] = (),
 ) -> Ended:
-    """A round that begins at `now`, with these flights of earlier rounds. participants: the usual number of clients."""
+    """A round that begins at `now`, with these flights of earlier rounds. participants: the usual number of clients.
+
+    left: clients that are absent from this round on. Of their flights, those that have not arrived are lost.
+    """
+    lost = [flight for flight in flying if flight.client in left and flight.arrives > now]
+    flying = [flight for flight in flying if flight not in lost]
+    ended = _carried_out(rules, round, participants, now, flying, choose, send, wait, loses)
+    ended.landed[:0] = [(cut(flight, now), "lost") for flight in sorted(lost)]
+    return ended
+
+
+def _carried_out(
+    rules: Rules,
+    round: int,
+    participants: int,
+    now: float,
+    flying: Sequence[Flight],
+    choose: Choose,
+    send: Send,
+    wait: Wait,
+    loses: Loses,
+) -> Ended:
     if rules.schedule in _ALWAYS_AT_WORK:
         return _buffered(rules, round, participants, now, flying, choose, send, wait, loses)
     wanted = participants if rules.schedule != "over_selection" else rules.select or participants

@@ -6,20 +6,20 @@ and listings ask for the keys alone.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from checkpoints import limits
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, nearest
+from simulator.base.federation_section import FederationConfig
 from simulator.base.nested import ALL, SEED, Raw, merged, renamed, with_method
 from simulator.base.sections import (
     MANY,
     CheckpointConfig,
     CkaConfig,
     EvaluationConfig,
-    FederationConfig,
     MethodConfig,
     ModelsConfig,
     RuntimeConfig,
@@ -29,9 +29,13 @@ from simulator.base.sections import (
 )
 from simulator.base.selection_section import AVAILABLE, OF_SPEED, SelectionConfig
 from simulator.base.system_section import SystemConfig
+from simulator.base.timeline_section import TimelineEvent
 from simulator.base.training_section import TrainingConfig
 from simulator.base.units import seconds_of
 from simulator.base.unseen_section import UnseenConfig
+
+if TYPE_CHECKING:
+    from simulator.base.timeline import Timeline
 
 
 def _read_method(section: Any) -> Any:
@@ -148,6 +152,26 @@ class Config(Section):
                 raise ValueError(f"system.{key} = {getattr(self.system, key)} is above the {clients} clients")
         return self
 
+    @model_validator(mode="after")
+    def _timeline_has_no_contradiction(self) -> "Config":
+        if self.federation.timeline:
+            _ = self.timeline
+        return self
+
+    @property
+    def timeline(self) -> "Timeline":
+        """The events of `federation.timeline` with their clients. Raises ConfigError for contradictions."""
+        from simulator.base.timeline import Timeline, resolved
+
+        if not self.federation.timeline:
+            return Timeline()
+        from simulator.models.federation import drawn_unseen
+
+        clients, unseen = self.federation.clients, self.federation.unseen_clients
+        return resolved(
+            self.federation.timeline, clients, drawn_unseen(clients, unseen, self.data_seed), self.data_seed
+        )
+
     @property
     def data_seed(self) -> int:
         """The seed of partition and split."""
@@ -225,6 +249,11 @@ class Config(Section):
             del raw["selection"]
         if self.federation.unseen is None:
             del raw["federation"]["unseen"], raw["unseen"]
+        del raw["federation"]["timeline"]
+        if self.federation.timeline:
+            raw["federation"]["timeline"] = [
+                event.model_dump(mode="json", exclude_none=True) for event in self.federation.timeline
+            ]
         own = {part: seed for part, seed in raw.pop("seeds").items() if seed is not None}
         return raw | {SEED: {ALL: self.seed, **own}} if own else raw
 
@@ -286,6 +315,8 @@ def _nearest_key(location: list[str], raw: Mapping[str, Any]) -> str:
     known = {section_key(field): _fields(info.annotation) for field, info in Config.model_fields.items()}
     known["method"] = _method_fields(raw)
     siblings = list(known) if not sections else known.get(sections[0], [])
+    if sections[:2] == ["federation", "timeline"]:
+        siblings = list(TimelineEvent.model_fields)
     if hint := nearest(key, siblings):
         return hint.replace(
             f"'{hint.split(chr(39))[1]}'", f"'{'.'.join([*sections, hint.split(chr(39))[1]])}'"

@@ -53,8 +53,8 @@ def idle(config: Config) -> list[str]:
 
 
 def cautions(config: Config) -> list[str]:
-    """What to know before a run: settings that change nothing, and a mask under which right answers are impossible."""
-    found = [*idle(config), *_without_choice(config)]
+    """What to know before a run: settings and events that change nothing, and a mask that excludes right answers."""
+    found = [*idle(config), *_without_choice(config), *_never_happens(config)]
     masked = getattr(config.method, "mask_answers", False) and config.data.split == "global"
     if not masked or config.data.partition == "iid":
         return found
@@ -78,6 +78,16 @@ def _without_choice(config: Config) -> list[str]:
     return [
         f"selection.strategy = {config.selection.strategy!r} changes nothing: all {seen} clients take part. Set a "
         "smaller federation.participation."
+    ]
+
+
+def _never_happens(config: Config) -> list[str]:
+    """The events of `federation.timeline` after the last round."""
+    return [
+        f"federation.timeline, entry {number} (round {event.round}): the run ends after round {config.rounds}. "
+        f"Use more rounds, or remove the event."
+        for number, event in enumerate(config.federation.timeline, 1)
+        if event.round > config.rounds
     ]
 
 

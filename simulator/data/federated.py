@@ -1,9 +1,8 @@
 """The federation's data on the device: the samples once, and the indices of each client's parts."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ import torch
 from torch import Tensor
 
 from simulator.base import rng
-from simulator.base.data_section import DataConfig, split_shares
-from simulator.base.errors import ConfigError, DataError
-from simulator.data import indices, partition
+from simulator.base.data_section import DataConfig
+from simulator.base.timeline import Happening
+from simulator.data.changing import Changed, Changes
+from simulator.data.dividing import Parts, divided
 from simulator.data.inputs import Inputs, inputs_of
 from simulator.data.samples import Indices, Labels, SampleSet
 from simulator.data.shares import apportion
 from simulator.data.specs import InputSpec
-from simulator.data.split import TooFew, stratified
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +63,16 @@ class Source:
     """The seed of the partition."""
     folder: Path
     """The folder of the data sets."""
+    changes: tuple[Happening, ...] = ()
+    """The events of `federation.timeline` that change data, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Later:
+    """All clients' data from a round on."""
+
+    round: int
+    clients: tuple[ClientData, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +88,22 @@ class FederatedData:
     domains: tuple[str, ...] = ()
     source: Source | None = None
     """None if the data were made and not loaded."""
+    later: tuple["Later", ...] = ()
+    """The clients' data from later rounds on, in order."""
+    blocks: int = 1
+    """Blocks of labels, each as long as the samples (`changing`)."""
+    first: tuple[ClientData, ...] = ()
+    """The clients' data before round 1, if these are of a later round."""
 
     @classmethod
     def build(
-        cls, config: DataConfig, clients: int, seed: int, samples: SampleSet, device: torch.device
+        cls,
+        config: DataConfig,
+        clients: int,
+        seed: int,
+        samples: SampleSet,
+        device: torch.device,
+        happenings: Sequence[Happening] = (),
     ) -> "FederatedData":
         """Choose the pool, limit, partition, and split `samples` as configured, and move them to the device.
 
@@ -93,14 +114,32 @@ class FederatedData:
         if config.limit is not None and config.limit < len(samples):
             samples = limited(samples, config.limit, rng.numpy_stream(seed, "data/limit"))
         parts = divided(config, clients, seed, samples)
+        changes = Changes(config, samples, parts, seed)
+        changed = changes.after(happenings)
+        labels = np.concatenate(changes.labels) if changed else samples.labels
+        first, *others = _on_device([parts, *(each.parts for each in changed)], labels, samples, device)
         return cls(
             inputs=inputs_of(samples, config, [train for train, _, _ in parts]).to(device),
-            labels=torch.from_numpy(samples.labels).to(device),
+            labels=torch.from_numpy(labels).to(device),
             classes=samples.classes,
-            clients=_on_device(parts, samples, device),
-            fingerprint=fingerprint(samples, parts),
+            clients=first,
+            fingerprint=fingerprint(samples, parts, changed, changes.labels[1:]),
             domains=samples.domains,
+            later=tuple(Later(each.round, held) for each, held in zip(changed, others, strict=True)),
+            blocks=len(changes.labels),
         )
+
+    def at(self, round: int) -> "FederatedData":
+        """The data as they are in a round."""
+        begun = [each for each in self.later if each.round <= round]
+        clients = begun[-1].clients if begun else self._first
+        if clients is self.clients:
+            return self
+        return replace(self, clients=clients, later=self.later, first=self._first)
+
+    @property
+    def _first(self) -> tuple[ClientData, ...]:
+        return self.first or self.clients
 
     @property
     def num_classes(self) -> int:
@@ -113,7 +152,8 @@ class FederatedData:
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Samples as models take them [b, …], and labels int64 [b]."""
-        return self.inputs.batch(indices), self.labels.index_select(0, indices)
+        samples = indices if self.blocks == 1 else indices % (len(self.labels) // self.blocks)
+        return self.inputs.batch(samples), self.labels.index_select(0, indices)
 
     def summary(self) -> list[dict[str, Any]]:
         """Per client: samples of each part, the names of its classes with their training samples, and its domains."""
@@ -131,10 +171,6 @@ class FederatedData:
             }
             for number, client in enumerate(self.clients)
         ]
-
-
-Parts = tuple[Indices, Indices, Indices]
-"""Train, eval and test indices of one client."""
 
 
 TUNING_SHARE = 5
@@ -166,134 +202,58 @@ def _drawn(samples: SampleSet, number: int, stream: np.random.Generator) -> Indi
     return np.sort(np.concatenate(drawn))
 
 
-def divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
-    """Every client's train, eval, and test indices, as configured. Raises ConfigError or DataError."""
-    try:
-        return _divided(config, clients, seed, samples)
-    except TooFew as error:
-        ways = ["use fewer clients", *(["raise data.limit"] if config.limit is not None else [])]
-        for key, value in _ways_to_give_more(config, samples):
-            with suppress(ConfigError, DataError):
-                _divided(config.model_copy(update={key: value}), clients, seed, samples)
-                ways.append(f"use `data.{key}={value}`")
-        raise DataError(f"{error} To give each client enough, {', or '.join(ways)}.") from error
+def fingerprint(
+    samples: SampleSet,
+    clients: Sequence[Parts],
+    changed: Sequence[Changed] = (),
+    labels: Sequence[Labels] = (),
+) -> str:
+    """SHA-256 (hex) of the samples' fingerprint, and of the lengths and contents of every client's parts.
 
-
-def _divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
-    if config.indices is not None:
-        return indices.read(Path(config.indices), clients, len(samples))
-    none = np.empty(0, dtype=np.int64)
-    if config.split == "global":
-        if not samples.has_test_set:
-            raise DataError(
-                f"data set '{config.dataset}' has no test set of its own, which split 'global' needs. "
-                "Use another split: `data.split=8:1:1`."
-            )
-        test = np.arange(samples.test_from, len(samples))
-        holdings = _partitioned(config, clients, seed, samples, samples.test_from)
-        return [(held, none, test) for held in holdings]
-    shares = split_shares(config.split)
-    holdings = _partitioned(config, clients, seed, samples, len(samples))
-    divisions = []
-    for client, held in enumerate(holdings):
-        stream = rng.numpy_stream(seed, "data/split", client=client)
-        train, *evaluation, test = stratified(held, samples.labels[held], shares, client, stream)
-        divisions.append((train, evaluation[0] if evaluation else none, test))
-    return divisions
-
-
-def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple[str, object]]:
-    """Settings with which clients may get enough samples for all parts of a split."""
-    if samples.has_test_set:
-        yield "split", "global"
-    if config.partition in ("dirichlet", "natural"):
-        yield "min_samples", len(samples.classes) + len(split_shares(config.split)) - 1
-    if config.partition == "iid":
-        yield "partition", "pathological"
-
-
-def fingerprint(samples: SampleSet, clients: Sequence[Parts]) -> str:
-    """SHA-256 (hex) of the samples' fingerprint, and of the lengths and contents of every client's parts."""
+    Of changed data, also of later rounds' parts, and of permuted labels.
+    """
     digest = hashlib.sha256(samples.fingerprint.encode())
+    _add(digest, clients)
+    for each in changed:
+        digest.update(f"round {each.round}".encode())
+        _add(digest, each.parts)
+    for block in labels:
+        digest.update(np.ascontiguousarray(block, dtype="<i8").data)
+    return digest.hexdigest()
+
+
+def _add(digest: "hashlib._Hash", clients: Sequence[Parts]) -> None:
     for parts in clients:
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(np.ascontiguousarray(part, dtype="<i8").data)
-    return digest.hexdigest()
 
 
-def _partitioned(config: DataConfig, clients: int, seed: int, samples: SampleSet, upto: int) -> list[Indices]:
-    """The clients' shares of the first `upto` samples."""
-    labels, num_classes = samples.labels[:upto], len(samples.classes)
-    stream = rng.numpy_stream(seed, "data/partition")
-    if config.partition == "natural":
-        if samples.user is None:
-            raise ConfigError(
-                f"data set '{config.dataset}' does not say which user each sample is from, which partition 'natural' "
-                "needs. Use another data.partition, or name the column of users in data.client for a table."
-            )
-        return partition.natural(samples.user[:upto], clients, config.min_samples, stream)
-    if config.domains_per_client is None:
-        return _by_rule(config, labels, num_classes, clients, config.min_samples, stream)
-    if samples.domain is None:
-        raise ConfigError(
-            f"data set '{config.dataset}' has no domains to deal out; use digits_domains, fashion_mnist_domains or a "
-            "folder with a folder for each domain, or leave out data.domains_per_client."
-        )
-    least = -(-config.min_samples // config.domains_per_client)
-
-    def divide(indices: Indices, owners: int) -> list[Indices]:
-        return _by_rule(config, labels[indices], num_classes, owners, least, stream)
-
-    return partition.by_domain(
-        samples.domain[:upto], samples.domains, clients, config.domains_per_client, divide, stream
-    )
-
-
-def _by_rule(
-    config: DataConfig,
-    labels: Labels,
-    num_classes: int,
-    clients: int,
-    min_samples: int,
-    stream: np.random.Generator,
-) -> list[Indices]:
-    """Images of these labels, divided over the clients by `data.partition`."""
-    if config.partition == "dirichlet":
-        return partition.dirichlet(
-            labels, num_classes, clients, config.alpha, min_samples, stream, config.cap
-        )
-    if config.quantity == "pfllib":
-        return partition.pathological_as_pfllib(
-            labels, num_classes, clients, config.classes_per_client, min_samples, stream
-        )
-    if config.partition == "pathological":
-        return partition.pathological(
-            labels, num_classes, clients, config.classes_per_client, config.quantity, stream
-        )
-    return partition.iid(labels, clients, config.quantity, stream)
-
-
-def _on_device(parts: list[Parts], samples: SampleSet, device: torch.device) -> tuple[ClientData, ...]:
-    """The clients' indices as tensors. An array that several clients share becomes one tensor."""
+def _on_device(
+    stages: Sequence[Sequence[Parts]], labels: Labels, samples: SampleSet, device: torch.device
+) -> list[tuple[ClientData, ...]]:
+    """The clients' indices as tensors, of each stage. An array that several clients share becomes one tensor."""
     moved: dict[int, Tensor] = {}
+    made: dict[int, ClientData] = {}
 
     def tensor(part: Indices) -> Tensor:
         if id(part) not in moved:
             moved[id(part)] = torch.from_numpy(part).to(device)
         return moved[id(part)]
 
-    clients = []
-    for train, evaluation, test in parts:
-        held, counts = np.unique(samples.labels[train], return_counts=True)
-        clients.append(
-            ClientData(
+    def client(parts: Parts) -> ClientData:
+        if id(parts) not in made:
+            train, evaluation, test = parts
+            held, counts = np.unique(labels[train], return_counts=True)
+            domain = samples.domain
+            made[id(parts)] = ClientData(
                 train=tensor(train),
                 eval=tensor(evaluation),
                 test=tensor(test),
                 classes=tuple(held.tolist()),
                 class_counts=tuple(counts.tolist()),
-                domains=() if samples.domain is None else tuple(np.unique(samples.domain[train]).tolist()),
+                domains=() if domain is None else tuple(np.unique(domain[train % len(samples)]).tolist()),
             )
-        )
-    return tuple(clients)
+        return made[id(parts)]
+
+    return [tuple(client(parts) for parts in stage) for stage in stages]

@@ -17,5 +17,5 @@ def load(source: Source, device: torch.device) -> FederatedData:
     config = source.config
     columns = Columns(config.target, config.client, config.ignore)
     samples = datasets.load(config.dataset, source.folder, columns=columns)
-    data = FederatedData.build(config, source.clients, source.seed, samples, device)
+    data = FederatedData.build(config, source.clients, source.seed, samples, device, source.changes)
     return replace(data, source=source)

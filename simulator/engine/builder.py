@@ -1,5 +1,6 @@
 """From a configuration to the parts that run it: data on the device, the federation's facts, the method."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,12 +11,13 @@ from simulator.base.devices import select_device
 from simulator.base.errors import RAISED, ConfigError, HtflError
 from simulator.base.own_files import failed
 from simulator.base.sections import MethodConfig
+from simulator.base.timeline import Timeline
 from simulator.config import Config
 from simulator.data.federated import FederatedData, Source
 from simulator.data.loading import load
 from simulator.engine.round import Engine
 from simulator.methods import Method, registry
-from simulator.models.federation import ClientInfo, Federation, drawn_unseen
+from simulator.models.federation import ClientInfo, Federation, Stage, drawn_unseen
 from simulator.training import augmentation
 from simulator.training.client import batch_sizes
 from simulator.training.precision import refuse_lacking
@@ -38,12 +40,11 @@ def build(config: Config, data_dir: Path, begun: int = 0, *, runs: bool = True) 
     """
     device = select_device(config.runtime.device)
     architectures = models.assign(config.federation.group, config.federation.clients)
-    data = load(Source(config.data, config.federation.clients, config.data_seed, data_dir), device)
-    clients = tuple(
-        ClientInfo(number, architecture, client.num_train, client.classes)
-        for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
-    )
-    return _assembled(config, data, clients, device, begun, runs)
+    timeline = config.timeline
+    source = Source(config.data, config.federation.clients, config.data_seed, data_dir, timeline.data)
+    data = load(source, device)
+    clients = _infos(data, architectures)
+    return _assembled(config, data, clients, _stages(timeline, data, architectures), device, begun, runs)
 
 
 def rebuild(built: Built, config: Config, begun: int | None = None, *, runs: bool = True) -> Built:
@@ -53,13 +54,37 @@ def rebuild(built: Built, config: Config, begun: int | None = None, *, runs: boo
     """
     federation = built.federation
     begun = federation.begun if begun is None else begun
-    return _assembled(config, built.data, federation.clients, federation.device, begun, runs)
+    return _assembled(
+        config, built.data, federation.clients, federation.stages, federation.device, begun, runs
+    )
+
+
+def _infos(data: FederatedData, architectures: Sequence[str]) -> tuple[ClientInfo, ...]:
+    return tuple(
+        ClientInfo(number, architecture, client.num_train, client.classes)
+        for number, (architecture, client) in enumerate(zip(architectures, data.clients, strict=True))
+    )
+
+
+def _stages(timeline: Timeline, data: FederatedData, architectures: Sequence[str]) -> tuple[Stage, ...]:
+    """The clients before round 1, and from every round on in which something about them changes."""
+    found = []
+    for round in [0, *timeline.rounds] if timeline.happenings else []:
+        now = data.at(round)
+        changed = frozenset(
+            client
+            for client, (held, first) in enumerate(zip(now.clients, data.clients, strict=True))
+            if held is not first
+        )
+        found.append(Stage(round, _infos(now, architectures), timeline.absent_at(round), changed))
+    return tuple(found)
 
 
 def _assembled(
     config: Config,
     data: FederatedData,
     clients: tuple[ClientInfo, ...],
+    stages: tuple[Stage, ...],
     device: torch.device,
     begun: int,
     runs: bool,
@@ -81,6 +106,7 @@ def _assembled(
         features=config.models.features,
         begun=begun,
         unseen=drawn_unseen(len(clients), config.federation.unseen_clients, config.data_seed),
+        stages=stages,
     )
     if federation.pretrained:
         for name, architecture in federation.architectures.items():
@@ -131,7 +157,8 @@ def _refuse_batches_of_one(federation: Federation, method: Method) -> None:
     On the clients' own models, and on those that the method has them train beside these.
     """
     batch_size, spec = federation.training.batch_size, federation.spec
-    lonely = [client for client in federation.clients if 1 in batch_sizes(client.samples, batch_size)]
+    every = [*federation.clients, *(client for stage in federation.stages for client in stage.clients)]
+    lonely = [client for client in every if 1 in batch_sizes(client.samples, batch_size)]
     if not lonely:
         return
     beside = [

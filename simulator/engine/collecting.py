@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
-from simulator.clock.schedule import Ended, Flight, carry_out
+from simulator.clock.schedule import Ended, Flight, carry_out, cut
 from simulator.engine.client_states import InFlight
 from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
@@ -94,7 +94,7 @@ def on_the_clock(
         return clock.choose(number, at, busy | diverged, round, attempt, history)
 
     def wait(at: float, busy: frozenset[int]) -> float:
-        return clock.wait(at, busy | diverged)
+        return clock.wait(at, busy | diverged, round)
 
     def send(chosen: Sequence[int], at: float) -> list[Flight]:
         nonlocal has_begun
@@ -154,7 +154,11 @@ def on_the_clock(
     def loses(flight: Flight) -> bool:
         return wire.loses(flight.client, flight.dispatch)
 
-    ended = carry_out(clock.system, round, clock.participants, began, list(of), choose, send, wait, loses)
+    waiting, left = list(of), clock.absent(round)
+    of |= {cut(flight, began): of[flight] for flight in waiting if flight.client in left}
+    ended = carry_out(
+        clock.system, round, clock.participants(round), began, waiting, choose, send, wait, loses, left
+    )
     if not has_begun:
         begin(())
     landed = [of[flight] for flight, _ in ended.landed]

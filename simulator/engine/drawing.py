@@ -6,7 +6,7 @@ client, and the bytes of its payloads stand for all clients of its architecture.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from simulator.base.errors import ConfigError
 from simulator.base.selection_section import AVAILABLE, RANDOM
 from simulator.base.tensors import total_bytes
 from simulator.clock.durations import Work
-from simulator.clock.schedule import Flight, carry_out
+from simulator.clock.schedule import Flight, carry_out, cut
 from simulator.config import Config
 from simulator.engine.builder import Built
 from simulator.engine.sample import Sample
@@ -54,14 +54,18 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
         ) -> Sequence[int]:
             return clock.choose(number, at, busy, t, attempt, known)
 
+        def wait(at: float, busy: frozenset[int], t: int = round) -> float:
+            return clock.wait(at, busy, t)
+
         def send(chosen: Sequence[int], at: float, t: int = round) -> list[Flight]:
-            flights = clock.flights(chosen, at, t, [works[client] for client in chosen])
+            flights = clock.flights(chosen, at, t, [works(client, t) for client in chosen])
             return [cut_short(flight) if flight.lost else flight for flight in flights]
 
         def cut_short(flight: Flight) -> Flight:
             """The flight of a client that sends partial work, if it can."""
             client = flight.client
-            found = _partial(clock, flight, works[client], built.federation.clients[client].samples, config)
+            samples = built.federation.at(flight.dispatch).clients[client].samples
+            found = _partial(clock, flight, works(client, flight.dispatch), samples, config)
             if found is None:
                 return flight
             steps, due, less = found
@@ -72,13 +76,27 @@ def drawn(config: Config, built: Built) -> Iterator[dict[str, Any]]:
             partial[shorter] = less
             return shorter
 
-        ended = carry_out(clock.system, round, clock.participants, now, flying, choose, send, clock.wait)
+        left = clock.absent(round)
+        for each in flying:
+            if each.client in left and each in partial:
+                partial[cut(each, now)] = partial.pop(each)
+        ended = carry_out(
+            clock.system,
+            round,
+            clock.participants(round),
+            now,
+            flying,
+            choose,
+            send,
+            wait,
+            left=left,
+        )
         fates: Counter[str] = Counter()
         flops: Counter[str] = Counter()
         ages: Counter[int] = Counter()
         sizes, joules = 0, list[float]()
         for flight, fate in ended.landed:
-            work = partial.pop(flight, works[flight.client])
+            work = partial.pop(flight, works(flight.client, flight.dispatch))
             known[flight.client] = timed(known.get(flight.client), flight.arrives - flight.begins, fate)
             fates[fate] += 1
             flops["used" if fate == "used" else "wasted"] += work.flops  # type: ignore[assignment]
@@ -118,8 +136,8 @@ def _partial(
     return (steps, len(sizes), replace(work, flops=sum(costs[:steps]))) if steps else None
 
 
-def _measured(config: Config, built: Built) -> tuple[list[Work], float]:
-    """The work of each client in one dispatch, and the server's operations for each uplink."""
+def _measured(config: Config, built: Built) -> tuple[Callable[[int, int], Work], float]:
+    """The work of a client in one dispatch of a round, and the server's operations for each uplink."""
     firsts: dict[str, int] = {}
     for client in built.federation.seen:
         firsts.setdefault(client.architecture, client.id)
@@ -134,8 +152,17 @@ def _measured(config: Config, built: Built) -> tuple[list[Work], float]:
         )
         for update in second.updates
     }
-    works = []
-    for client in built.federation.clients:
-        per_sample, down, up = of.get(client.architecture, (0.0, 0, 0))
-        works.append(Work(per_sample * shown_in(client.samples, config.training), down, up))
-    return works, second.server_flops / len(second.updates)
+
+    works: dict[int, list[Work]] = {}
+
+    def work(client: int, round: int) -> Work:
+        now = built.federation.at(round)
+        if now.stage not in works:
+            of_each = [(info.samples, *of.get(info.architecture, (0.0, 0, 0))) for info in now.clients]
+            works[now.stage] = [
+                Work(per_sample * shown_in(samples, config.training), down, up)
+                for samples, per_sample, down, up in of_each
+            ]
+        return works[now.stage][client]
+
+    return work, second.server_flops / len(second.updates)

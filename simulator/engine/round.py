@@ -5,7 +5,7 @@ One direction, no room entered twice; the old state is left as it was.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +21,7 @@ from simulator.base.tensors import Tensors
 from simulator.config import Config
 from simulator.data.federated import FederatedData
 from simulator.engine import newcomers
+from simulator.engine.adopting import adoption, keeps_the_same
 from simulator.engine.client_states import Beginning, ClientStates, State, StateCache
 from simulator.engine.collecting import Collected, at_once, on_the_clock
 from simulator.engine.progress import (
@@ -32,6 +33,7 @@ from simulator.engine.progress import (
     RoundStarted,
     Warned,
 )
+from simulator.engine.stages import Changes, Now
 from simulator.engine.timing import Clock
 from simulator.engine.wire import Wire
 from simulator.methods import Method, Uplink
@@ -69,9 +71,8 @@ class Engine:
         self._federation = federation
         self._hooks = Hooks(method, federation)
         self._data = data
-        self._test_sizes = [len(client.test) for client in data.clients]
-        measured = evaluation.measured_parts(config.evaluation, data)
-        self._sizes = {name: [len(client.part(name)) for client in data.clients] for name in measured}
+        self._now = Now(federation, data, self._hooks, evaluation.measured_parts(config.evaluation, data))
+        """Clients and data of the round that is computed."""
         self._measures = user_metrics.measures(config.evaluation.metrics, federation.num_classes)
         self._answers = config.evaluation.model or method.answers
         self._compares = config.cka.model or self._answers
@@ -115,11 +116,14 @@ class Engine:
             many = len(state.in_flight)
             dropped = f"; drops {many} uplink{'s' * (many > 1)} in flight"
             state = replace(state, in_flight=())
-        if before.name == self._hooks.name and self._keeps_the_same(server, state.server, before):
+        clients = self._federation.clients
+        if before.name == self._hooks.name and keeps_the_same(
+            self._hooks, server, Hooks(before, self._federation), state.server, clients
+        ):
             return state, "what it keeps stays as it is" + dropped
         adopted = self._hooks.adopt(state.server, server)
-        clients = state.clients.taken_over(self.beginning(state.clients.beginning.seed))
-        return replace(state, server=server | adopted, clients=clients), _adoption(server, adopted) + dropped
+        states = state.clients.taken_over(self.beginning(state.clients.beginning.seed))
+        return replace(state, server=server | adopted, clients=states), adoption(server, adopted) + dropped
 
     def round(
         self,
@@ -149,6 +153,7 @@ class Engine:
         began = time.perf_counter()
         self._set_threads()
         t = state.round + 1
+        changes = Changes.of(self._now.at(state.round), now := self._enter(t))
         wire = Wire(len(state.clients), self._config.wire, self._config.training_seed, t)
         took = self._collect(t, state, wire, observe, gate, finished)
         updates, participants, held = took.updates, took.participants, took.held
@@ -167,26 +172,30 @@ class Engine:
             if each.client.id in payloads
         ]
         (server, metrics), server_flops = central.update(
-            self._hooks, self._runner.context, t, state.server, uplinks
+            now.hooks, self._runner.context, t, state.server, uplinks
         )
         clients = state.clients.after({each.client.id: each.update.tensors for each in arrived})
         trained = time.perf_counter()
 
         taught = state.trained | {each.client.id for each in arrived}
         after = State(t, server, clients, None, taught, history=state.history, in_flight=took.flying)
-        answers, tested = self._evaluate(after, self._unmeasured(state.record), took.changed, observe)
+        new = {*took.changed, *changes.joined, *changes.data}
+        answers, tested = self._evaluate(after, self._unmeasured(state.record), took.changed, new, observe)
         due = self._config.cka.every and t % self._config.cka.every == 0
         cka = self.cka(after) if due or measure() else None
         evaluated = time.perf_counter()
 
         before, news = state.record, self._config.records_changed
+        absent = now.federation.absent
         standing = by_client.standing([before] if before else [], state.standing)
         record: Record = {
             "round": t,
             "method": self._hooks.name,
             "participants": list(participants),
             "diverged": [update.client.id for update in updates if update.diverged],
-            "accuracy": accuracy(_counts(answers), self._test_sizes, standing and standing["accuracy"], news),
+            "accuracy": accuracy(
+                evaluation.counts(answers), now.test_sizes, standing and standing["accuracy"], news, absent
+            ),
             "loss": training.losses(updates, None if news else len(clients)),
             "bytes": wire.traffic(before and before["bytes"], news),
             "params": wire.params(),
@@ -204,21 +213,22 @@ class Engine:
                 "at": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             },
         }
-        if self._sizes:
+        if now.sizes:
             record["evaluation"] = evaluation.figures(
-                answers, self._sizes, standing and standing["evaluation"], news
+                answers, now.sizes, standing and standing["evaluation"], news, absent
             )
+        changes.write(record, len(now.federation.present))
         if news:
             record["clients"] = len(clients)
         if self._config.wire.drop:
             record["dropped"] = dropped
         if self.clock is not None and took.ended is not None:
-            measured = {client: right / samples for client, (right, samples) in _counts(answers).items()}
-            accuracies = by_client.known(standing and standing["accuracy"], measured)
+            measured = {k: evaluation.accuracy_of(parts["test"]) for k, parts in answers.items()}
+            accuracies = by_client.known(standing and standing["accuracy"], measured, absent)
             record["time"] = self.clock.record(
                 t, took.began, took.ended, took.landed, server_flops, accuracies, tested
             )
-        newcomers.record(record, self._runner, self._hooks, after, self._config)
+        newcomers.record(record, self._runner, now.hooks, after, self._config)
         if self._config.training.schedule != "constant":
             record["lr"] = rate(self._config.training, t, self._config.rounds)
         known = history.after(state.history, record) if self.selector.remembers else state.history
@@ -240,17 +250,20 @@ class Engine:
 
         train = partial(self._train, t, state, wire, observe, gate)
         if self.clock is None:
+            absent = self._now.federation.absent
+            in_flight = [each for each in state.in_flight if each.client.id not in absent]
             drawn = self.participants(t, state.history)
-            return at_once(t, state.in_flight, drawn, wire, begin, train, finished)
+            return at_once(t, in_flight, drawn, wire, begin, train, finished)
         began = state.record["time"]["ends"] if state.record and "time" in state.record else 0.0
         return on_the_clock(
             self.clock, t, began, state.history, state.in_flight, wire, begin, train, finished
         )
 
     def participants(self, round: int, known: History = MappingProxyType({})) -> tuple[int, ...]:
-        """S^t without a clock: a share C of the seen clients, by the run's selection, ascending."""
-        wanted = self._config.federation.participants
-        return self.selector.select(self._federation.seen_ids, wanted, round, known)
+        """S^t without a clock: a share C of the present clients, by the run's selection, ascending."""
+        present = self._federation.at(round).present_ids
+        wanted = self._config.federation.participants_of(len(present))
+        return self.selector.select(present, wanted, round, known)
 
     def cka(self, state: State) -> Cka:
         """How alike the clients' models are after a round, layer by layer, as the ledger has it. Raises ConfigError.
@@ -258,15 +271,15 @@ class Engine:
         Compared are the models that local training left, of clients that have been trained, or those that every
         client would receive next: `cka.model`.
         """
-        settings = self._config.cka
+        settings, now = self._config.cka, self._enter(state.round)
         layers = cka_matrices.common_layers(
             self._federation, None if settings.layers == "all" else settings.layers
         )
         aggregated = self._compares == "aggregated"
         if not (aggregated or settings.untrained):
             layers = cka_matrices.among(layers, state.trained)
-        elif self._federation.unseen:
-            layers = cka_matrices.among(layers, {client.id for client in self._federation.seen})
+        if self._federation.unseen or self._federation.stages:
+            layers = cka_matrices.among(layers, {client.id for client in now.federation.present})
         # A session of an earlier version may have more layers and clients than fit.
         most = min(settings.clients, cka_matrices.room(layers))
         layers = cka_matrices.compared(layers, self._federation, self._config.training_seed, most)
@@ -275,10 +288,10 @@ class Engine:
         def tensors(client: int) -> Tensors:
             if not aggregated:
                 return state.clients[client]
-            info = self._federation.clients[client]
-            payload = self._hooks.downlink(state.round + 1, state.server, info)
+            info = now.federation.clients[client]
+            payload = now.hooks.downlink(state.round + 1, state.server, info)
             job = Job(state.clients[client], payload)
-            return answering(self._hooks, self._runner.context, info, state.round + 1, job).tensors()
+            return answering(now.hooks, self._runner.context, info, state.round + 1, job).tensors()
 
         return cka_matrices.measure(
             self._runner.context, self._runner.each, tensors, layers, probe, settings.debiased, most
@@ -308,10 +321,10 @@ class Engine:
         limits: Mapping[int, int] = MappingProxyType({}),
     ) -> tuple[list[LocalUpdate], float]:
         """The participants' updates in client order, and the seconds for which the gate held all of them back."""
-        clients = self._federation.clients
+        hooks, clients = self._now.hooks, self._now.federation.clients
 
         def receives(k: int) -> Tensors:
-            return wire.down(k, self._hooks.downlink(t, state.server, clients[k]))
+            return wire.down(k, hooks.downlink(t, state.server, clients[k]))
 
         mine = {k: finished[k] for k in participants if k in finished and k not in limits}
         for k in mine:
@@ -347,7 +360,7 @@ class Engine:
             [k for k in participants if k not in mine], lambda k: Job(state.clients[k], receives(k))
         )
         try:
-            work = Work(self._hooks, t, left_to_do, mine, limits=limits)
+            work = Work(hooks, t, left_to_do, mine, limits=limits)
             updates = synchronous.carry_out(self._runner, work, Listener(timed, begin, tell))
         except RoundInterrupted as interrupted:
             raise RoundInterrupted(kept(interrupted.updates)) from None
@@ -357,17 +370,22 @@ class Engine:
         return [every[client] for client in participants], held
 
     def _evaluate(
-        self, after: State, unmeasured: bool, participants: tuple[int, ...], observe: Observer
+        self,
+        after: State,
+        unmeasured: bool,
+        participants: tuple[int, ...],
+        new: Collection[int],
+        observe: Observer,
     ) -> tuple[dict[int, dict[str, Answers]], dict[int, float]]:
-        """The answers of each client whose model changed, or as configured, and their operations if they count."""
-        t, settings = after.round, self._config.evaluation
+        """The answers of every client whose model or data changed since it was last evaluated, or as configured.
+
+        `new`: the clients whose answers may differ from those known. Absent clients have none.
+        """
+        t, settings, now = after.round, self._config.evaluation, self._now
+        present = {each.id for each in now.federation.present}
         aggregated = self._answers == "aggregated"
         skips = self._config.skips_initial
-        eligible = (
-            sorted(after.trained.union(participants))
-            if skips
-            else [each.id for each in self._federation.seen]
-        )
+        eligible = sorted(present.intersection(after.trained.union(participants)) if skips else present)
         if isinstance(settings.clients, int):
             number = min(settings.clients, len(eligible))
             draw = rng.numpy_stream(self._config.training_seed, "evaluate", t).choice(
@@ -376,24 +394,26 @@ class Engine:
             chosen = sorted(eligible[each] for each in draw)
         elif settings.clients == "all" and (unmeasured or aggregated):
             chosen = list(eligible)
-        else:  # of the others, no model has changed since it was last evaluated
-            chosen = list(participants)
+        elif settings.clients == "all":  # of the others, nothing has changed since they were last evaluated
+            chosen = [client for client in eligible if client in new]
+        else:
+            chosen = [client for client in participants if client in present]
         observe(EvaluationStarted(t, len(chosen)))
-        infos = self._federation.clients
+        infos = now.federation.clients
 
         def job(k: int) -> Job:
-            payload = self._hooks.downlink(t + 1, after.server, infos[k]) if aggregated else None
+            payload = now.hooks.downlink(t + 1, after.server, infos[k]) if aggregated else None
             return Job(after.clients[k], payload)
 
         # What depends on the round goes with the payload: it is the next one's.
-        parts = ("test", *(name for name in self._sizes if name != "test"))
+        parts = ("test", *(name for name in now.parts if name != "test"))
         jobs, round, size = Jobs(chosen, job), t + aggregated, settings.batch_size
         answers = evaluate(
-            self._runner, self._hooks, round, jobs, size, parts, self._measures, received=aggregated
+            self._runner, now.hooks, round, jobs, size, parts, self._measures, received=aggregated
         )
         self._tell(observe)
         counts = self.clock is not None and self.clock.system.count_evaluation
-        return answers, operations(self._runner.context, self._hooks, round, jobs, answers) if counts else {}
+        return answers, operations(self._runner.context, now.hooks, round, jobs, answers) if counts else {}
 
     def _tell(self, observe: Observer) -> None:
         """Pass on what the runner has to say."""
@@ -405,8 +425,15 @@ class Engine:
         known = {} if before is None else before.get("evaluation", {})
         return before is None or any(
             name not in known or not self._measures.keys() <= known[name].get("metrics", {}).keys()
-            for name in self._sizes
+            for name in self._now.parts
         )
+
+    def _enter(self, round: int) -> Now:
+        """Compute with the clients and data of a round from now on."""
+        if (now := self._now.at(round)) is not self._now:
+            self._now = now
+            self._runner.enter(round)
+        return now
 
     def _set_threads(self) -> None:
         """The server computes with as many threads as a client, or a resumed process could add up differently."""
@@ -414,32 +441,3 @@ class Engine:
 
     def _on_device(self, tensors: Mapping[str, Tensor]) -> Tensors:
         return {name: tensor.to(self._federation.device) for name, tensor in tensors.items()}
-
-    def _keeps_the_same(self, server: Tensors, left: Tensors, before: Method) -> bool:
-        """Whether server and clients keep the same tensors, by name and shape, as with the settings before."""
-        hooks = Hooks(before, self._federation)
-        return _shapes(server) == _shapes(left) and all(
-            _shapes(self._hooks.init_client(client)) == _shapes(hooks.init_client(client))
-            for client in self._federation.clients
-        )
-
-
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in tensors.items()}
-
-
-def _adoption(server: Tensors, adopted: Tensors) -> str:
-    """What a method's server took over at a switch, in words."""
-    taken = dict.fromkeys(name.split("/")[0] for name in adopted)
-    missing = [name for name in server if name not in adopted]
-    # Of a part taken over in part, what is missing by its full name: head/bias.
-    fresh = dict.fromkeys(name if name.split("/")[0] in taken else name.split("/")[0] for name in missing)
-    said = [f"takes over {', '.join(taken)}"] * bool(taken) + [f"starts {', '.join(fresh)} afresh"] * bool(
-        fresh
-    )
-    return " and ".join(said) or "has nothing to take over"
-
-
-def _counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int, int]]:
-    """Correct answers and samples of the test part, by client."""
-    return {client: (parts["test"].correct, parts["test"].samples) for client, parts in answers.items()}

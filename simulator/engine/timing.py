@@ -15,7 +15,7 @@ from simulator.clock import durations
 from simulator.clock.availability import Always, availability
 from simulator.clock.devices import ClientFacts, assigned, library, named
 from simulator.clock.durations import Energy, Work
-from simulator.clock.schedule import Ended, Flight
+from simulator.clock.schedule import Ended, Flight, cut
 from simulator.config import Config
 from simulator.engine.client_states import InFlight
 from simulator.methods import Method
@@ -37,8 +37,7 @@ class Clock:
         assert config.system is not None
         self.system, self._seed = config.system, config.training_seed
         self._federation, self._selector = federation, selector
-        self.participants = config.federation.participants
-        """The usual number of clients in a round."""
+        self._section = config.federation
         if self.system.server_bandwidth is not None and self.system.schedule in ("buffered", "asynchronous"):
             raise ConfigError(
                 "system.server_bandwidth is shared by clients that are sent off together, and schedule "
@@ -54,7 +53,6 @@ class Clock:
                 f"{method.card.title} takes no partial work: nothing says what an uplink after fewer steps would "
                 "mean to its server. Use `system.partial=lose`, or another method."
             )
-        self._seen = federation.seen_ids
         self.availability = availability(self.system, len(federation.clients), self._seed)
         weights = {name: parameters(federation, name) for name in federation.architectures}
         self.facts = [
@@ -89,7 +87,7 @@ class Clock:
                 -facts.parameters * facts.train_size,
             )
 
-        ordered = sorted(self._seen, key=speed)
+        ordered = sorted((client.id for client in self._federation.seen), key=speed)
         third = max(1, len(ordered) // 3)
         return tuple(sorted(ordered[:third])), tuple(sorted(ordered[-third:]))
 
@@ -100,6 +98,14 @@ class Clock:
         return schedule in ("buffered", "asynchronous") or (
             schedule == "deadline" and self.system.late == "next"
         )
+
+    def participants(self, round: int) -> int:
+        """The usual number of clients in a round."""
+        return self._section.participants_of(len(self._federation.at(round).present))
+
+    def absent(self, round: int) -> frozenset[int]:
+        """The clients that are absent in a round."""
+        return self._federation.at(round).absent
 
     def flights(self, clients: Sequence[int], at: float, round: int, works: Sequence[Work]) -> list[Flight]:
         """The flights of clients that are sent off together. A client that leaves before it has sent loses its work."""
@@ -160,16 +166,8 @@ class Clock:
         return [replace(flight, arrives=end) for flight, end in zip(flights, starts, strict=True)]
 
     def _lost(self, flight: Flight) -> Flight:
-        """The flight, or as much of it as passes until its client leaves."""
-        leaves = self.availability.leaves_at(flight.client, flight.begins)
-        if leaves >= flight.arrives:
-            return flight
-        left, parts = leaves - flight.begins, list[float]()
-        for seconds in (flight.latency, flight.down, flight.compute, flight.up):
-            parts.append(min(left, seconds))
-            left -= parts[-1]
-        latency, down, compute, up = parts
-        return replace(flight, arrives=leaves, lost=True, latency=latency, down=down, compute=compute, up=up)
+        """The flight, or as much of it as passes until its client is not available any more."""
+        return cut(flight, self.availability.leaves_at(flight.client, flight.begins))
 
     def choose(
         self, number: int, at: float, busy: frozenset[int], round: int, attempt: int, history: History
@@ -178,7 +176,9 @@ class Clock:
 
         If all are, and the selection is random, these are the participants of a run without a clock.
         """
-        free: Sequence[int] = [client for client in self._seen if client not in busy] if busy else self._seen
+        free: Sequence[int] = self._federation.at(round).present_ids
+        if busy:
+            free = [client for client in free if client not in busy]
         if isinstance(self.availability, Always):
             return self._selector.select(free, number, round, history, attempt)
         free = [client for client in free if self.availability.next_available(client, at) <= at]
@@ -188,9 +188,9 @@ class Clock:
 
         return self._selector.select(free, number, round, history, attempt, stays)
 
-    def wait(self, at: float, busy: frozenset[int]) -> float:
+    def wait(self, at: float, busy: frozenset[int], round: int) -> float:
         """The next time at which a client that is not busy is available; infinite if none ever is."""
-        others = (client for client in self._seen if client not in busy)
+        others = (client for client in self._federation.at(round).present_ids if client not in busy)
         return min((self.availability.next_available(client, at) for client in others), default=math.inf)
 
     def weight(self, staleness: int) -> float:
@@ -263,7 +263,7 @@ class Clock:
                 "radio": math.fsum(each.radio for each in energy),
                 "idle": math.fsum(each.idle for each in energy),
             },
-            "participation": len(set(ended.sent)) / len(self._seen),
+            "participation": len(set(ended.sent)) / len(self._federation.at(round).present),
             "used": len(ended.used) / len(ended.landed) if ended.landed else None,
             "wasted": {
                 "seconds": math.fsum(

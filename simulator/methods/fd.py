@@ -6,6 +6,7 @@ For each class, a client sends the mean output [C] of its samples: probabilities
 normalized by softmax, or logits with `distance = "mse"`.
 
 Server state: one row for each class of each client, clients in order and their classes ascending, R = Σ_k |S_k| rows.
+If a client's data change, S_k has its classes of all rounds.
 `sent/logits` [R, C] is the client's last uplink for the class. `sent/counts` [R] is 1 if that was in the last round in
 which any client sent the class, else 0. Client state: `guide/logits` [C, C] and `guide/known` [C], as last received.
 Only the client's own classes are ever known.
@@ -66,7 +67,7 @@ class FD(Method):
     config: FDConfig
 
     def init_server(self) -> Tensors:
-        rows = sum(len(client.classes) for client in self.federation.clients)
+        rows = len(self.federation.held_classes[0])
         return {
             "sent/logits": torch.zeros(rows, self.federation.num_classes),
             "sent/counts": torch.zeros(rows),
@@ -146,16 +147,18 @@ class FD(Method):
         """
         owner, label = self.federation.held_classes
         logits, counts = server["sent/logits"].clone(), server["sent/counts"].clone()
-        senders = torch.isin(owner, torch.tensor([client.id for client, _ in uplinks], device=owner.device))
-        counts[torch.isin(label, label[senders])] = 0
-        counts[senders] = 1
+        senders = torch.zeros_like(owner, dtype=torch.bool)
         for uplink in uplinks:
-            own, sent = owner == uplink.client.id, uplink.payload["logits"]
+            held = torch.isin(label, label.new_tensor(uplink.client.classes))
+            own, sent = (owner == uplink.client.id) & held, uplink.payload["logits"]
             if uplink.weight != 1:
                 before = logits[own]
                 known = before.any(1, keepdim=True)
                 sent = torch.where(known, before + uplink.weight * (sent - before), sent)
             logits[own] = sent
+            senders |= own
+        counts[torch.isin(label, label[senders])] = 0
+        counts[senders] = 1
         return Aggregated({"sent/logits": logits, "sent/counts": counts}, {})
 
     def _guide(self, device: torch.device) -> Tensors:

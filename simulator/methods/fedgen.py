@@ -136,7 +136,7 @@ class FedGen(Method):
         payload = named("head", part(server, "head"))
         if server["labels"].any():
             payload |= named("generator", floating(part(server, "generator"))) | {"labels": server["labels"]}
-        if not server["counts"][client.id].any():
+        if not server["counts"][client.id].any() or client.id in self.federation.changed:
             payload["asked"] = torch.ones(1, dtype=torch.int32, device=server["counts"].device)
         return payload
 
@@ -187,6 +187,7 @@ class FedGen(Method):
         counts = server["counts"].clone()
         for client, payload in uplinks:
             if "counts" in payload:
+                counts[client.id] = 0
                 counts[client.id, list(client.classes)] = payload["counts"].to(counts)
         there = counts[[client.id for client, _ in uplinks]].sum(0)
         labels = there if self.config.labels == "counts" else (there > 0).to(there)

@@ -142,7 +142,7 @@ class FedSSA(Method):
         A client counts with the initial rows at first.
         """
         holds = torch.zeros(len(self.federation.clients), self.federation.num_classes)
-        for client in self.federation.seen:
+        for client in self.federation.present:
             holds[client.id, list(client.classes)] = 1
         holds = holds.to(self.federation.device)
         aggregated = dict(server)

@@ -87,9 +87,12 @@ class HeteroFL(Method):
         return (self.federation.largest,)
 
     def init_client(self, client: ClientInfo) -> Tensors:
+        return {"own": self._own(client, torch.device("cpu"))}
+
+    def _own(self, client: ClientInfo, device: torch.device) -> Tensor:
         own = torch.zeros(self.federation.num_classes)
         own[list(client.classes)] = 1
-        return {"own": own}
+        return own.to(device)
 
     def downlink(self, round: int, server: Mapping[str, Tensor], client: ClientInfo) -> Tensors:
         whole = part(server, self.federation.largest)
@@ -97,6 +100,11 @@ class HeteroFL(Method):
 
     def receive(self, local: LocalClient, payload: Mapping[str, Tensor]) -> None:
         local.nets.model.load_state_dict(part(payload, "model"), strict=False)
+        self._notice_classes(local)
+
+    def _notice_classes(self, local: LocalClient) -> None:
+        """The client's data may have changed."""
+        local.state["own"] = self._own(local.info, self.federation.device)
 
     def phases(self, local: LocalClient) -> Sequence[Phase]:
         if (
@@ -144,6 +152,7 @@ class HeteroFL(Method):
         return Aggregated(merged, {})
 
     def before_answering(self, local: LocalClient) -> None:
+        self._notice_classes(local)
         local.take_statistics()  # static BatchNorm
 
     def predict(self, nets: Nets, state: Mapping[str, Tensor], x: Tensor) -> Tensor:

@@ -41,6 +41,17 @@ class Hooks:
         self.name = method.name
         self._federation = federation
         self._watch = GlobalDraws()
+        self._at: dict[int, Hooks] = {}
+
+    def at(self, round: int) -> "Hooks":
+        """The hooks of the method over the clients as they are in a round."""
+        federation = self._federation.at(round)
+        if federation is self._federation:
+            return self
+        if federation.stage not in self._at:
+            method = type(self.method)(self.method.config, federation)
+            self._at[federation.stage] = Hooks(method, federation)
+        return self._at[federation.stage]
 
     def init_server(self) -> Tensors:
         """The server's state before round 1."""

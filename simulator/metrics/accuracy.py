@@ -1,7 +1,7 @@
 """The ledger's accuracy of a round from the clients' correct answers."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from simulator.base.record import Accuracy
@@ -16,6 +16,7 @@ def accuracy(
     test_sizes: Sequence[int],
     before: Mapping[str, Any] | None,
     news: bool = False,
+    absent: Collection[int] = (),
 ) -> Accuracy:
     """Accuracy of every client, those not evaluated this round as they last were, and its summary.
 
@@ -23,21 +24,41 @@ def accuracy(
     `per_client` names those alone who were evaluated now; the summary is of all the same.
 
     `mean` and `std` (population) weigh clients alike; `weighted` weighs them by test samples; `per_client` has null
-    for a client never evaluated; `best_mean` and `best_weighted` are the highest so far.
+    for a client never evaluated, or absent now; `best_mean` and `best_weighted` are the highest so far.
     """
     now = {client: correct / samples for client, (correct, samples) in counts.items()}
-    every = by_client.known(before, now)
+    every = by_client.known(before, now, absent)
+    best = before or {}
+    per_client = (
+        by_client.written(by_client.new(before, now, absent), None)
+        if news
+        else by_client.written(every, len(test_sizes))
+    )
+    if not every:  # all that were ever evaluated are absent
+        return {
+            "mean": None,
+            "std": None,
+            "weighted": None,
+            "min": None,
+            "max": None,
+            "best_mean": best.get("best_mean"),
+            "best_weighted": best.get("best_weighted"),
+            "per_client": per_client,
+        }
     values = list(every.values())
     mean = statistics.fmean(values)
     weighted = statistics.fmean(values, [test_sizes[client] for client in every])
-    best = before or {}
     return {
         "mean": mean,
         "std": statistics.pstdev(values),
         "weighted": weighted,
         "min": min(values),
         "max": max(values),
-        "best_mean": max(mean, best.get("best_mean", mean)),
-        "best_weighted": max(weighted, best.get("best_weighted", best.get("weighted", weighted))),
-        "per_client": by_client.written(now, None) if news else by_client.written(every, len(test_sizes)),
+        "best_mean": _best(mean, best.get("best_mean")),
+        "best_weighted": _best(weighted, best.get("best_weighted", best.get("weighted"))),
+        "per_client": per_client,
     }
+
+
+def _best(now: float, before: float | None) -> float:
+    return now if before is None else max(now, before)

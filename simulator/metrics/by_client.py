@@ -5,7 +5,7 @@ may name clients instead: {"3": 0.5, "17": 0.75}. A client that is not named kep
 bytes. `evaluation.metrics_for` decides. A session's ledger may have records of both kinds.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simulator.base.record import Record
@@ -37,10 +37,27 @@ def written(
     return [values.get(client, otherwise) for client in range(clients)]
 
 
-def known(before: Mapping[str, Any] | None, now: Mapping[int, Any]) -> dict[int, Any]:
-    """The figures of all clients that have one: those of the record before, on top of them those of now."""
+def known(
+    before: Mapping[str, Any] | None, now: Mapping[int, Any], absent: Collection[int] = ()
+) -> dict[int, Any]:
+    """The figures of all clients that have one: those of the record before, on top of them those of now.
+
+    Absent clients have none.
+    """
     found = {**dict(items(before["per_client"] if before else ())), **now}
-    return {client: found[client] for client in sorted(found) if found[client] is not None}
+    return {
+        client: found[client]
+        for client in sorted(found)
+        if found[client] is not None and client not in absent
+    }
+
+
+def new(
+    before: Mapping[str, Any] | None, now: Mapping[int, Any], absent: Collection[int] = ()
+) -> dict[int, Any]:
+    """The figures of now, and None for absent clients that have one before."""
+    left = [client for client in known(before, {}) if client in absent] if absent else ()
+    return {**now, **dict.fromkeys(left)}
 
 
 def standing(records: Iterable[Record], before: Mapping[str, Any] | None = None) -> dict[str, Any] | None:

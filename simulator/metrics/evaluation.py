@@ -6,7 +6,7 @@ by the part's samples, and per client. Models are selected on `eval`; `test` is 
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from simulator.base.errors import ConfigError
@@ -40,11 +40,12 @@ def figures(
     sizes: Mapping[str, Sequence[int]],
     before: Mapping[str, Any] | None,
     news: bool = False,
+    absent: Collection[int] = (),
 ) -> dict[str, PartMetrics]:
     """Of every part in `sizes` (samples by client), what was answered now; other clients stay as they were `before`.
 
-    Null stands for a client that was never evaluated on the part, and for a loss that is not finite. With `news`,
-    `per_client` names those alone who answered now.
+    Null stands for a client that was never evaluated on the part or is absent, and for a loss that is not finite.
+    With `news`, `per_client` names those alone who answered now.
     """
     return {
         name: _part(
@@ -52,17 +53,22 @@ def figures(
             samples,
             (before or {}).get(name, {}),
             news,
+            absent,
         )
         for name, samples in sizes.items()
     }
 
 
 def _part(
-    answers: Mapping[int, Answers], samples: Sequence[int], before: Mapping[str, Any], news: bool
+    answers: Mapping[int, Answers],
+    samples: Sequence[int],
+    before: Mapping[str, Any],
+    news: bool,
+    absent: Collection[int],
 ) -> PartMetrics:
     known = {
         measure: _summary(
-            {client: of(each) for client, each in answers.items()}, samples, before.get(measure), news
+            {client: of(each) for client, each in answers.items()}, samples, before.get(measure), news, absent
         )
         for measure, of in _MEASURES.items()
     }
@@ -70,7 +76,11 @@ def _part(
     names = dict.fromkeys(name for each in answers.values() for name in each.measured)
     metrics = {
         name: _summary(
-            {client: each.measured[name] for client, each in answers.items()}, samples, own.get(name), news
+            {client: each.measured[name] for client, each in answers.items()},
+            samples,
+            own.get(name),
+            news,
+            absent,
         )
         for name in names
     }
@@ -78,6 +88,11 @@ def _part(
     if metrics:
         part["metrics"] = metrics
     return part
+
+
+def counts(answers: Mapping[int, Mapping[str, Answers]]) -> dict[int, tuple[int, int]]:
+    """Correct answers and samples of the test part, by client."""
+    return {client: (parts["test"].correct, parts["test"].samples) for client, parts in answers.items()}
 
 
 def accuracy_of(answers: Answers) -> float:
@@ -113,11 +128,14 @@ def _summary(
     samples: Sequence[int],
     before: Mapping[str, Any] | None,
     news: bool,
+    absent: Collection[int],
 ) -> Measured[float]:
-    every = by_client.known(before, values)
+    every = by_client.known(before, values, absent)
     weights = [samples[client] for client in every]
     return {
         "mean": statistics.fmean(every.values()) if every else None,
         "weighted": statistics.fmean(every.values(), weights) if every else None,
-        "per_client": by_client.written(values, None) if news else by_client.written(every, len(samples)),
+        "per_client": by_client.written(by_client.new(before, values, absent), None)
+        if news
+        else by_client.written(every, len(samples)),
     }

@@ -1,7 +1,7 @@
 """The facts of a federation before round 1: its clients and what they share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -27,6 +27,16 @@ class ClientInfo:
 
     def __str__(self) -> str:
         return f"client {self.id} ({self.architecture})"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The clients from a round on, until the next stage."""
+
+    round: int
+    clients: tuple[ClientInfo, ...]
+    absent: frozenset[int]
+    changed: frozenset[int]
 
 
 def drawn_unseen(clients: int, unseen: int, seed: int) -> tuple[int, ...]:
@@ -61,16 +71,51 @@ class Federation:
     """K of every model, if `models.features` sets it. None: each has its own."""
     unseen: tuple[int, ...] = ()
     """The clients that never take part, ascending."""
+    stages: tuple["Stage", ...] = ()
+    """What `federation.timeline` changes: the first stage is before round 1, and later ones begin with a round."""
+    stage: int = 0
+    """The stage in force."""
 
     @cached_property
     def seen(self) -> tuple[ClientInfo, ...]:
-        """The clients that may take part, ascending."""
+        """The clients that may take part in some round, ascending."""
         return tuple(client for client in self.clients if client.id not in self.unseen)
 
     @cached_property
-    def seen_ids(self) -> tuple[int, ...]:
+    def present(self) -> tuple[ClientInfo, ...]:
+        """The clients that may take part now, ascending."""
+        return tuple(client for client in self.seen if client.id not in self.absent)
+
+    @cached_property
+    def present_ids(self) -> tuple[int, ...]:
         """Their ids."""
-        return tuple(client.id for client in self.seen)
+        return tuple(client.id for client in self.present)
+
+    @property
+    def absent(self) -> frozenset[int]:
+        """The clients that have left, or have not joined yet."""
+        return self.stages[self.stage].absent if self.stages else frozenset()
+
+    @property
+    def changed(self) -> frozenset[int]:
+        """The clients whose data are not those that they began with."""
+        return self.stages[self.stage].changed if self.stages else frozenset()
+
+    def at(self, round: int) -> "Federation":
+        """The federation as it is in a round."""
+        if not self.stages:
+            return self
+        return self._at_stage[sum(stage.round <= round for stage in self.stages[1:])]
+
+    @cached_property
+    def _at_stage(self) -> "tuple[Federation, ...]":
+        found = [
+            self if number == self.stage else replace(self, clients=each.clients, stage=number)
+            for number, each in enumerate(self.stages)
+        ]
+        for each in found:
+            vars(each).update(_at_stage=tuple(found), architectures=self.architectures)
+        return tuple(found)
 
     @cached_property
     def of_each(self) -> tuple[ClientInfo, ...]:
@@ -83,8 +128,14 @@ class Federation:
 
     @cached_property
     def held_classes(self) -> tuple[Tensor, Tensor]:
-        """A row for each class of each client, clients in order, classes ascending: client [R] and class [R], int64."""
-        rows = [(client.id, label) for client in self.clients for label in client.classes]
+        """A row for each class of each client, clients in order, classes ascending: client [R] and class [R], int64.
+
+        Classes that a client holds in any round have a row.
+        """
+        every = [self.clients, *(stage.clients for stage in self.stages)]
+        rows = sorted(
+            {(client.id, label) for clients in every for client in clients for label in client.classes}
+        )
         owner, label = torch.tensor(rows, device=self.device).T
         return owner, label
 

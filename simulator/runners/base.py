@@ -196,6 +196,10 @@ class Runner(ABC):
         """A description of its sums. Runners with the same description give the same bits."""
         return "each by itself"
 
+    def enter(self, round: int) -> None:
+        """Compute clients as they are in this round (`federation.timeline`)."""
+        self.context = self.context.at(round)
+
     def open(self, hooks: Hooks, *, exact: bool = True) -> Sequence[RemoteMachine]:
         """Start the machines that compute clients, and return those other than this one.
 

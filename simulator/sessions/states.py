@@ -89,11 +89,13 @@ def noted(update: LocalUpdate) -> Finished:
     return {"losses": losses, "flops": update.flops, "seconds": update.seconds}
 
 
-def read_back(built: Built, client: int, note: Finished, tensors: Tensors, uplink: Tensors) -> LocalUpdate:
-    """A finished client's update, on the device, from its note and tensors."""
+def read_back(
+    built: Built, client: int, dispatch: int, note: Finished, tensors: Tensors, uplink: Tensors
+) -> LocalUpdate:
+    """A finished client's update, on the device, from its note and tensors, with its data in round `dispatch`."""
     device = built.federation.device
     return LocalUpdate(
-        client=built.federation.clients[client],
+        client=built.federation.at(dispatch).clients[client],
         tensors={name: tensor.to(device) for name, tensor in tensors.items()},
         uplink={name: tensor.to(device) for name, tensor in uplink.items()},
         losses={str(phase): float(loss) for phase, loss in note["losses"]},
@@ -123,7 +125,7 @@ def in_flight(
         )
         if not all(tensor.isfinite().all() for tensor in (*state.values(), *uplink.values())):
             raise Damaged(f"{whose} holds numbers that are not finite.")
-        update = read_back(built, client, note, state, uplink)
+        update = read_back(built, client, note["dispatch"], note, state, uplink)
         sent = {name: tensor.to(device) for name, tensor in received.items()}
         flight = Flight(**note["flight"]) if "flight" in note else None
         found.append(InFlight(update, note["dispatch"], sent, flight, note.get("down", 0)))

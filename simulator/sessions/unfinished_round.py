@@ -65,7 +65,7 @@ def _update(
     # Whoever diverged is not kept.
     if not all(tensor.isfinite().all() for tensor in (*tensors.values(), *uplink.values())):
         raise ValueError(f"what client {client} left holds numbers that are not finite.")
-    return read_back(built, client, note, tensors, uplink)
+    return read_back(built, client, state.round + 1, note, tensors, uplink)
 
 
 def uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSpec] | None:
@@ -73,9 +73,10 @@ def uplink_specs(client: int, state: State, built: Built) -> dict[str, TensorSpe
 
     None where a plugin's hooks do not bear that; what was kept is then taken as it is.
     """
-    info, round = built.federation.clients[client], state.round + 1
-    hooks = Hooks(built.method, built.federation)
-    context = TrainingContext(built.federation, built.data, FlopCache())
+    round = state.round + 1
+    hooks = Hooks(built.method, built.federation).at(round)
+    context = TrainingContext(built.federation, built.data, FlopCache()).at(round)
+    info = context.federation.clients[client]
     try:
         payload = {name: tensor.clone() for name, tensor in hooks.downlink(round, state.server, info).items()}
         prepared = prepare(hooks, context, info, round, Job(state.clients[client], payload))

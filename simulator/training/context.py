@@ -14,3 +14,10 @@ class TrainingContext:
     federation: Federation
     data: FederatedData
     flops: FlopCache
+
+    def at(self, round: int) -> "TrainingContext":
+        """The same as clients and data are in a round."""
+        federation, data = self.federation.at(round), self.data.at(round)
+        if federation is self.federation and data is self.data:
+            return self
+        return TrainingContext(federation, data, self.flops)

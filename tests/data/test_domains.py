@@ -17,7 +17,8 @@ from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
 from simulator.base.rng import numpy_stream
 from simulator.data import datasets, domains, partition
-from simulator.data.federated import FederatedData, divided, limited
+from simulator.data.dividing import divided
+from simulator.data.federated import FederatedData, limited
 from simulator.data.images import ImageSet, joined
 from tests.data.strategies import seeds
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError
-from simulator.data.federated import FederatedData, divided, fingerprint, limited, pooled
+from simulator.data.dividing import divided
+from simulator.data.federated import FederatedData, fingerprint, limited, pooled
 from simulator.data.images import ImageSet, joined
 
 CPU = torch.device("cpu")

@@ -32,6 +32,9 @@ def parts(details: Details) -> list[Any]:
     if rows := [[each.from_round, *_switch_cells(each)] for each in details.switches]:
         columns = [">from round", "method", "changed", "state"]
         parts += [output.heading("Switches"), output.table(columns, rows)]
+    if rows := list(_timeline(details)):
+        columns = [">round", "joined", "left", "data changed", ">present"]
+        parts += [output.heading("Clients that joined, left, or changed"), output.table(columns, rows)]
     if rows := [[_time(each.at), each.kind, _asked(each), each.by] for each in run.pending]:
         parts += [output.heading("Commands that wait"), output.table(["at", "command", "", "by"], rows)]
     if details.record:
@@ -56,6 +59,18 @@ def parts(details: Details) -> list[Any]:
     events = map(_event, run.events[-EVENTS_SHOWN:])
     faults = (f"damaged: {fault}" for fault in run.event_faults[:EVENTS_SHOWN])
     return [*parts, output.heading("Events"), output.table(["at", "event", ""], events), *faults]
+
+
+def _timeline(details: Details) -> Iterator[list[object]]:
+    """The rounds in which clients joined, left, or got other data, up to the one that is shown."""
+    records = details.run.records[: details.record["round"] if details.record else 0]
+    for record in records:
+        if changes := record.get("timeline"):
+            named = [
+                ", ".join(map(str, clients))
+                for clients in (changes["joined"], changes["left"], changes["data"])
+            ]
+            yield [record["round"], *named, changes["present"]]
 
 
 def _simulated(details: Details) -> list[tuple[str, object]]:

@@ -1,13 +1,15 @@
-"""Where in a run something changed: switches, the fork it began with, checkpoints that are kept."""
+"""Where in a run something changed: switches, the fork it began with, its clients, checkpoints that are kept."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from simulator.base.documents import Event
+from simulator.base.record import Record
 from simulator.results.analysis.run import SessionData
 
 FEW = 10
-"""More lasting checkpoints than this are a routine, and none of them a milestone."""
+"""More lasting checkpoints than this are a routine, and none of them a milestone. The same holds for changes of
+clients."""
 
 
 @dataclass(frozen=True)
@@ -15,16 +17,29 @@ class Milestone:
     """At `round`, half-way to the next for what happened between two; `method`: of a switch to another one."""
 
     round: float
-    kind: Literal["switch", "fork", "checkpoint"]
+    kind: Literal["switch", "fork", "checkpoint", "clients", "data"]
     method: str | None = None
 
 
 def milestones(run: SessionData) -> list[Milestone]:
-    """In order of round: switches (without a method: of settings), the fork, checkpoints that outlast the newest."""
+    """In order of round: switches (without a method: of settings), the fork, changes of `federation.timeline`, and
+    checkpoints that outlast the newest.
+    """
     found = [each for event in run.events if (each := _milestone(event)) is not None]
     lasting = run.checkpoints[: -int(run.config.get("checkpoint", {}).get("keep_last") or 1)]
     kept = [Milestone(round, "checkpoint") for round in lasting if round > 0]
-    return sorted(found + (kept if len(kept) <= FEW else []), key=lambda each: each.round)
+    changed = [each for record in run.records if (each := _of_clients(record)) is not None]
+    for routine in (kept, changed):
+        found += routine if len(routine) <= FEW else []
+    return sorted(found, key=lambda each: each.round)
+
+
+def _of_clients(record: Record) -> Milestone | None:
+    """Clients that joined, left, or got other data at the beginning of the round."""
+    if (changes := record.get("timeline")) is None:
+        return None
+    moved = changes["joined"] or changes["left"]
+    return Milestone(record["round"] - 0.5, "clients" if moved else "data")
 
 
 @dataclass(frozen=True)

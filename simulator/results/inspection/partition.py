@@ -82,6 +82,5 @@ def of_config(config: Config, data_dir: Path) -> Partition:
 
 
 def _loaded(config: Config, data_dir: Path) -> FederatedData:
-    return load(
-        Source(config.data, config.federation.clients, config.data_seed, data_dir), torch.device("cpu")
-    )
+    source = Source(config.data, config.federation.clients, config.data_seed, data_dir, config.timeline.data)
+    return load(source, torch.device("cpu"))

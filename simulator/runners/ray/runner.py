@@ -74,6 +74,8 @@ class RayRunner(Runner):
         self._here = ParallelRunner(context, settings)
         """Computes what stays in this process."""
         self._pool: WorkerPool | None = None
+        self._since = 0
+        """The round whose clients and data are computed."""
         self._seconds: dict[int, float] = {}
         """The seconds of each client's last training."""
         self._at_work: dict[Any, tuple[tuple[int, Sequence[int]], Worker]] = {}
@@ -91,6 +93,12 @@ class RayRunner(Runner):
             self._pool = self._gathered(hooks, exact)
             self.workers = self._pool.ready * self._inner.workers
         return self._pool.places()
+
+    def enter(self, round: int) -> None:
+        super().enter(round)
+        self._inner.enter(round)
+        self._here.enter(round)
+        self._since = round
 
     def portions(self, clients: Sequence[int], finished: Collection[int] = ()) -> list[list[int]]:
         ordered = [client for [client] in self.longest_first([client] for client in clients)]
@@ -252,6 +260,8 @@ class RayRunner(Runner):
         from simulator.runners.ray.worker_pool import reaching
 
         pool = self._opened
+        if self.context.federation.stages:
+            question = partial(entered, question=question, since=self._since)
         self.workers = max(pool.ready, 1) * self._inner.workers
         self._payloads = self._payloads or Payloads(pool.put)
         with reaching(round, inner.in_process(self._settings)):
@@ -322,6 +332,14 @@ def answered(
 ) -> list[Result]:
     """A question: each client's own answer to another question."""
     return runner.ask(hooks, round, jobs, list(jobs), question)
+
+
+def entered(
+    runner: Runner, hooks: Hooks, round: int, jobs: Mapping[int, Job], *, question: AsOne[Result], since: int
+) -> Result:
+    """A question: the answer to another one, with clients and data as they are in round `since`."""
+    runner.enter(since)
+    return question(runner, hooks.at(since), round, jobs)
 
 
 class Lost:

@@ -71,6 +71,7 @@ class WorkerSetup:
             "training": facts.training.model_dump(mode="json"),
             "method": dict(self.method),
             "runtime": self.runtime.model_dump(mode="json"),
+            "absent": [sorted(stage.absent) for stage in facts.stages],
             "files": [hashlib.sha256(file.source).hexdigest() for file in self.files],
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
@@ -84,7 +85,7 @@ class WorkerSetup:
             LOADERS[file.kind](own_files.receive(file))
         device = select_device(self.federation.device.type)
         if held is not None and held.fingerprint == self.fingerprint and held.source == self.source:
-            data = held
+            data = held.at(0)
         else:
             data = load(self._source_here(), device)
         if data.fingerprint != self.fingerprint:

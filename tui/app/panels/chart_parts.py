@@ -14,7 +14,13 @@ PERCENT = 100.0
 
 def marks(run: SessionData) -> list[Mark]:
     """A vertical mark at every milestone of the run."""
-    labels = {"switch": "settings", "fork": "fork", "checkpoint": "kept"}
+    labels = {
+        "switch": "settings",
+        "fork": "fork",
+        "checkpoint": "kept",
+        "clients": "clients",
+        "data": "data",
+    }
     return [Mark(each.round, each.method or labels[each.kind]) for each in milestones(run)]
 
 

@@ -1,0 +1,154 @@
+"""The events of `federation.timeline` with their clients: who is present when, and whose data change."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from simulator.base import rng
+from simulator.base.errors import ConfigError
+from simulator.base.timeline_section import TimelineEvent
+
+
+@dataclass(frozen=True)
+class Happening:
+    """An event with its clients, ascending. number: its place in the table, from 0, which keys its draws."""
+
+    number: int
+    event: TimelineEvent
+    clients: tuple[int, ...]
+
+    @property
+    def round(self) -> int:
+        return self.event.round
+
+
+class Timeline(NamedTuple):
+    """All events in order of rounds, and the clients that are absent before the first round."""
+
+    happenings: tuple[Happening, ...] = ()
+    absent: frozenset[int] = frozenset()
+
+    @property
+    def rounds(self) -> list[int]:
+        """The rounds with an event, ascending."""
+        return sorted({each.round for each in self.happenings})
+
+    @property
+    def data(self) -> tuple[Happening, ...]:
+        """The events that change data."""
+        return tuple(each for each in self.happenings if each.event.event == "data")
+
+    def absent_at(self, round: int) -> frozenset[int]:
+        """The clients that are absent in a round."""
+        away = set(self.absent)
+        for each in self.happenings:
+            if each.round <= round and each.event.event == "leave":
+                away.update(each.clients)
+            elif each.round <= round and each.event.event == "join":
+                away.difference_update(each.clients)
+        return frozenset(away)
+
+
+def resolved(events: Sequence[TimelineEvent], clients: int, unseen: Collection[int], seed: int) -> Timeline:
+    """The events with their clients; `seed` is the data's. Raises ConfigError for events that contradict each other.
+
+    A client whose first event is to join is absent before. Fractions of joining and leaving clients are drawn among
+    those that no list names.
+    """
+    if not events:
+        return Timeline()
+    order = sorted(range(len(events)), key=lambda number: events[number].round)
+    seen = [client for client in range(clients) if client not in unseen]
+    listed: dict[int, str] = {}
+    for number in order:
+        event = events[number]
+        if isinstance(event.clients, tuple):
+            _check_listed(number, event, clients, unseen)
+            if event.event != "data":
+                for client in event.clients:
+                    listed.setdefault(client, event.event)
+    away = {client for client, first in listed.items() if first == "join"}
+    others = [client for client in seen if client not in listed]
+    drawn = _joining(events, order, others, len(seen), seed)
+    away.update(client for each in drawn.values() for client in each)
+    absent, left, found = frozenset(away), set[int](), list[Happening]()
+    for number in order:
+        event = events[number]
+        if number in drawn:
+            named = drawn[number]
+        elif event.clients == "left":
+            named = sorted(left)
+            if not named:
+                raise _fault(number, event, "no client has left before. Name clients, or give a fraction")
+        elif isinstance(event.clients, float):
+            pool = seen if event.event == "data" else [each for each in others if each not in away]
+            named = _drawn(number, event, pool, len(seen), seed)
+        else:
+            named = sorted(range(clients) if event.clients is None else event.clients)
+        _check(number, event, named, away)
+        if event.event == "leave":
+            away.update(named)
+            left.update(named)
+        elif event.event == "join":
+            away.difference_update(named)
+            left.difference_update(named)
+        if len(away) == len(seen):
+            raise _fault(number, event, "no client would be present. Leave at least one")
+        found.append(Happening(number, event, tuple(named)))
+    return Timeline(tuple(found), absent)
+
+
+def _joining(
+    events: Sequence[TimelineEvent], order: Sequence[int], others: Sequence[int], seen: int, seed: int
+) -> dict[int, list[int]]:
+    """The clients of each event in which a fraction joins: they begin absent, so they are drawn first."""
+    drawn: dict[int, list[int]] = {}
+    pool = list(others)
+    for number in order:
+        event = events[number]
+        if event.event == "join" and isinstance(event.clients, float):
+            drawn[number] = _drawn(number, event, pool, seen, seed)
+            pool = [client for client in pool if client not in drawn[number]]
+    return drawn
+
+
+def _drawn(number: int, event: TimelineEvent, pool: Sequence[int], seen: int, seed: int) -> list[int]:
+    """A fraction of the clients that may take part, to the nearest whole number, drawn from `pool`."""
+    assert isinstance(event.clients, float)
+    wanted = int(seen * event.clients + 0.5)
+    if not 0 < wanted <= len(pool):
+        raise _fault(
+            number,
+            event,
+            f"clients = {event.clients:g} are {wanted} clients, and {len(pool)} can be drawn. Use another fraction",
+        )
+    draw = rng.numpy_stream(seed, "timeline/clients", number).choice(len(pool), wanted, replace=False)
+    return sorted(pool[each] for each in draw)
+
+
+def _check_listed(number: int, event: TimelineEvent, clients: int, unseen: Collection[int]) -> None:
+    assert isinstance(event.clients, tuple)
+    for client in event.clients:
+        if client >= clients:
+            raise _fault(number, event, f"there is no client {client}. Use 0 to {clients - 1}")
+        if client in unseen and event.event != "data":
+            raise _fault(
+                number, event, f"client {client} is unseen and never takes part. Name another client"
+            )
+
+
+def _check(number: int, event: TimelineEvent, named: Sequence[int], away: Collection[int]) -> None:
+    if event.event == "leave" and (gone := [client for client in named if client in away]):
+        raise _fault(
+            number, event, f"client {gone[0]} is absent and cannot leave. Let it join first, or remove it"
+        )
+    if event.event == "join" and (there := [client for client in named if client not in away]):
+        raise _fault(
+            number, event, f"client {there[0]} is present and cannot join. Let it leave first, or remove it"
+        )
+    if event.divides and len(named) < 2:
+        raise _fault(number, event, "a new partition needs at least two clients. Name more")
+
+
+def _fault(number: int, event: TimelineEvent, what: str) -> ConfigError:
+    return ConfigError(f"federation.timeline, entry {number + 1} (round {event.round}): {what}.")

@@ -1,0 +1,115 @@
+"""The samples of each client before the first round: partition, then split."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from simulator.base import rng
+from simulator.base.data_section import DataConfig, split_shares
+from simulator.base.errors import ConfigError, DataError
+from simulator.data import indices, partition
+from simulator.data.samples import Indices, Labels, SampleSet
+from simulator.data.split import TooFew, stratified
+
+Parts = tuple[Indices, Indices, Indices]
+"""Train, eval and test indices of one client."""
+
+
+def divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
+    """Every client's train, eval, and test indices, as configured. Raises ConfigError or DataError."""
+    try:
+        return _divided(config, clients, seed, samples)
+    except TooFew as error:
+        ways = ["use fewer clients", *(["raise data.limit"] if config.limit is not None else [])]
+        for key, value in _ways_to_give_more(config, samples):
+            with suppress(ConfigError, DataError):
+                _divided(config.model_copy(update={key: value}), clients, seed, samples)
+                ways.append(f"use `data.{key}={value}`")
+        raise DataError(f"{error} To give each client enough, {', or '.join(ways)}.") from error
+
+
+def _divided(config: DataConfig, clients: int, seed: int, samples: SampleSet) -> list[Parts]:
+    if config.indices is not None:
+        return indices.read(Path(config.indices), clients, len(samples))
+    none = np.empty(0, dtype=np.int64)
+    if config.split == "global":
+        if not samples.has_test_set:
+            raise DataError(
+                f"data set '{config.dataset}' has no test set of its own, which split 'global' needs. "
+                "Use another split: `data.split=8:1:1`."
+            )
+        test = np.arange(samples.test_from, len(samples))
+        holdings = _partitioned(config, clients, seed, samples, samples.test_from)
+        return [(held, none, test) for held in holdings]
+    shares = split_shares(config.split)
+    holdings = _partitioned(config, clients, seed, samples, len(samples))
+    divisions = []
+    for client, held in enumerate(holdings):
+        stream = rng.numpy_stream(seed, "data/split", client=client)
+        train, *evaluation, test = stratified(held, samples.labels[held], shares, client, stream)
+        divisions.append((train, evaluation[0] if evaluation else none, test))
+    return divisions
+
+
+def _ways_to_give_more(config: DataConfig, samples: SampleSet) -> Iterator[tuple[str, object]]:
+    """Settings with which clients may get enough samples for all parts of a split."""
+    if samples.has_test_set:
+        yield "split", "global"
+    if config.partition in ("dirichlet", "natural"):
+        yield "min_samples", len(samples.classes) + len(split_shares(config.split)) - 1
+    if config.partition == "iid":
+        yield "partition", "pathological"
+
+
+def _partitioned(config: DataConfig, clients: int, seed: int, samples: SampleSet, upto: int) -> list[Indices]:
+    """The clients' shares of the first `upto` samples."""
+    labels, num_classes = samples.labels[:upto], len(samples.classes)
+    stream = rng.numpy_stream(seed, "data/partition")
+    if config.partition == "natural":
+        if samples.user is None:
+            raise ConfigError(
+                f"data set '{config.dataset}' does not say which user each sample is from, which partition 'natural' "
+                "needs. Use another data.partition, or name the column of users in data.client for a table."
+            )
+        return partition.natural(samples.user[:upto], clients, config.min_samples, stream)
+    if config.domains_per_client is None:
+        return by_rule(config, labels, num_classes, clients, config.min_samples, stream)
+    if samples.domain is None:
+        raise ConfigError(
+            f"data set '{config.dataset}' has no domains to deal out; use digits_domains, fashion_mnist_domains or a "
+            "folder with a folder for each domain, or leave out data.domains_per_client."
+        )
+    least = -(-config.min_samples // config.domains_per_client)
+
+    def divide(indices: Indices, owners: int) -> list[Indices]:
+        return by_rule(config, labels[indices], num_classes, owners, least, stream)
+
+    return partition.by_domain(
+        samples.domain[:upto], samples.domains, clients, config.domains_per_client, divide, stream
+    )
+
+
+def by_rule(
+    config: DataConfig,
+    labels: Labels,
+    num_classes: int,
+    clients: int,
+    min_samples: int,
+    stream: np.random.Generator,
+) -> list[Indices]:
+    """Images of these labels, divided over the clients by `data.partition`."""
+    if config.partition == "dirichlet":
+        return partition.dirichlet(
+            labels, num_classes, clients, config.alpha, min_samples, stream, config.cap
+        )
+    if config.quantity == "pfllib":
+        return partition.pathological_as_pfllib(
+            labels, num_classes, clients, config.classes_per_client, min_samples, stream
+        )
+    if config.partition == "pathological":
+        return partition.pathological(
+            labels, num_classes, clients, config.classes_per_client, config.quantity, stream
+        )
+    return partition.iid(labels, clients, config.quantity, stream)
