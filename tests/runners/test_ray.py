@@ -97,6 +97,20 @@ def test_partial_work_has_the_bits_that_it_has_in_process(inner: str) -> None:
     assert there == here
     flights = [flight for record in here["records"] for flight in record["time"]["flights"]]
     assert any("steps" in flight for flight in flights)
+def test_clients_that_leave_and_change_have_the_bits_that_they_have_in_process(inner: str) -> None:
+    """Actors train and evaluate with the data of the round, and with the classes that these have."""
+    timeline = [
+        {"round": 2, "event": "data", "alpha": 0.3},
+        {"round": 3, "event": "data", "labels": "permuted", "clients": [0, 1]},
+        {"round": 3, "event": "leave", "clients": [2]},
+    ]
+    subject = Subject("fedproto")
+    there, here = (
+        run(subject.built(federation={"timeline": timeline}, runtime=runtime).engine, 4)
+        for runtime in ({**RAY, "inner": inner}, {"runner": inner})
+    )
+    assert [record.get("timeline") is None for record in here["records"]] == [True, False, False, True]
+    assert there == here
 
 
 @pytest.mark.slow
