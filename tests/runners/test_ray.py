@@ -97,6 +97,10 @@ def test_partial_work_has_the_bits_that_it_has_in_process(inner: str) -> None:
     assert there == here
     flights = [flight for record in here["records"] for flight in record["time"]["flights"]]
     assert any("steps" in flight for flight in flights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inner", ["sequential", "stacked"])
 def test_clients_that_leave_and_change_have_the_bits_that_they_have_in_process(inner: str) -> None:
     """Actors train and evaluate with the data of the round, and with the classes that these have."""
     timeline = [
