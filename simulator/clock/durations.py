@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,19 @@ class Parts(NamedTuple):
     def total(self) -> float:
         """The seconds from dispatch to arrival."""
         return math.fsum(self)
+
+
+class Timed(Protocol):
+    """What has the seconds of a dispatch."""
+
+    @property
+    def latency(self) -> float: ...
+    @property
+    def down(self) -> float: ...
+    @property
+    def compute(self) -> float: ...
+    @property
+    def up(self) -> float: ...
 
 
 class Energy(NamedTuple):
@@ -78,17 +91,28 @@ def parts(device: Device, work: Work, utilization: float, jitter: float = 1.0) -
     `jitter` multiplies all of them. Raises ConfigError for seconds that cannot be computed.
     """
     seconds = Parts(
-        jitter * device.latency,
-        jitter * _over(BITS * work.down, device.down, device, "downlink"),
-        jitter * computing(device, work.flops, utilization),
-        jitter * _over(BITS * work.up, device.up, device, "uplink"),
+        device.latency,
+        _over(BITS * work.down, device.down, device, "downlink"),
+        computing(device, work.flops, utilization),
+        _over(BITS * work.up, device.up, device, "uplink"),
     )
-    if not (math.isfinite(seconds.total) and jitter > 0 and device.latency >= 0):
+    if not (math.isfinite(seconds.total) and device.latency >= 0):
         raise ConfigError(
-            f"The seconds of device '{device.name}' cannot be computed: latency {device.latency:g} s and jitter "
-            f"{jitter:g} give {seconds.total:g} s. Correct the device, or use a smaller system.jitter."
+            f"The seconds of device '{device.name}' cannot be computed: latency {device.latency:g} s gives "
+            f"{seconds.total:g} s. Correct the device."
         )
-    return seconds
+    return seconds if jitter == 1.0 else jittered(seconds, jitter)
+
+
+def jittered(parts: Parts, jitter: float) -> Parts:
+    """The seconds times a factor. Raises ConfigError for seconds that cannot be computed."""
+    found = Parts(jitter * parts.latency, jitter * parts.down, jitter * parts.compute, jitter * parts.up)
+    if not (jitter > 0 and math.isfinite(found.total)):
+        raise ConfigError(
+            f"The seconds of a client cannot be computed: jitter {jitter:g} makes {found.total:g} s of "
+            f"{parts.total:g} s. Use a smaller system.jitter."
+        )
+    return found
 
 
 def computing(device: Device, flops: float, utilization: float, what: str = "training") -> float:
@@ -139,7 +163,7 @@ def _uniforms(key: int, counters: NDArray[np.uint64]) -> NDArray[np.float64]:
     return ((z >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 
 
-def joules(device: Device, parts: Parts, waited: float) -> Energy:
+def joules(device: Device, parts: Timed, waited: float) -> Energy:
     """The energy of one dispatch. The device idles through the latency and the seconds that it waited."""
     return Energy(
         compute=device.compute_watts * parts.compute,

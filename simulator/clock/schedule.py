@@ -11,6 +11,7 @@ import math
 from bisect import insort
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -42,6 +43,9 @@ class Flight:
     """Training steps of a client that sends partial work. None: it takes all of them."""
     steps_due: int | None = None
     """Training steps that such a client would take if it stayed."""
+
+    def __hash__(self) -> int:
+        return hash((self.client, self.dispatch))
 
     def facts(self) -> dict[str, Any]:
         """Its values by name, without those that it lacks."""
@@ -82,6 +86,8 @@ class Rules(Protocol):
     def max_staleness(self) -> int | None: ...
 
 
+_in_time = attrgetter("arrives", "client", "dispatch")
+"""The order of flights, of which no two have the same client and dispatch. A key is faster than comparisons."""
 _ALWAYS_AT_WORK = ("buffered", "asynchronous")
 """The schedules that send a client off as soon as another one has arrived."""
 
@@ -167,7 +173,7 @@ def _carried_out(
         now = _next(now, wait(now, busy))
         chosen = choose(wanted, now, busy, 0)
     ended = Ended(now, sent=list(chosen))
-    every = sorted([*flying, *send(chosen, now)])
+    every = sorted([*flying, *send(chosen, now)], key=_in_time)
     fates = {flight: _fate(rules, flight, round, loses) for flight in every}
     ended.ends = max(now, _end(rules, round, participants, now, fates))
     used = 0

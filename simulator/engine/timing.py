@@ -14,7 +14,7 @@ from simulator.base.tensors import total_bytes
 from simulator.clock import durations
 from simulator.clock.availability import Always, availability
 from simulator.clock.devices import ClientFacts, assigned, library, named
-from simulator.clock.durations import Energy, Work
+from simulator.clock.durations import Energy, Parts, Work
 from simulator.clock.schedule import Ended, Flight, cut
 from simulator.config import Config
 from simulator.engine.client_states import InFlight
@@ -72,6 +72,8 @@ class Clock:
             architecture: durations.utilization(self.system, architecture)
             for architecture in {client.architecture for client in federation.clients}
         }
+        self._parts = dict[int, tuple[Work, Parts]]()
+        """The last work of each client, and its seconds without jitter. Work seldom changes."""
         self.slow, self.fast = self._thirds()
         """A third of the clients, rounded down, with the slowest and with the fastest devices."""
 
@@ -114,7 +116,8 @@ class Clock:
             self._alone(client, at, round, work, float(factor))
             for client, work, factor in zip(clients, works, factors, strict=True)
         ]
-        return [self._lost(flight) for flight in self._shared(found, works)]
+        shared = self._shared(found, works)
+        return shared if isinstance(self.availability, Always) else list(map(self._lost, shared))
 
     def steps_in_time(self, flight: Flight, work: Work, costs: Sequence[float]) -> int:
         """The largest number of steps, fewer than all, with which the uplink arrives before the client leaves.
@@ -133,9 +136,14 @@ class Clock:
 
     def _alone(self, client: int, at: float, round: int, work: Work, factor: float) -> Flight:
         """The flight of a client that stays, with connections that it does not share."""
-        utilization = self._utilization[self._federation.clients[client].architecture]
-        parts = durations.parts(self.devices[client], work, utilization, factor)
-        return Flight(at + parts.total, client, round, at, *parts)
+        known = self._parts.get(client)
+        if known is None or known[0] != work:
+            utilization = self._utilization[self._federation.clients[client].architecture]
+            known = self._parts[client] = work, durations.parts(self.devices[client], work, utilization)
+        latency, down, compute, up = known[1] if factor == 1.0 else durations.jittered(known[1], factor)
+        return Flight(
+            at + math.fsum((latency, down, compute, up)), client, round, at, latency, down, compute, up
+        )
 
     def _shared(self, flights: list[Flight], works: Sequence[Work]) -> list[Flight]:
         """The flights with transfers that share the server's bandwidth, if it has a limit."""
@@ -210,8 +218,7 @@ class Clock:
 
     def joules(self, flight: Flight, waited: float) -> Energy:
         """The energy of a flight. The device idles through `waited` seconds after it."""
-        parts = durations.Parts(flight.latency, flight.down, flight.compute, flight.up)
-        return durations.joules(self.devices[flight.client], parts, waited)
+        return durations.joules(self.devices[flight.client], flight, waited)
 
     def record(
         self,
