@@ -1,4 +1,4 @@
-"""Measure how fast this machine trains each architecture of a run, for the computed clock (docs/time.md)."""
+"""Measure how fast this machine trains each architecture of a run, for the computed clock (docs/calibration.md)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

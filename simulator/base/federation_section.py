@@ -31,7 +31,7 @@ class FederationConfig(Section):
 
     timeline: tuple[TimelineEvent, ...] = Field(
         (),
-        description="Clients that join, leave, or whose data change, by round (docs/time.md).",
+        description="Clients that join, leave, or whose data change, by round (docs/clients.md).",
     )
 
     @property
