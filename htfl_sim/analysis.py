@@ -79,6 +79,8 @@ from simulator.results.figures.palette import (
     looks_of,
     luminance,
 )
+from simulator.results.inspection import client_samples
+from simulator.results.inspection.client_samples import ClassSample, ClientSamples, FeatureMean
 from simulator.results.inspection.embedding import Embedding
 from simulator.sessions.history import entries_to, next_change, settings_in_force
 from simulator.studies.summary import Seeds, StudySummary, by_seed, study_axes
@@ -96,10 +98,13 @@ __all__ = [
     "Array",
     "Branch",
     "CkaMeasurement",
+    "ClassSample",
+    "ClientSamples",
     "Cost",
     "Curves",
     "Embedding",
     "Event",
+    "FeatureMean",
     "Feed",
     "Line",
     "Measure",
@@ -124,6 +129,7 @@ __all__ = [
     "by_tensor",
     "cell",
     "channels",
+    "client_samples",
     "command_lines",
     "common_target",
     "contrast",

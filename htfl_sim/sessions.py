@@ -1,8 +1,8 @@
 """Sessions in their folder: search, details, verify, prune, remove, tags, partition, similarity, export.
 
 A session is given by its name in the folder of sessions, as STUDY/POINT if it belongs to a study, or by its path. The
-folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `partition`, `similarity`, and `export_weights`
-load torch.
+folder is `sessions_dir`, else $HTFL_SESSIONS, else ./sessions. Only `partition`, `samples`, `similarity`, and
+`export_weights` load torch.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ from checkpoints import (
 from checkpoints import groups as studies_in
 from checkpoints import session_folders as folders_in
 from htfl_sim import folders
+from htfl_sim.inspecting import representations, samples, samples_of_clients
 from htfl_sim.mailbox import holder, owner
 from htfl_sim.steering import tag
 from simulator.base.errors import ConfigError
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from simulator.results.export.sinks import Target
     from simulator.results.export.weights import Exported as Exported
     from simulator.results.inspection.partition import Partition as Partition
-    from simulator.results.inspection.representations import Representations
 
 __all__ = [
     "Branch",
@@ -65,6 +65,8 @@ __all__ = [
     "remove",
     "remove_leftover",
     "representations",
+    "samples",
+    "samples_of_clients",
     "search",
     "similarity",
     "state",
@@ -322,23 +324,6 @@ def similarity(
         model=settings.model,
         untrained=settings.untrained,
     )
-
-
-def representations(
-    session: Place,
-    round: int | None = None,
-    *,
-    images: int = 40,
-    data_dir: Place | None = None,
-    sessions_dir: Place | None = None,
-) -> "Representations":
-    """Every client's representations of the same number of test images after a kept round (None: the newest).
-
-    Raises SessionUnreadable, ConfigError, and DataError.
-    """
-    from simulator.results.inspection.representations import of_checkpoint
-
-    return of_checkpoint(folder_of(session, sessions_dir), _data(data_dir), round, images=images)
 
 
 def export(

@@ -61,13 +61,15 @@ class _Table(Dataset):
     test_samples = 0
     file: str
     """Its file: rows of numbers and a class, below a line with the numbers of rows and columns, and the classes."""
+    features: tuple[str, ...]
+    """The names of the columns, which the file does not have."""
 
     def load(self, folder: Path) -> ArraySet:
         lines = (_folder() / self.file).read_text("ascii").split()
         _, columns, *classes = lines[0].split(",")
         rows = np.array([line.split(",") for line in lines[1:]], dtype=np.float64)
         features, labels = rows[:, : int(columns)].astype(np.float32), rows[:, -1].astype(np.int64)
-        return ArraySet.of(self.spec, (features, labels), classes=tuple(classes))
+        return ArraySet.of(self.spec, (features, labels), classes=tuple(classes)).named(self.features)
 
 
 @register
@@ -81,6 +83,15 @@ class BreastCancer(_Table):
     classes = 2
     spec = TableSpec(30)
     file = "breast_cancer.csv"
+    MEASURED = (
+        "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
+        "symmetry", "fractal dimension",
+    )  # fmt: skip
+    features = (
+        *(f"mean {each}" for each in MEASURED),
+        *(f"{each} error" for each in MEASURED),
+        *(f"worst {each}" for each in MEASURED),
+    )
 
 
 @register
@@ -94,6 +105,10 @@ class Wine(_Table):
     classes = 3
     spec = TableSpec(13)
     file = "wine_data.csv"
+    features = (
+        "alcohol", "malic acid", "ash", "alcalinity of ash", "magnesium", "total phenols", "flavanoids",
+        "nonflavanoid phenols", "proanthocyanins", "color intensity", "hue", "od280/od315 of diluted wines", "proline",
+    )  # fmt: skip
 
 
 def _folder() -> Path:

@@ -94,6 +94,8 @@ class FederatedData:
     """Blocks of labels, each as long as the samples (`changing`)."""
     first: tuple[ClientData, ...] = ()
     """The clients' data before round 1, if these are of a later round."""
+    names: tuple[str, ...] = ()
+    """The text of each token, or the name of each channel or feature; empty if unknown."""
 
     @classmethod
     def build(
@@ -127,6 +129,7 @@ class FederatedData:
             domains=samples.domains,
             later=tuple(Later(each.round, held) for each, held in zip(changed, others, strict=True)),
             blocks=len(changes.labels),
+            names=samples.names,
         )
 
     def at(self, round: int) -> "FederatedData":

@@ -44,6 +44,8 @@ class SampleSet(ABC):
     `test_from` is the index of the first sample of the data set's own test set, n if it has none. In a data set of
     several `domains` (photographs and drawings of the same classes), `domain` holds each sample's, int64 [n]. In a data
     set whose samples come from several `users` (persons, speaking roles), `user` holds each sample's, int64 [n].
+    `names` are for people who look at samples: the text of each token, or the name of each channel or feature. They are
+    empty if unknown, and change no result.
     """
 
     labels: Labels
@@ -53,6 +55,7 @@ class SampleSet(ABC):
     domain: Labels | None
     users: tuple[str, ...]
     user: Labels | None
+    names: tuple[str, ...] = ()
 
     @property
     @abstractmethod
@@ -117,6 +120,7 @@ class ArraySet(SampleSet):
     domain: Labels | None = None
     users: tuple[str, ...] = ()
     user: Labels | None = None
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -141,6 +145,10 @@ class ArraySet(SampleSet):
         if labels.min() < 0 or labels.max() >= len(names):
             raise DataError(f"a label is not in 0 … {len(names) - 1}, the numbers of the classes.")
         return cls(array, spec, labels.astype(np.int64), names, len(train[1]))
+
+    def named(self, names: Sequence[str]) -> "ArraySet":
+        """The same samples with the text of each token, or the name of each channel or feature."""
+        return replace(self, names=tuple(names))
 
     def of_users(self, users: Sequence[str]) -> "ArraySet":
         """The same samples with the name of each one's user, in the order of samples: those of training, then test."""

@@ -56,7 +56,8 @@ def samples_of(plays: Mapping[str, str]) -> ArraySet:
     spec = TokenSpec(WINDOW, len(CHARACTERS) + 1)
     labels = every[:, -1].astype(np.int64) - 1
     classes = tuple(_NAMES.get(character, character) for character in CHARACTERS)
-    return ArraySet.of(spec, (every[:, :-1], labels), classes=classes).of_users(users)
+    samples = ArraySet.of(spec, (every[:, :-1], labels), classes=classes)
+    return samples.of_users(users).named(("", *CHARACTERS))
 
 
 def _speeches(plays: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -83,7 +83,7 @@ class UciHar(ZippedDataset):
     def load(self, folder: Path) -> ArraySet:
         with self.opened(folder) as archive:
             parts = [self._part(archive, part) for part in ("train", "test")]
-        samples = ArraySet.of(self.spec, parts[0][:2], parts[1][:2], self.CLASSES)
+        samples = ArraySet.of(self.spec, parts[0][:2], parts[1][:2], self.CLASSES).named(self.SIGNALS)
         return samples.of_users([f"subject {each}" for _, _, subjects in parts for each in subjects])
 
     def _part(self, archive: zipfile.ZipFile, part: str) -> tuple[Values, Labels, list[int]]:

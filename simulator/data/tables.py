@@ -41,9 +41,12 @@ def load(file: Path, columns: Columns) -> ArraySet:
     labels, classes = _classes(file, table[target], target)
     left_out = {target, columns.client, *columns.ignore}
     parts: list[Values] = []
+    names: list[str] = []
     for name in table:
         if name not in left_out:
-            parts += _encoded(file, name, table[name])
+            encoded = _encoded(file, name, table[name])
+            parts += encoded.values()
+            names += encoded
             if len(parts) > MOST_COLUMNS:
                 raise DataError(
                     f"{file} has more than {MOST_COLUMNS:,} columns once its texts are columns of their own. Leave "
@@ -54,7 +57,7 @@ def load(file: Path, columns: Columns) -> ArraySet:
     check_memory(file, 4 * len(parts) * len(labels))
     features = np.stack(parts, axis=1)
     try:
-        samples = ArraySet.of(TableSpec(len(parts)), (features, labels), classes=classes)
+        samples = ArraySet.of(TableSpec(len(parts)), (features, labels), classes=classes).named(names)
     except DataError as odd:
         raise DataError(f"{file}: {odd}") from odd
     if columns.client is None:
@@ -165,11 +168,11 @@ def _classes(file: Path, column: Any, name: str) -> tuple[Values, tuple[str, ...
     return labels.astype(np.int64), tuple(whole)
 
 
-def _encoded(file: Path, name: str, column: Any) -> list[Values]:
-    """A column of numbers as it is, or a column of zeros and ones for each text."""
+def _encoded(file: Path, name: str, column: Any) -> dict[str, Values]:
+    """A column of numbers as it is, or a column of zeros and ones for each text, by name."""
     _refuse_empty(file, name, column)
     if column.dtype.kind in "iuf":
-        return [column.to_numpy(np.float32)]
+        return {str(name): column.to_numpy(np.float32)}
     if column.dtype.kind in "mM":
         raise DataError(
             f"{file}: column '{name}' has times. Turn it into numbers, or leave it out: `data.ignore=[\"{name}\"]`."
@@ -181,7 +184,7 @@ def _encoded(file: Path, name: str, column: Any) -> list[Values]:
             f"{file}: column '{name}' has {len(held):,} different texts, and at most {MOST_VALUES} become columns. "
             f'Leave it out: `data.ignore=["{name}"]`.'
         )
-    return [(number == each).astype(np.float32) for each in range(len(held))]
+    return {f"{name} = {text}": (number == each).astype(np.float32) for each, text in enumerate(held)}
 
 
 def _refuse_empty(file: Path, name: str, column: Any) -> None:

@@ -21,6 +21,8 @@ from simulator.data.specs import TokenSpec
 
 PADDING, UNKNOWN = 0, 1
 """The tokens after the end of a text, and of a word outside the vocabulary."""
+SPECIAL = ("", "<?>")
+"""What people read in their place."""
 WORDS = 32_000
 """Tokens of a vocabulary, padding and unknown words included, as in PFLlib's text data sets (610455c)."""
 LENGTH = 200
@@ -61,7 +63,7 @@ def as_samples(
     """Texts with their labels. The words of training texts are the vocabulary."""
     known = vocabulary(train[0])
     parts = [(tokenized(texts, known), np.array(labels)) for texts, labels in (train, test)]
-    return ArraySet.of(SPEC, parts[0], parts[1], classes)
+    return ArraySet.of(SPEC, parts[0], parts[1], classes).named((*SPECIAL, *known))
 
 
 @register

@@ -61,6 +61,8 @@ FUNCTIONS = {
         "sessions.folders_in",
         "sessions.inside",
         "sessions.representations",
+        "sessions.samples",
+        "sessions.samples_of_clients",
         "sessions.state",
         "sessions.studies_in",
         "steering.answer_to",

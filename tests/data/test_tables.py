@@ -26,7 +26,7 @@ def read(folder: Path, text: str | bytes, columns: Columns = OF_ROWS, name: str 
 
 def test_numbers_stay_and_texts_become_a_column_for_each_value(tmp_path: Path) -> None:
     samples = read(tmp_path, ROWS)
-    # age, city = Oslo, city = Rome
+    assert samples.names == ("age", "city = Oslo", "city = Rome")
     assert samples.values.tolist() == [[30, 0, 1], [41, 1, 0], [5, 0, 1]]
     assert samples.classes == ("no", "yes") and samples.labels.tolist() == [1, 0, 0]
     assert samples.users == ("b", "a") and samples.user is not None and samples.user.tolist() == [0, 1, 0]

@@ -347,4 +347,7 @@ def test_tables_of_scikit_learn_are_its_own(name: str, tmp_path: Path) -> None:
     samples, theirs = loaded(name, tmp_path), getattr(sklearn.datasets, f"load_{name}")()
     assert np.array_equal(samples.values, theirs.data.astype(np.float32))
     assert np.array_equal(samples.labels, theirs.target) and samples.classes == tuple(theirs.target_names)
+    assert [each.replace(" ", "_") for each in samples.names] == [
+        each.replace(" ", "_") for each in theirs.feature_names
+    ]
     assert len(samples) == datasets.get(name).train_samples
