@@ -9,6 +9,7 @@ from typing import Any
 import checkpoints
 from checkpoints import DiskError, SessionUnreadable
 from simulator.base.record import Record
+from simulator.results.analysis.remaining import rounds_left
 from simulator.sessions.reader import CheckedReader
 
 WAITING, STARTING, FINISHED, STOPPED, FAILED = "waiting", "starting", "finished", "stopped", "failed"
@@ -30,14 +31,23 @@ class Status:
     seconds: tuple[float, ...] = ()
     reason: str = ""
     """Why it failed or was stopped."""
+    until_time: float = 0.0
+    """Simulated seconds after which it ends; 0: it ends with its last round."""
+    simulated: float | None = None
+    """Simulated seconds after its round; None without a clock."""
     diverged: bool = False
     """Whether it failed since a client diverged and training.on_divergence is 'stop'."""
 
     @property
+    def rounds_left(self) -> int:
+        """Rounds until its end; with `until_time`, by the mean simulated time of a round."""
+        return rounds_left(self.rounds, self.round, self.until_time, self.simulated)
+
+    @property
     def left(self) -> float | None:
-        """Seconds until its last round, by the mean of its latest rounds; None before the first."""
-        remaining = max(self.rounds - self.round, 0)
-        return 0.0 if not remaining else fmean(self.seconds) * remaining if self.seconds else None
+        """Seconds until its end, by the mean of its latest rounds; None before the first."""
+        left = self.rounds_left
+        return 0.0 if not left else fmean(self.seconds) * left if self.seconds else None
 
     def read(self, folder: Path) -> "Status":
         """The same point now, read from its session in `folder`. Unchanged if it has none yet."""
@@ -46,23 +56,27 @@ class Status:
                 return self
             session = CheckedReader(folder)
             record = session.last_record()
-            return replace(self, state=session.state(), reason="", **self._figures(record))
+            return replace(self, state=session.state(), reason="", **self._figures(record, session))
         except (SessionUnreadable, DiskError) as error:
             return replace(self, state=FAILED, reason=str(error))
         except (KeyError, TypeError):
             return replace(self, state=FAILED, reason=f"{folder} has a ledger that htfl-sim did not write.")
 
-    def _figures(self, record: Record | None) -> dict[str, Any]:
+    def _figures(self, record: Record | None, session: CheckedReader) -> dict[str, Any]:
         if record is None or record["round"] == self.round:
             return {}
         seconds = (*self.seconds, float(record["timing"]["seconds"]))[-_REMEMBERED:]
-        accuracy = record["accuracy"]
-        return {
+        accuracy, time = record["accuracy"], record.get("time")
+        timed = {} if time is None else {"simulated": time["ends"], "until_time": self._until_time(session)}
+        return timed | {
             "round": record["round"],
             "accuracy": accuracy["mean"],
             "best": accuracy["best_mean"],
             "seconds": seconds,
         }
+
+    def _until_time(self, session: CheckedReader) -> float:
+        return self.until_time or float(session.document["config"].get("until_time", 0.0))
 
 
 def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
@@ -76,7 +90,6 @@ def time_left(statuses: Sequence[Status], jobs: int) -> float | None:
     a_round = fmean(known)
     open_ones = [status for status in statuses if status.state not in (FINISHED, FAILED)]
     total = sum(
-        (fmean(status.seconds) if status.seconds else a_round) * max(status.rounds - status.round, 0)
-        for status in open_ones
+        (fmean(status.seconds) if status.seconds else a_round) * status.rounds_left for status in open_ones
     )
     return total / max(min(jobs, len(open_ones)), 1)

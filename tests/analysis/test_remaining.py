@@ -26,3 +26,21 @@ def test_a_state_is_computed_again_from_the_nearest_checkpoint_before(
     round: int, rounds: int, half: SessionData
 ) -> None:
     assert remaining.rounds_again(half, round) == (rounds, rounds * 2.5)
+
+
+@pytest.mark.parametrize(
+    ("until_time", "simulated", "left"),
+    [
+        (0.0, None, 90),  # no clock
+        (0.0, 20.0, 90),
+        (50.0, 20.0, 15),  # ten rounds took 20 s, so 30 s more take 15
+        (49.0, 20.0, 15),  # a round that has begun ends
+        (1000.0, 20.0, 90),  # the last round comes first
+        (20.0, 20.0, 0),
+        (50.0, float("nan"), 90),
+    ],
+)
+def test_a_run_that_ends_at_a_simulated_time_has_the_rounds_left_that_this_takes(
+    until_time: float, simulated: float | None, left: int
+) -> None:
+    assert remaining.rounds_left(100, 10, until_time, simulated) == left

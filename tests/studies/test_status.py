@@ -32,6 +32,8 @@ def test_a_damaged_session_is_a_point_that_failed_with_its_reason(tmp_path: Path
         ([Status("a", 10, "running", 4, seconds=(2.0,)), Status("b", 10)], 1, 6 * 2.0 + 10 * 2.0),
         ([Status("a", 10, "running", 4, seconds=(2.0,)), Status("b", 10)], 2, (6 * 2.0 + 10 * 2.0) / 2),
         ([Status("a", 10, "running", 4, seconds=(2.0,)), Status("b", 10)], 9, (6 * 2.0 + 10 * 2.0) / 2),
+        # four rounds took 8 s of simulated time, and 6 s are left: three rounds
+        ([Status("a", 10, "running", 4, seconds=(2.0,), until_time=14.0, simulated=8.0)], 1, 3 * 2.0),
         ([Status("a", 10, "failed", 4, seconds=(2.0,)), Status("b", 5)], 1, 5 * 2.0),
         ([Status("a", 10, "finished", 10, seconds=(2.0,))], 1, 0.0),
     ],

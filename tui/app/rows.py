@@ -111,7 +111,10 @@ def _facts(view: View) -> list[str]:
     facts = [run.name, f"round {view.run.round}/{run.rounds or '?'}", run.state, run.method]
     if run.state in ("running", "pausing", "stopping") and (within := _within(view)):
         facts.append(within)
-    left = remaining.seconds_left(run.curves, run.rounds - run.round)
+    simulated = float(run.curves.clock[-1]) if run.round else None
+    until_time = float(run.config.get("until_time", 0.0))
+    rounds = remaining.rounds_left(run.rounds, run.round, until_time, simulated)
+    left = remaining.seconds_left(run.curves, rounds)
     if run.state == "running" and left is not None:
         facts.append(f"ETA {duration(left)}")
     return facts

@@ -1,5 +1,7 @@
 """What is still to be computed, and how long that takes by the rounds there are."""
 
+import math
+
 import numpy as np
 
 from simulator.results.analysis.costs import Spent
@@ -7,6 +9,18 @@ from simulator.results.analysis.run import SessionData
 
 RECENT = 10
 """Rounds whose mean time an estimate is made from."""
+
+
+def rounds_left(rounds: int, round: int, until_time: float, simulated: float | None) -> int:
+    """The rounds that a run of so many has left after `round`.
+
+    A run that ends at a simulated time, `until_time`, needs as many as follow from the mean simulated time of its
+    rounds. `simulated` is the time after `round`. until_time 0: it ends with its last round.
+    """
+    left = max(rounds - round, 0)
+    if not (until_time and round and simulated) or math.isnan(simulated):
+        return left
+    return min(left, math.ceil(max(until_time - simulated, 0.0) * round / simulated))
 
 
 def seconds_left(curves: Spent, rounds: int) -> float | None:
