@@ -88,12 +88,12 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """A data set. `here`: whether its files are in the data folder."""
+    """A data set. `here`: whether its files are in the data folder. Numbers that only the files tell are None."""
 
     name: str
     title: str
-    train: int
-    test: int
+    train: int | None
+    test: int | None
     classes: int
     shape: str
     here: bool

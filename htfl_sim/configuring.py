@@ -14,8 +14,8 @@ from simulator.base.nested import Raw, merged, read_toml, with_method, with_over
 from simulator.config import Config
 from simulator.config.idle import refuse_idle
 from simulator.config.user_files import Files, Names, loaded
-from simulator.data import partition, tables
-from simulator.data.datasets import absolute, is_table, kind_of
+from simulator.data import datasets, partition
+from simulator.data.datasets import absolute, kind_of
 from simulator.data.specs import Kind
 from simulator.data.tables import Columns
 from simulator.sessions.history import asked_for
@@ -46,7 +46,7 @@ def preset(
     """The configuration of a named experiment (`htfl-sim presets`), changed by the arguments.
 
     Without a name, it is the quickstart for the kind of the data set's samples. `dataset` is a data set's name, a
-    folder of class folders, or an .npz, .csv, or .parquet file. `settings` are dotted keys with two
+    folder of class folders, an .npz, .csv, or .parquet file, or hf:OWNER/NAME. `settings` are dotted keys with two
     underscores for the dot: `training__lr=0.05`. Your own files are named, and loaded, as on the command line:
     `federation__group=["cnn1", "mynets.py:MyNet"]`, `evaluation__metrics=["top2.py"]`. Raises HtflError (ConfigError)
     or presets.PresetError.
@@ -169,12 +169,13 @@ def _quickstart(dataset: str | None, data: Mapping[str, Any]) -> Raw:
 
     With a column of users, each client is one user, and there are at most as many clients as users.
     """
-    name = QUICKSTARTS[kind_of(dataset) if dataset else "image"]
+    columns = Columns(
+        data.get("target"), data.get("client"), tuple(data.get("ignore") or ()), data.get("text")
+    )
+    name = QUICKSTARTS[kind_of(dataset, columns) if dataset else "image"]
     raw: Raw = presets.load(name).config | {"preset": name}
-    if dataset and data.get("client") and is_table(dataset):
-        columns = Columns(data.get("target"), data["client"])
-        least = data.get("min_samples", DataConfig().min_samples)
-        groups = partition.groups_of_users(tables.users(Path(dataset).expanduser(), columns), least)
+    if dataset and columns.client and (counts := datasets.users(dataset, columns)):
+        groups = partition.groups_of_users(counts, data.get("min_samples", DataConfig().min_samples))
         clients = min(raw["federation"]["clients"], max(len(groups), 1))
         raw = merged(raw, {"data": {"partition": "natural"}, "federation": {"clients": clients}})
     return raw

@@ -13,17 +13,18 @@ class DataConfig(Section):
 
     dataset: str = Field(
         "digits",
-        description="Data set: a name from `htfl-sim datasets`, a folder of class folders or domain folders, or "
-        "an .npz, .csv, or .parquet file.",
+        description="Data set: a name from `htfl-sim datasets`, a folder of class folders or domain folders, "
+        "an .npz, .csv, or .parquet file, or hf:OWNER/NAME.",
     )
     target: str | None = Field(
-        None, description="Column with the class of each row, for a CSV or Parquet file."
+        None, description="Column with the class of each row, for a CSV or Parquet file or an hf: data set."
     )
     client: str | None = Field(
         None,
-        description="Column with the user of each row, for a CSV or Parquet file and partition 'natural'.",
+        description="Column with the user of each row, for a table or an hf: data set and partition 'natural'.",
     )
-    ignore: tuple[str, ...] = Field((), description="Columns of a CSV or Parquet file to leave out.")
+    text: str | None = Field(None, description="Column of texts to train on, for a table or an hf: data set.")
+    ignore: tuple[str, ...] = Field((), description="Columns of a table or an hf: data set to leave out.")
     partition: Literal["pathological", "dirichlet", "iid", "natural", "indices"] = Field(
         "pathological",
         description="How samples are divided over clients: pathological (few classes each), Dirichlet, IID, one user "

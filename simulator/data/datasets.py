@@ -9,7 +9,7 @@ from typing import ClassVar
 from platformdirs import user_cache_dir
 
 from simulator.base.errors import ConfigError, DataError, nearest
-from simulator.data import tables, user_data
+from simulator.data import hugging_face, tables, user_data, words
 from simulator.data.samples import SampleSet
 from simulator.data.specs import InputSpec, Kind
 from simulator.data.tables import NO_COLUMNS, Columns
@@ -28,8 +28,9 @@ class Dataset(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     source: ClassVar[str]
-    train_samples: ClassVar[int]
-    test_samples: ClassVar[int]
+    train_samples: ClassVar[int | None]
+    """None if only the files tell."""
+    test_samples: ClassVar[int | None]
     classes: ClassVar[int]
     spec: ClassVar[InputSpec]
     """The form of its samples."""
@@ -90,18 +91,21 @@ def get(name: str) -> Dataset:
 def load(
     name_or_path: str, data_dir: Path, progress: Progress = silent, columns: Columns = NO_COLUMNS
 ) -> SampleSet:
-    """A registered data set (downloaded if missing), a folder of class folders, an `.npz` of arrays, or a table.
+    """A registered data set (downloaded if missing), or a user's own: a folder of class folders, an `.npz` of arrays,
+    a table, or a data set of Hugging Face.
 
-    `columns` are those of a table. Raises ConfigError for a name that is none of these, and for columns without a
-    table; DataError if the data are unavailable or unreadable.
+    `columns` are those of the last two. Raises ConfigError for a name that is none of these, and for columns of other
+    data; DataError if the data are unavailable or unreadable.
     """
     path = Path(name_or_path).expanduser()
+    if hugging_face.is_name(name_or_path):
+        return hugging_face.load(name_or_path, columns)
     if name_or_path not in _DATASETS and is_table(name_or_path):
         return tables.load(path, columns)
     if columns != NO_COLUMNS:
         raise ConfigError(
-            f"data.target, data.client, and data.ignore are columns of a table, and '{name_or_path}' is no CSV or "
-            "Parquet file. Leave them out."
+            f"data.target, data.client, data.text, and data.ignore name columns, and '{name_or_path}' is no CSV or "
+            "Parquet file and no data set of Hugging Face. Leave them out."
         )
     if name_or_path in _DATASETS:
         dataset = _DATASETS[name_or_path]
@@ -111,7 +115,8 @@ def load(
     if path.is_dir() or (path.suffix == ".npz" and path.is_file()):
         return user_data.load(path)
     raise ConfigError(
-        f"'{name_or_path}' is neither a data set nor a folder of class folders nor an .npz, .csv, or .parquet file."
+        f"'{name_or_path}' is neither a data set, nor a folder of class folders, nor an .npz, .csv, or .parquet file, "
+        "nor hf:OWNER/NAME."
         f"{nearest(name_or_path, _DATASETS)} See `htfl-sim datasets`. A plugin's data set needs `plugin=FILE`."
     )
 
@@ -122,26 +127,42 @@ def is_table(path: str) -> bool:
     return file.suffix.lower() in tables.SUFFIXES and file.is_file()
 
 
-def kind_of(name_or_path: str) -> Kind:
-    """The kind of a data set's samples, without reading them. A user's own folder has images."""
+def kind_of(name_or_path: str, columns: Columns = NO_COLUMNS) -> Kind:
+    """The kind of a data set's samples, without reading them. A user's own folder has images.
+
+    A data set of Hugging Face is downloaded if only its columns tell.
+    """
     if name_or_path in _DATASETS:
         return _DATASETS[name_or_path].spec.kind
-    if is_table(name_or_path):
-        return "table"
-    spec = declared(name_or_path)
-    return "image" if spec is None else spec.kind
+    spec = declared(name_or_path, columns)
+    if spec is not None:
+        return spec.kind
+    if hugging_face.is_name(name_or_path):
+        return hugging_face.kind_of(name_or_path, columns)
+    return "table" if is_table(name_or_path) else "image"
 
 
-def declared(path: str) -> InputSpec | None:
-    """The form of the samples in a user's own `.npz`, without reading them; None if it is unknown."""
+def declared(path: str, columns: Columns = NO_COLUMNS) -> InputSpec | None:
+    """The form of the samples in a user's own data, without reading them; None if it is unknown."""
+    if columns.text is not None and (hugging_face.is_name(path) or is_table(path)):
+        return words.SPEC
     file = Path(path).expanduser()
     return user_data.declared(file) if file.suffix == ".npz" and file.is_file() else None
 
 
+def users(name_or_path: str, columns: Columns) -> list[int]:
+    """The number of samples of each user of a table or a data set of Hugging Face; empty for other data."""
+    if hugging_face.is_name(name_or_path):
+        return hugging_face.users(name_or_path, columns)
+    return tables.users(Path(name_or_path).expanduser(), columns) if is_table(name_or_path) else []
+
+
 def absolute(name_or_path: str) -> str:
     """The absolute path of a user's own data, so that a resume from another folder finds them; otherwise the name."""
+    if name_or_path in _DATASETS or hugging_face.is_name(name_or_path):
+        return name_or_path
     path = Path(name_or_path).expanduser()
-    return str(path.absolute()) if name_or_path not in _DATASETS and path.exists() else name_or_path
+    return str(path.absolute()) if path.exists() else name_or_path
 
 
 def data_folder(option: str | None) -> Path:

@@ -15,7 +15,6 @@ def load(source: Source, device: torch.device) -> FederatedData:
     Raises ConfigError or DataError if they are missing or cannot be divided as configured.
     """
     config = source.config
-    columns = Columns(config.target, config.client, config.ignore)
-    samples = datasets.load(config.dataset, source.folder, columns=columns)
+    samples = datasets.load(config.dataset, source.folder, columns=Columns.of(config))
     data = FederatedData.build(config, source.clients, source.seed, samples, device, source.changes)
     return replace(data, source=source)

@@ -28,7 +28,7 @@ def opened(source: Path | io.BytesIO) -> Image.Image:
     return image
 
 
-def check_memory(path: Path, needed: int) -> None:
+def check_memory(path: Path | str, needed: int) -> None:
     """Raise DataError unless this many bytes of images fit into the free memory."""
     free = psutil.virtual_memory().available
     if needed > free:

@@ -106,6 +106,12 @@ class SampleSet(ABC):
             user=None if self.user is None else self.user[indices],
         )
 
+    def of_users(self, users: Sequence[str]) -> Self:
+        """The same samples with the name of each one's user, in the order of samples: those of training, then test."""
+        number: dict[str, int] = {}
+        owner = np.array([number.setdefault(name, len(number)) for name in users], dtype=np.int64)
+        return replace(self, users=tuple(number), user=owner)  # type: ignore[type-var]  # every kind is a dataclass
+
 
 @dataclass(frozen=True, eq=False)
 class ArraySet(SampleSet):
@@ -149,12 +155,6 @@ class ArraySet(SampleSet):
     def named(self, names: Sequence[str]) -> "ArraySet":
         """The same samples with the text of each token, or the name of each channel or feature."""
         return replace(self, names=tuple(names))
-
-    def of_users(self, users: Sequence[str]) -> "ArraySet":
-        """The same samples with the name of each one's user, in the order of samples: those of training, then test."""
-        number: dict[str, int] = {}
-        owner = [number.setdefault(name, len(number)) for name in users]
-        return replace(self, users=tuple(number), user=np.array(owner, dtype=np.int64))
 
     @property
     def spec(self) -> InputSpec:

@@ -109,9 +109,8 @@ class Pamap2(ZippedDataset):
     name = "pamap2"
     title = "PAMAP2 Physical Activity Monitoring"
     source = "Reiss & Stricker 2012, UCI Machine Learning Repository, doi:10.24432/C5NW2H"
-    train_samples = 0
-    """Unknown without the files."""
-    test_samples = 0
+    train_samples = None
+    test_samples = None
     classes = 12
     spec = SignalSpec(27, 256)
     archive = "pamap2+physical+activity+monitoring.zip"

@@ -1,20 +1,23 @@
 """A user's own table: a CSV or Parquet file with a column of classes, and optionally a column of users.
 
-Numbers stay numbers. Texts and truth values become one column of zeros and ones for each value.
+Numbers stay numbers. Texts and truth values become one column of zeros and ones for each value. Or the samples are the
+texts of one column.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from simulator.base.data_section import DataConfig
 from simulator.base.errors import ConfigError, DataError, nearest
 from simulator.base.extras import library
 from simulator.data.pictures import check_memory
-from simulator.data.samples import ArraySet, Values
-from simulator.data.specs import TableSpec
+from simulator.data.samples import ArraySet, Labels, Values
+from simulator.data.specs import InputSpec, TableSpec
+from simulator.data.words import LENGTH, SPEC, SPECIAL, tokenized, vocabulary
 
 SUFFIXES = (".csv", ".parquet")
 MOST_COLUMNS = 10_000
@@ -29,41 +32,111 @@ class Columns(NamedTuple):
     target: str | None = None
     client: str | None = None
     ignore: tuple[str, ...] = ()
+    text: str | None = None
+    """The column whose texts are the samples. All other columns but those of classes and users are left out."""
+
+    @classmethod
+    def of(cls, config: DataConfig) -> "Columns":
+        """The columns that a configuration names."""
+        return cls(config.target, config.client, config.ignore, config.text)
 
 
 NO_COLUMNS = Columns()
+Where = Path | str
+"""The place of a table, for messages."""
+
+
+class OwnParts(NamedTuple):
+    """Parts of a table that its source has fixed: the first row of its own test set, and its classes, by number."""
+
+    test_from: int | None = None
+    classes: tuple[str, ...] | None = None
+
+
+NOTHING_FIXED = OwnParts()
 
 
 def load(file: Path, columns: Columns) -> ArraySet:
     """The rows of a table as samples. Raises ConfigError for wrong columns, DataError for unreadable contents."""
-    table = _read(file)
-    target = _target(file, list(table), columns)
-    labels, classes = _classes(file, table[target], target)
-    left_out = {target, columns.client, *columns.ignore}
+    return samples(file, _read(file), columns)
+
+
+def samples(where: Where, table: Any, columns: Columns, own: OwnParts = NOTHING_FIXED) -> ArraySet:
+    """The rows of a data frame as samples: its texts, or all its features.
+
+    Raises ConfigError for wrong columns, DataError for contents that are no samples.
+    """
+    target = target_of(where, list(table), columns)
+    labels, classes = labels_of(where, table, target, own)
+    first_test = len(labels) if own.test_from is None else own.test_from
+    if columns.text is None:
+        values, names = _features(where, table, {target, columns.client, *columns.ignore}, target)
+        spec: InputSpec = TableSpec(len(names))
+    else:
+        values, names = _tokens(where, columns.text, table[columns.text], first_test)
+        spec = SPEC
+    parts = [(values[part], labels[part]) for part in (slice(None, first_test), slice(first_test, None))]
+    try:
+        found = ArraySet.of(spec, parts[0], parts[1] if len(parts[1][1]) else None, classes).named(names)
+    except DataError as odd:
+        raise DataError(f"{where}: {odd}") from odd
+    if columns.client is None:
+        return found
+    return found.of_users(names_of_users(where, table, columns.client))
+
+
+def labels_of(where: Where, table: Any, target: str, own: OwnParts) -> tuple[Labels, tuple[str, ...]]:
+    """The class of each row, and the names of the classes in their order. Raises DataError for other values."""
+    column = table[target]
+    if own.classes is None:
+        return _classes(where, column, target)
+    _refuse_empty(where, target, column)
+    labels = column.to_numpy().astype(np.int64)
+    if labels.min() < 0 or labels.max() >= len(own.classes):
+        raise DataError(f"{where}: column '{target}' has numbers of no class, such as {labels.min()}.")
+    return labels, own.classes
+
+
+def names_of_users(where: Where, table: Any, column: str) -> list[str]:
+    """The user of each row. Raises DataError for an empty cell."""
+    _refuse_empty(where, column, table[column])
+    return [str(each) for each in table[column].tolist()]
+
+
+def _features(
+    where: Where, table: Any, left_out: Container[str | None], target: str
+) -> tuple[Values, list[str]]:
+    """The features [n, features], and the name of each."""
     parts: list[Values] = []
     names: list[str] = []
     for name in table:
         if name not in left_out:
-            encoded = _encoded(file, name, table[name])
+            encoded = _encoded(where, name, table[name])
             parts += encoded.values()
             names += encoded
             if len(parts) > MOST_COLUMNS:
                 raise DataError(
-                    f"{file} has more than {MOST_COLUMNS:,} columns once its texts are columns of their own. Leave "
+                    f"{where} has more than {MOST_COLUMNS:,} columns once its texts are columns of their own. Leave "
                     "some out with data.ignore."
                 )
     if not parts:
-        raise DataError(f"{file} has no column of features beside '{target}'. Add one.")
-    check_memory(file, 4 * len(parts) * len(labels))
-    features = np.stack(parts, axis=1)
-    try:
-        samples = ArraySet.of(TableSpec(len(parts)), (features, labels), classes=classes).named(names)
-    except DataError as odd:
-        raise DataError(f"{file}: {odd}") from odd
-    if columns.client is None:
-        return samples
-    _refuse_empty(file, columns.client, table[columns.client])
-    return samples.of_users([str(each) for each in table[columns.client].tolist()])
+        raise DataError(f"{where} has no column of features beside '{target}'. Add one.")
+    check_memory(where, 4 * len(parts) * len(table))
+    return np.stack(parts, axis=1), names
+
+
+def _tokens(where: Where, name: str, column: Any, first_test: int) -> tuple[Values, list[str]]:
+    """The texts of a column as tokens, and the text of each. The vocabulary is of the rows before `first_test`."""
+    _refuse_empty(where, name, column)
+    texts = column.tolist()
+    if other := next((each for each in texts if not isinstance(each, str)), None):
+        raise DataError(
+            f"{where}: column '{name}' has values such as {other!r}, and data.text needs texts. Name another column, "
+            "or leave data.text out to use the columns as features."
+        )
+    check_memory(where, 4 * LENGTH * len(texts))
+    known = vocabulary(texts[:first_test])
+    return tokenized(texts, known), [*SPECIAL, *known]
 
 
 def users(file: Path, columns: Columns) -> list[int]:
@@ -71,7 +144,7 @@ def users(file: Path, columns: Columns) -> list[int]:
     if columns.client is None:
         return []
     table = _read(file)
-    _target(file, list(table), columns)
+    target_of(file, list(table), columns)
     counts: list[int] = table[columns.client].value_counts(sort=False, dropna=False).tolist()
     return counts
 
@@ -131,14 +204,14 @@ def _checked(file: Path, table: Any) -> Any:
     return table
 
 
-def _target(file: Path, names: Sequence[str], columns: Columns) -> str:
+def target_of(file: Where, names: Sequence[str], columns: Columns) -> str:
     """The column of classes. Checks all columns that the settings name."""
     if columns.target is None:
         raise ConfigError(
             f"{file} is a table, and nothing says which column holds the classes. Set data.target to one of "
             f"{_listed(names)}."
         )
-    given = [("data.target", columns.target), ("data.client", columns.client)]
+    given = [("data.target", columns.target), ("data.client", columns.client), ("data.text", columns.text)]
     given += [("data.ignore", each) for each in columns.ignore]
     for key, name in given:
         if name is not None and name not in names:
@@ -147,10 +220,17 @@ def _target(file: Path, names: Sequence[str], columns: Columns) -> str:
             )
     if columns.client == columns.target:
         raise ConfigError(f"data.client and data.target are both '{columns.target}'. Name two columns.")
+    if columns.text is not None and columns.text in (columns.target, columns.client):
+        other = "data.target" if columns.text == columns.target else "data.client"
+        raise ConfigError(f"data.text and {other} are both '{columns.text}'. Name two columns.")
+    if columns.text is not None and columns.ignore:
+        raise ConfigError(
+            "data.ignore changes nothing: with data.text, all other columns are left out. Leave it out."
+        )
     return columns.target
 
 
-def _classes(file: Path, column: Any, name: str) -> tuple[Values, tuple[str, ...]]:
+def _classes(file: Where, column: Any, name: str) -> tuple[Labels, tuple[str, ...]]:
     """The class of each row, and the names of the classes in their order."""
     _refuse_empty(file, name, column)
     texts = column.dtype.kind not in "iuf"
@@ -168,9 +248,9 @@ def _classes(file: Path, column: Any, name: str) -> tuple[Values, tuple[str, ...
     return labels.astype(np.int64), tuple(whole)
 
 
-def _encoded(file: Path, name: str, column: Any) -> dict[str, Values]:
+def _encoded(file: Where, name: str, column: Any) -> dict[str, Values]:
     """A column of numbers as it is, or a column of zeros and ones for each text, by name."""
-    _refuse_empty(file, name, column)
+    _refuse_empty(file, name, column, feature=True)
     if column.dtype.kind in "iuf":
         return {str(name): column.to_numpy(np.float32)}
     if column.dtype.kind in "mM":
@@ -182,19 +262,21 @@ def _encoded(file: Path, name: str, column: Any) -> dict[str, Values]:
     if len(held) > MOST_VALUES:
         raise DataError(
             f"{file}: column '{name}' has {len(held):,} different texts, and at most {MOST_VALUES} become columns. "
-            f'Leave it out: `data.ignore=["{name}"]`.'
+            f'Leave it out with `data.ignore=["{name}"]`, or train on these texts with `data.text={name}`.'
         )
     return {f"{name} = {text}": (number == each).astype(np.float32) for each, text in enumerate(held)}
 
 
-def _refuse_empty(file: Path, name: str, column: Any) -> None:
+def _refuse_empty(file: Where, name: str, column: Any, feature: bool = False) -> None:
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):
         more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
-        raise DataError(
-            f"{file}: column '{name}' has no value in row {empty[0] + 1:,}{more}. Fill it in, remove the row, or leave "
-            f'the column out: `data.ignore=["{name}"]`.'
+        remedy = (
+            f'Fill it in, remove the row, or leave the column out: `data.ignore=["{name}"]`.'
+            if feature
+            else "Fill it in, or remove the row."
         )
+        raise DataError(f"{file}: column '{name}' has no value in row {empty[0] + 1:,}{more}. {remedy}")
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

@@ -1,13 +1,7 @@
-"""Texts as tokens: a word is a token. The vocabulary has the most frequent words of the training texts.
-
-AG News as CSV files, and IMDB as a folder of text files.
-"""
+"""Data sets of texts: AG News as CSV files, and IMDB as a folder of text files."""
 
 import csv
-import itertools
-import re
 import tarfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,43 +10,11 @@ import numpy as np
 from simulator.base.errors import DataError
 from simulator.data.datasets import Dataset, Progress, register, silent
 from simulator.data.download import Published, bring, verify
-from simulator.data.samples import ArraySet, Values
-from simulator.data.specs import TokenSpec
+from simulator.data.samples import ArraySet
+from simulator.data.words import SPEC, SPECIAL, tokenized, vocabulary
 
-PADDING, UNKNOWN = 0, 1
-"""The tokens after the end of a text, and of a word outside the vocabulary."""
-SPECIAL = ("", "<?>")
-"""What people read in their place."""
-WORDS = 32_000
-"""Tokens of a vocabulary, padding and unknown words included, as in PFLlib's text data sets (610455c)."""
-LENGTH = 200
-"""Tokens of a text. Longer texts are cut, as in PFLlib (610455c)."""
-SPEC = TokenSpec(LENGTH, WORDS, PADDING)
 LONGEST = 1 << 20
 """The maximum number of characters of one text."""
-_WORD = re.compile(r"\w+|[.,!?;]")
-_MARKUP = re.compile(r"<[^<>]{1,20}>")
-
-
-def words(text: str) -> list[str]:
-    """The words of a text in lower case, and the marks . , ! ? ; as words. Tags such as <br /> are left out."""
-    return _WORD.findall(_MARKUP.sub(" ", text.lower()))
-
-
-def vocabulary(texts: Iterable[str], size: int = WORDS) -> dict[str, int]:
-    """The tokens of the most frequent words; of equally frequent ones, those that come first in the alphabet."""
-    counts = Counter(itertools.chain.from_iterable(map(words, texts)))
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))[: size - 2]
-    return {word: number for number, word in enumerate(ranked, start=2)}
-
-
-def tokenized(texts: Sequence[str], known: dict[str, int], length: int = LENGTH) -> Values:
-    """Tokens int32 [n, length] of texts. Words outside the vocabulary are `UNKNOWN`."""
-    tokens = np.full((len(texts), length), PADDING, dtype=np.int32)
-    for row, text in zip(tokens, texts, strict=True):
-        found = [known.get(word, UNKNOWN) for word in words(text)[:length]]
-        row[: len(found)] = found
-    return tokens
 
 
 def as_samples(

@@ -125,6 +125,10 @@ def test_datasets_say_what_is_here(cli: Cli, tmp_path: Path) -> None:
     here = {each["name"]: each["here"] for each in cli("datasets", "--json").json()}
     assert here["digits"] and not here["cifar10"]
     assert cli("datasets", "digits", "--json").json()["train"] == 1442
+    unknown = cli("datasets", "pamap2", "--json").json()
+    assert unknown["train"] is None and unknown["test"] is None
+    [row] = [line for line in cli("datasets").out.splitlines() if "PAMAP2" in line]
+    assert " Monitoring – – 12 27×256 " in " ".join(row.split())
 
 
 def test_checking_digits_finds_them_sound(cli: Cli) -> None:

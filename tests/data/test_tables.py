@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from htfl_sim.configuring import Choices
 from simulator.base.errors import ConfigError, DataError
-from simulator.data import datasets, partition
+from simulator.data import datasets, partition, words
 from simulator.data.samples import ArraySet
 from simulator.data.tables import Columns
 
@@ -148,3 +149,63 @@ def test_groups_hold_every_user_once_and_enough_samples(sizes: list[int], least:
     assert all(sum(sizes[user] for user in group) >= least for group in groups)
     if sum(sizes) >= least:
         assert sorted(members) == list(range(len(sizes)))
+
+
+# A column of texts
+
+REVIEWS = "review,stars,verdict,who\nGood film,5,good,b\nBad bad film,1,bad,a\n"
+
+
+def test_a_column_of_texts_becomes_tokens(tmp_path: Path) -> None:
+    samples = read(tmp_path, REVIEWS, Columns("verdict", "who", text="review"))
+    # The most frequent words first, then in the order of the alphabet: bad 2, film 3, good 4.
+    assert samples.spec == words.SPEC and samples.names == ("", "<?>", "bad", "film", "good")
+    assert samples.values[:, :4].tolist() == [[4, 3, 0, 0], [2, 2, 3, 0]]
+    assert samples.classes == ("bad", "good") and samples.labels.tolist() == [1, 0]
+    assert samples.users == ("b", "a")
+
+
+def test_the_kind_follows_from_the_column_of_texts(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(REVIEWS)
+    assert datasets.kind_of(str(file)) == "table"
+    assert datasets.kind_of(str(file), Columns("verdict", text="review")) == "tokens"
+    assert datasets.declared(str(file), Columns("verdict", text="review")) == words.SPEC
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (Columns("verdict", text="reviews"), "data.text is 'reviews', .* Did you mean 'review'"),
+        (Columns("verdict", text="verdict"), "data.text and data.target are both 'verdict'"),
+        (Columns("verdict", "who", text="who"), "data.text and data.client are both 'who'"),
+        (Columns("verdict", text="review", ignore=("stars",)), "data.ignore changes nothing"),
+    ],
+)
+def test_a_wrong_column_of_texts_is_refused(tmp_path: Path, columns: Columns, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, REVIEWS, columns)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            "review,verdict\ngood,1\n,0\n",
+            "column 'review' has no value in row 2. Fill it in, or remove the row.",
+        ),
+        ("review,verdict\n3,1\n4,0\n", "column 'review' has values such as 3, and data.text needs texts"),
+    ],
+)
+def test_cells_without_texts_end_in_a_sentence(tmp_path: Path, rows: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, rows, Columns("verdict", text="review"))
+
+
+def test_a_run_without_a_preset_takes_the_models_of_texts_and_one_client_per_user(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("review,verdict,who\n" + "".join(f"text {n},{n % 2},user{n % 3}\n" for n in range(30)))
+    given = [f"data.{key}" for key in ("text=review", "target=verdict", "client=who", "min_samples=10")]
+    config = Choices(dataset=str(file), assignments=given).read()
+    assert config.preset == "quickstart_text" and config.data.text == "review"
+    assert config.data.partition == "natural" and config.federation.clients == 3

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.base.errors import DataError
-from simulator.data import datasets, shakespeare, signals, text
+from simulator.data import datasets, shakespeare, signals, words
 from simulator.data.packaged import PackagedDataset
 from simulator.data.samples import ArraySet
 
@@ -27,15 +27,15 @@ def loaded(name: str, folder: Path) -> ArraySet:
 
 def test_the_vocabulary_has_the_most_frequent_words_first() -> None:
     # "the" stands three times, "cat" and "dog" twice: of equals, the first in the alphabet.
-    assert text.vocabulary(["the cat the dog", "The dog, cat"], size=5) == {"the": 2, "cat": 3, "dog": 4}
+    assert words.vocabulary(["the cat the dog", "The dog, cat"], size=5) == {"the": 2, "cat": 3, "dog": 4}
 
 
 def test_words_are_lower_case_without_tags() -> None:
-    assert text.words("It's <br />GOOD, no?") == ["it", "s", "good", ",", "no", "?"]
+    assert words.words("It's <br />GOOD, no?") == ["it", "s", "good", ",", "no", "?"]
 
 
 def test_short_texts_are_padded_long_ones_cut_and_unknown_words_one_token() -> None:
-    tokens = text.tokenized(["a b", "b c a b"], {"a": 2, "b": 3}, length=3)
+    tokens = words.tokenized(["a b", "b c a b"], {"a": 2, "b": 3}, length=3)
     assert tokens.tolist() == [[2, 3, 0], [3, 1, 2]]
 
 
@@ -56,10 +56,10 @@ NEWS = '"3","Oil rises","Oil, again."\n"2","Final","Won 2-0"\n'
 def test_ag_news_reads_class_title_and_description(tmp_path: Path) -> None:
     ag_news(tmp_path, NEWS)
     samples = loaded("ag_news", tmp_path)
-    assert samples.spec == text.SPEC and samples.labels.tolist() == [2, 1, 0]
+    assert samples.spec == words.SPEC and samples.labels.tolist() == [2, 1, 0]
     # oil and rises … : "oil" stands twice and is token 2. The words of the test set are not in the vocabulary.
     assert samples.values[0, :2].tolist()[0] == 2
-    assert samples.values[2, :3].tolist() == [text.UNKNOWN] * 3
+    assert samples.values[2, :3].tolist() == [words.UNKNOWN] * 3
 
 
 @pytest.mark.parametrize(

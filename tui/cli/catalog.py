@@ -148,13 +148,14 @@ def datasets(
 ) -> None:
     """List the data sets and whether they are present, or show one.
 
-    Your own images work too: a folder of class folders, or an .npz.
+    Your own data work too: a folder of class folders, an .npz, a table, or a data set of Hugging Face.
 
     \b
     Examples
       htfl-sim datasets
       htfl-sim data fetch cifar10
       htfl-sim run --dataset ~/photos/by-species
+      htfl-sim run --dataset hf:fancyzhx/ag_news --set data.target=label
     """
     if name:
         found = [asdict(hs.catalog.dataset(name, data_dir))]

@@ -1,0 +1,234 @@
+"""Data sets of the Hugging Face Hub: `hf:OWNER/NAME`, or `hf:OWNER/NAME@CONFIG`. They are read as data and run no code.
+
+The samples are the images of a data set with one column of images, the texts of a column, or the rows of a table.
+"""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simulator.base.errors import ConfigError, DataError
+from simulator.base.extras import install_command, library
+from simulator.data import tables
+from simulator.data.images import Images, joined
+from simulator.data.pictures import check_memory, opened
+from simulator.data.samples import SampleSet
+from simulator.data.specs import Kind
+from simulator.data.tables import Columns, OwnParts
+from simulator.data.user_data import DEEP_MODES, GREY_MODES, UNREADABLE
+
+PREFIX = "hf:"
+OLDEST = 4
+"""The first major version of the package `datasets` that runs no code of a data set."""
+_NAME = re.compile(r"(?P<path>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<config>[\w.+-]+))?", re.ASCII)
+
+
+class _Opened(NamedTuple):
+    """A data set whose values are on disk."""
+
+    name: str
+    hub: Any
+    """The package `datasets`."""
+    train: Any
+    test: Any
+    """None without a test split."""
+    features: Mapping[str, Any]
+
+
+def is_name(dataset: str) -> bool:
+    """Whether this names a data set of Hugging Face."""
+    return dataset.startswith(PREFIX)
+
+
+def load(name: str, columns: Columns) -> SampleSet:
+    """All samples, those of the split `test` as the own test set. Other splits than `train` and `test` are left out.
+
+    Raises ConfigError for a wrong name or wrong columns, DataError for data that cannot be had or are no samples.
+    """
+    found = _open(name)
+    target = tables.target_of(name, list(found.features), columns)
+    kind, column = _form(found, columns)
+    if kind == "table":
+        return _of_table(found, columns, _plain(found, columns))
+    named = [each for each in (target, columns.client) if each is not None]
+    if kind == "tokens":
+        columns = columns._replace(ignore=(), text=column)
+        return _of_table(found, columns, [*named, column])
+    table, own = _table(found, named, target)
+    labels, classes = tables.labels_of(name, table, target, own)
+    images = _images(found, column, len(labels))
+    first = own.test_from or len(labels)
+    parts = [(images[part], labels[part]) for part in (slice(None, first), slice(first, None))]
+    samples = joined(parts[0], parts[1] if len(parts[1][1]) else None, classes)
+    if columns.client is None:
+        return samples
+    return samples.of_users(tables.names_of_users(name, table, columns.client))
+
+
+def kind_of(name: str, columns: Columns) -> Kind:
+    """The kind of the samples. Raises as `load` does."""
+    found = _open(name)
+    tables.target_of(name, list(found.features), columns)
+    return _form(found, columns)[0]
+
+
+def users(name: str, columns: Columns) -> list[int]:
+    """The number of samples of each user, in the order of first samples. Raises as `load` does."""
+    found = _open(name)
+    target = tables.target_of(name, list(found.features), columns)
+    if columns.client is None:
+        return []
+    table, _ = _table(found, [target, columns.client], target)
+    counts: list[int] = table[columns.client].value_counts(sort=False, dropna=False).tolist()
+    return counts
+
+
+def _open(name: str) -> _Opened:
+    """The data set, downloaded unless the package's own cache has it."""
+    read = _NAME.fullmatch(name.removeprefix(PREFIX))
+    if read is None:
+        raise ConfigError(
+            f"'{name}' is no name of a Hugging Face data set. Use hf:OWNER/NAME or hf:OWNER/NAME@CONFIG."
+        )
+    path, config = read["path"], read["config"]
+    if Path(path).exists():
+        raise ConfigError(
+            f"'{name}' is a file or folder here, and hf: loads only from Hugging Face. Leave hf: out to load your own "
+            "data, or run in another folder."
+        )
+    hub = library("datasets", "hf")
+    if int(hub.__version__.partition(".")[0]) < OLDEST:
+        raise ConfigError(
+            f"datasets {hub.__version__} can run code of a data set. Install a newer one: `{install_command('hf')}`."
+        )
+    try:
+        parts = hub.load_dataset(path, config)
+    except Exception as failed:  # its errors have no common class
+        reason = (str(failed).strip() or type(failed).__name__).splitlines()[0].rstrip(".")
+        raise DataError(
+            f"'{name}' cannot be loaded ({reason}). Check its name at Hugging Face, and the network."
+        ) from failed
+    splits = list(parts)
+    if "train" not in splits and len(splits) != 1:
+        raise DataError(
+            f"'{name}' has no split 'train'. It has {', '.join(splits)}. Choose another data set."
+        )
+    train = parts["train" if "train" in splits else splits[0]]
+    return _Opened(
+        name, hub, train, parts["test"] if {"train", "test"} <= {*splits} else None, train.features
+    )
+
+
+def _form(found: _Opened, columns: Columns) -> tuple[Kind, str]:
+    """The kind of the samples, and their column unless they are rows of a table."""
+    if columns.text is not None:
+        return "tokens", columns.text
+    left_out = {columns.target, columns.client, *columns.ignore}
+    held = {key: each for key, each in found.features.items() if key not in left_out}
+    images = [key for key, each in held.items() if isinstance(each, found.hub.Image)]
+    if len(images) == 1:
+        return "image", images[0]
+    if images:
+        raise ConfigError(
+            f"'{found.name}' has several columns of images: {', '.join(images)}. Leave all but one out "
+            "with data.ignore."
+        )
+    if len(held) == 1 and _is_text(found, *held.values()):
+        return "tokens", next(iter(held))
+    return "table", ""
+
+
+def _is_text(found: _Opened, feature: Any) -> bool:
+    return isinstance(feature, found.hub.Value) and feature.dtype in ("string", "large_string")
+
+
+def _plain(found: _Opened, columns: Columns) -> list[str]:
+    """The columns of a table. Raises DataError for one with several values in a cell."""
+    kept = [key for key in found.features if key not in columns.ignore]
+    for key in kept:
+        if not isinstance(found.features[key], found.hub.Value | found.hub.ClassLabel):
+            raise DataError(
+                f"'{found.name}': column '{key}' is neither numbers nor texts. Leave it out: `data.ignore=[\"{key}\"]`."
+            )
+    return kept
+
+
+def _of_table(found: _Opened, columns: Columns, names: Sequence[str]) -> SampleSet:
+    assert columns.target is not None  # `tables.target_of` has checked it
+    table, own = _table(found, names, columns.target)
+    ignored = tuple(each for each in columns.ignore if each in names)
+    return tables.samples(found.name, table, columns._replace(ignore=ignored), own)
+
+
+def _table(found: _Opened, names: Sequence[str], target: str) -> tuple[Any, OwnParts]:
+    """These columns of all samples as a data frame, and what the data set has fixed.
+
+    A test split without labels is left out: its classes are all −1.
+    """
+    import pandas as pd
+
+    parts = [found.train.select_columns(list(names)).to_pandas()]
+    classes = found.features[target]
+    fixed = tuple(classes.names) if isinstance(classes, found.hub.ClassLabel) else None
+    if found.test is not None:
+        if missing := [each for each in names if each not in found.test.features]:
+            raise DataError(
+                f"'{found.name}': its split 'test' has no column '{missing[0]}', as 'train' has. Choose another "
+                "data set."
+            )
+        test = found.test.select_columns(list(names)).to_pandas()
+        if fixed is None or not (test[target] == -1).all():
+            parts.append(test)
+    table = pd.concat(parts, ignore_index=True)
+    for key in names:
+        feature = found.features[key]
+        if key != target and isinstance(feature, found.hub.ClassLabel):
+            table[key] = table[key].map(dict(enumerate(feature.names)))
+    return table, OwnParts(len(parts[0]), fixed)
+
+
+def _images(found: _Opened, column: str, count: int) -> Images:
+    """Images [n, h, w, c], the first `count` of training and test samples: gray if all are gray, and RGB otherwise."""
+    stored: Images | None = None
+    number, grey = 0, True
+    for part in (found.train, found.test):
+        if part is None or number == count:
+            break
+        raw = part.select_columns([column]).cast_column(column, found.hub.Image(decode=False))
+        for row in raw:
+            mode, pixels = _decoded(found.name, number, row[column])
+            if stored is None:
+                check_memory(found.name, count * pixels.size)
+                stored = np.empty((count, *pixels.shape), dtype=np.uint8)
+            if pixels.shape != stored.shape[1:]:
+                sides = [f"{shape[1]}×{shape[0]}" for shape in (pixels.shape, stored.shape[1:])]
+                raise DataError(
+                    f"'{found.name}': image {number + 1:,} is {sides[0]} pixels, and the first is {sides[1]}. Choose a "
+                    "data set with images of one size."
+                )
+            stored[number] = pixels
+            grey &= mode in GREY_MODES
+            number += 1
+    assert stored is not None  # labels were counted
+    return stored[..., :1] if grey else stored
+
+
+def _decoded(name: str, number: int, cell: Any) -> tuple[str, Images]:
+    """An image's mode and its pixels as RGB [h, w, 3]. `cell` has its bytes, or the path of a file."""
+    if cell is None:
+        raise DataError(f"'{name}': sample {number + 1:,} has no image. Choose another data set.")
+    try:
+        with opened(Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])) as image:
+            if image.mode.startswith(DEEP_MODES):
+                raise DataError(
+                    f"'{name}': image {number + 1:,} has more than 8 bits per channel. Choose another data set."
+                )
+            return image.mode, np.asarray(image.convert("RGB"))
+    except UNREADABLE as unreadable:
+        raise DataError(
+            f"'{name}': image {number + 1:,} cannot be read ({unreadable}). Choose another data set."
+        ) from unreadable

@@ -1,0 +1,311 @@
+"""Data sets of Hugging Face by name. A small stand-in has the parts of the package `datasets` that are used."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image as Pillow
+
+from htfl_sim.configuring import Choices
+from simulator.base.errors import ConfigError, DataError
+from simulator.data import datasets, words
+from simulator.data.images import ImageSet
+from simulator.data.samples import ArraySet
+from simulator.data.tables import Columns
+
+NAME = "hf:some/set"
+
+
+class Value:
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+
+class ClassLabel:
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+
+
+class Image:
+    def __init__(self, decode: bool = True) -> None:
+        self.decode = decode
+
+
+class Part:
+    """A split. Columns of images hold {"bytes", "path"} and decode only if asked to."""
+
+    def __init__(self, features: Mapping[str, Any], columns: Mapping[str, Sequence[Any]]) -> None:
+        self.features, self.columns = dict(features), dict(columns)
+
+    def select_columns(self, names: list[str]) -> "Part":
+        return Part(
+            {name: self.features[name] for name in names}, {name: self.columns[name] for name in names}
+        )
+
+    def cast_column(self, name: str, feature: Image) -> "Part":
+        return Part(self.features | {name: feature}, self.columns)
+
+    def to_pandas(self) -> pd.DataFrame:
+        return pd.DataFrame(self.columns)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        assert not any(isinstance(each, Image) and each.decode for each in self.features.values())
+        for cells in zip(*self.columns.values(), strict=True):
+            yield dict(zip(self.columns, cells, strict=True))
+
+
+TEXT, WHOLE, LABEL = Value("string"), Value("int64"), ClassLabel(["no", "yes"])
+Install = Callable[..., list[tuple[str, str | None]]]
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Makes a hub with one data set. Returns the list of what is asked of it."""
+
+    def install(version: str = "4.0.0", **parts: Part) -> list[tuple[str, str | None]]:
+        asked: list[tuple[str, str | None]] = []
+
+        def load_dataset(path: str, name: str | None = None) -> dict[str, Part]:
+            asked.append((path, name))
+            if path != "some/set":
+                raise FileNotFoundError(f"Dataset '{path}' doesn't exist on the Hub or cannot be accessed.")
+            return parts
+
+        module = ModuleType("datasets")
+        vars(module).update(
+            Value=Value, ClassLabel=ClassLabel, Image=Image, load_dataset=load_dataset, __version__=version
+        )
+        monkeypatch.setitem(sys.modules, "datasets", module)
+        return asked
+
+    return install
+
+
+def load(columns: Columns, name: str = NAME) -> Any:
+    return datasets.load(name, Path(), columns=columns)
+
+
+def texts(*rows: tuple[str, int]) -> Part:
+    return Part(
+        {"text": TEXT, "label": LABEL}, {"text": [row[0] for row in rows], "label": [row[1] for row in rows]}
+    )
+
+
+def picture(shade: int, size: tuple[int, int] = (3, 2), mode: str = "L") -> dict[str, Any]:
+    content = io.BytesIO()
+    Pillow.new(mode, size, shade if mode == "L" else (shade, 0, 0)).save(content, "PNG")
+    return {"bytes": content.getvalue(), "path": None}
+
+
+def pictures(*cells: Any, labels: Sequence[int]) -> Part:
+    return Part({"image": Image(), "label": LABEL}, {"image": cells, "label": list(labels)})
+
+
+def test_texts_become_tokens_with_the_vocabulary_of_the_training_part(hub: Install) -> None:
+    asked = hub(train=texts(("b a a", 1), ("b", 0)), test=texts(("a c", 0)), validation=texts(("z", 1)))
+    samples = load(Columns("label"), f"{NAME}@small")
+    assert isinstance(samples, ArraySet) and samples.spec == words.SPEC
+    # a and b appear twice each, and the alphabet decides: a 2, b 3. Only the test part has c.
+    assert samples.values[:, :3].tolist() == [[3, 2, 2], [3, 0, 0], [2, words.UNKNOWN, 0]]
+    assert samples.classes == ("no", "yes") and samples.labels.tolist() == [1, 0, 0]
+    assert samples.test_from == 2 and asked == [("some/set", "small")]
+
+
+def test_a_test_part_without_labels_is_left_out(hub: Install) -> None:
+    hub(train=texts(("a", 1), ("b", 0)), test=texts(("c", -1)))
+    assert load(Columns("label")).test_from == 2 == len(load(Columns("label")))
+
+
+def test_images_are_gray_if_all_are_and_have_the_users_of_their_column(hub: Install) -> None:
+    part = pictures(picture(7), picture(9), labels=[1, 0])
+    part.features["writer"], part.columns["writer"] = WHOLE, [31, 40]
+    hub(train=part)
+    samples = load(Columns("label", "writer"))
+    assert isinstance(samples, ImageSet) and samples.images.shape == (2, 2, 3, 1)  # 3 wide, 2 high
+    assert samples.images[:, 0, 0, 0].tolist() == [7, 9] and samples.users == ("31", "40")
+    assert samples.test_from == 2 and samples.classes == ("no", "yes")
+
+
+def test_one_color_image_makes_all_images_rgb(hub: Install) -> None:
+    hub(
+        train=pictures(picture(7), labels=[0]),
+        test=pictures(picture(9, mode="RGB"), labels=[1]),
+    )
+    samples = load(Columns("label"))
+    assert samples.images[:, 0, 0].tolist() == [[7, 7, 7], [9, 0, 0]] and samples.test_from == 1
+
+
+def test_other_columns_are_a_table_and_names_of_classes_become_features(hub: Install) -> None:
+    features = {"age": WHOLE, "city": TEXT, "smokes": LABEL, "sick": TEXT}
+    columns = {"age": [30, 41], "city": ["Rome", "Oslo"], "smokes": [1, 0], "sick": ["b", "a"]}
+    hub(only=Part(features, columns))
+    samples = load(Columns("sick"))
+    # age, city = Oslo, city = Rome, smokes = no, smokes = yes
+    assert samples.values.tolist() == [[30, 0, 1, 0, 1], [41, 1, 0, 1, 0]]
+    assert samples.labels.tolist() == [1, 0] and not samples.has_test_set
+    assert load(Columns("sick", ignore=("city", "smokes"))).values.tolist() == [[30], [41]]
+
+
+def test_a_named_column_of_texts_comes_before_other_columns(hub: Install) -> None:
+    part = Part(
+        {"idx": WHOLE, "text": TEXT, "label": LABEL}, {"idx": [0, 1], "text": ["a", "b"], "label": [0, 1]}
+    )
+    hub(train=part)
+    assert load(Columns("label")).spec.kind == "table"
+    assert load(Columns("label", text="text")).spec.kind == "tokens"
+    assert load(Columns("label", ignore=("idx",))).spec.kind == "tokens"
+
+
+def test_equal_data_have_equal_fingerprints_and_changed_data_another(hub: Install) -> None:
+    prints = []
+    for word in ("a", "a", "c"):
+        hub(train=texts((word, 1), ("b", 0)))
+        prints.append(load(Columns("label")).fingerprint)
+    assert prints[0] == prints[1] != prints[2]
+
+
+@pytest.mark.parametrize(
+    ("part", "kind", "preset"),
+    [
+        (texts(("a", 1), ("b", 0)), "tokens", "quickstart_text"),
+        (pictures(picture(7), picture(9), labels=[1, 0]), "image", "quickstart"),
+        (Part({"age": WHOLE, "label": LABEL}, {"age": [1, 2], "label": [0, 1]}), "table", "quickstart_table"),
+    ],
+)
+def test_a_run_without_a_preset_takes_the_quickstart_of_the_kind(
+    hub: Install, part: Part, kind: str, preset: str
+) -> None:
+    hub(train=part)
+    assert datasets.kind_of(NAME, Columns("label")) == kind
+    config = Choices(dataset=NAME, assignments=["data.target=label"]).read()
+    assert (config.preset, config.data.dataset) == (preset, NAME)
+
+
+def test_each_client_is_one_user(hub: Install) -> None:
+    part = texts(*((f"word{n}", n % 2) for n in range(30)))
+    part.features["who"], part.columns["who"] = TEXT, [f"user{n % 3}" for n in range(30)]
+    hub(train=part)
+    config = Choices(
+        dataset=NAME, assignments=["data.target=label", "data.client=who", "data.min_samples=10"]
+    ).read()
+    assert config.data.partition == "natural" and config.federation.clients == 3
+
+
+def test_names_stay_as_they_are_and_need_no_file() -> None:
+    assert datasets.absolute(NAME) == NAME
+    assert datasets.folder_with(NAME, Path("/data")) == Path("/data")
+    assert datasets.declared(NAME, Columns("label", text="text")) == words.SPEC
+    assert datasets.declared(NAME) is None
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "name", ["set", "imagefolder", "../some/set", "./set", "/some/set", "a/b/c", "a/b.py@", ""]
+)
+def test_a_name_that_is_a_path_or_a_loader_is_refused(hub: Install, name: str) -> None:
+    asked = hub(train=texts(("a", 1)))
+    with pytest.raises(ConfigError, match="Use hf:OWNER/NAME or hf:OWNER/NAME@CONFIG"):
+        load(Columns("label"), f"hf:{name}")
+    assert asked == []
+
+
+def test_a_folder_of_that_name_is_never_loaded(
+    hub: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some" / "set").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    asked = hub(train=texts(("a", 1)))
+    with pytest.raises(ConfigError, match="is a file or folder here"):
+        load(Columns("label"))
+    assert asked == []
+
+
+def test_a_package_that_can_run_code_of_a_data_set_is_refused(hub: Install) -> None:
+    asked = hub("3.6.0", train=texts(("a", 1)))
+    with pytest.raises(ConfigError, match=r"datasets 3\.6\.0 can run code of a data set"):
+        load(Columns("label"))
+    assert asked == []
+
+
+def test_a_missing_extra_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ConfigError, match=r"datasets is not installed .* Install it: `pip install "):
+        load(Columns("label"))
+
+
+def test_an_unknown_name_ends_in_a_sentence(hub: Install) -> None:
+    hub()
+    with pytest.raises(
+        DataError, match=r"'hf:some/other' cannot be loaded \(Dataset 'some/other' doesn't exist"
+    ):
+        load(Columns("label"), "hf:some/other")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (Columns(), "Set data.target to one of text, label"),
+        (Columns("lable"), "data.target is 'lable', .* Did you mean 'label'"),
+        (Columns("label", text="txt"), "data.text is 'txt', .* Did you mean 'text'"),
+    ],
+)
+def test_wrong_columns_are_refused(hub: Install, columns: Columns, message: str) -> None:
+    hub(train=texts(("a", 1), ("b", 0)))
+    with pytest.raises(ConfigError, match=message):
+        load(columns)
+
+
+def deep() -> dict[str, Any]:
+    content = io.BytesIO()
+    Pillow.fromarray(np.zeros((2, 3), np.uint16)).save(content, "PNG")
+    return {"bytes": content.getvalue(), "path": None}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            {"train": pictures(picture(7), picture(9, (4, 2)), labels=[0, 1])},
+            "image 2 is 4×2 pixels, and the first is 3×2",
+        ),
+        ({"train": pictures(picture(7), None, labels=[0, 1])}, "sample 2 has no image"),
+        ({"train": pictures({"bytes": b"none", "path": None}, labels=[0])}, "image 1 cannot be read"),
+        ({"train": pictures(deep(), labels=[0])}, "image 1 has more than 8 bits"),
+        ({"train": texts(("a", 1), ("b", 2))}, "column 'label' has numbers of no class"),
+        ({"train": texts(("a", 1), ("b", -1))}, "column 'label' has numbers of no class"),
+        ({"a": texts(("a", 1)), "b": texts(("b", 1))}, "no split 'train'. It has a, b"),
+        (
+            {"train": texts(("a", 1)), "test": Part({"text": TEXT}, {"text": ["a"]})},
+            "its split 'test' has no column 'label'",
+        ),
+        (
+            {
+                "train": Part(
+                    {"boxes": [WHOLE], "n": WHOLE, "label": LABEL}, {"boxes": [[1]], "n": [1], "label": [0]}
+                )
+            },
+            "column 'boxes' is neither numbers nor texts",
+        ),
+    ],
+)
+def test_unfit_data_end_in_a_sentence(hub: Install, parts: dict[str, Part], message: str) -> None:
+    hub(**parts)
+    with pytest.raises(DataError, match=message):
+        load(Columns("label"))
+
+
+def test_several_columns_of_images_need_a_choice(hub: Install) -> None:
+    part = pictures(picture(7), picture(9), labels=[1, 0])
+    part.features["mask"], part.columns["mask"] = Image(), [picture(1), picture(2)]
+    hub(train=part)
+    with pytest.raises(ConfigError, match="several columns of images: image, mask"):
+        load(Columns("label"))
+    assert load(Columns("label", ignore=("mask",))).images[:, 0, 0, 0].tolist() == [7, 9]
