@@ -104,7 +104,9 @@ PROFILE = "Profile of the preset: the paper's text (paper, the default) or the a
 Profile = Annotated[str | None, option(PROFILE, metavar="PROFILE", panel=WHAT)]
 CONFIG = "Configuration file in TOML. Replaces a preset."
 ConfigFile = Annotated[Path | None, option(CONFIG, metavar="FILE", panel=WHAT)]
-DATASET = "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz file."
+DATASET = (
+    "A data set's name (`htfl-sim datasets`), a folder of class folders, or an .npz, CSV, or Parquet file."
+)
 Dataset = Annotated[str | None, option(DATASET, metavar="D", complete=completion.datasets, panel=WHAT)]
 PARTITION = "JSON file with every client's sample indices (docs/your-own.md)."
 Partition = Annotated[Path | None, option(PARTITION, "--partition", metavar="FILE", panel=WHAT)]
