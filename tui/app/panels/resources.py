@@ -68,12 +68,12 @@ class ResourcesPanel(SizedPanel):
     ResourcesPanel.-wide .machine, ResourcesPanel.-wide .metric { display: block; margin-left: 1; }
     ResourcesPanel.-empty .machine, ResourcesPanel.-empty .metric { display: none; }
     ResourcesPanel.-without-metrics .metric { display: none; }
+    ResourcesPanel.-tall .lower { height: 16; }
+    ResourcesPanel.-full .lower { height: 28; }
     ResourcesPanel .timeline { display: none; }
     ResourcesPanel.-timeline .timeline { display: block; }
     ResourcesPanel.-timeline .time, ResourcesPanel.-timeline .machine { display: none; }
     ResourcesPanel.-timeline .metric { display: none; }
-    ResourcesPanel.-tall .lower { height: 16; }
-    ResourcesPanel.-full .lower { height: 28; }
     """
 
     def __init__(self, id: str) -> None:
