@@ -10,6 +10,8 @@ import pytest
 
 import presets
 from simulator import methods, models
+from simulator.config import Config
+from simulator.data.specs import InputSpec, SignalSpec, TokenSpec
 from simulator.models import ImageShape
 from tests import federations
 
@@ -60,19 +62,31 @@ def test_inco_has_a_preset_for_every_cell_of_its_two_tables() -> None:
     assert len(listed) == 6 + 160
 
 
-@pytest.mark.slow
-def test_htfllibs_setting_is_there_for_every_method_that_its_models_can_run() -> None:
+@pytest.mark.parametrize(
+    ("begin", "group", "spec", "classes"),
+    [
+        pytest.param("htfllib", "htfe8", ImageShape(3, 32, 32), 100, marks=pytest.mark.slow),
+        ("htfllib_text", "htfe_txt6", TokenSpec(200, 32_000), 4),
+        ("htfllib_sensors", "htfe_sen8", SignalSpec(9, 128), 6),
+    ],
+)
+def test_htfllibs_setting_is_there_for_every_method_that_its_models_can_run(
+    begin: str, group: str, spec: InputSpec, classes: int
+) -> None:
     """HeteroFL, FedRolex, HeteroAvg and InCo need models of which one is a part of another."""
-    shape = ImageShape(3, 32, 32)
-    htfe8 = federations.federation(models.members("htfe8"), [40] * 8, num_classes=100, shape=shape)
+    members = models.members(group)
+    federation = federations.federation(members, [40] * len(members), num_classes=classes, shape=spec)
     runs = {
         name
         for name in methods.names()
-        if methods.get(name)(methods.get(name).Config(name=name), htfe8).unmet_need() is None
+        if methods.get(name)(methods.get(name).Config(name=name), federation).unmet_need() is None
     }
-    listed = {name for name in presets.names() if name.startswith("htfllib")}
-    assert listed == {f"htfllib_{name}" for name in runs}
-    assert len(listed) == 21
+    listed = {preset.name for preset in presets.all() if preset.config["federation"]["group"] == group}
+    assert {name for name in listed if name.startswith("htfllib")} == {f"{begin}_{name}" for name in runs}
+    assert len(runs) == 21
+    for name in runs:
+        set_up = Config.read(presets.load(f"{begin}_{name}").config).method
+        assert methods.get(name)(set_up, federation).unmet_need() is None
 
 
 def test_the_methods_that_cut_a_model_smaller_have_presets_of_their_own() -> None:
@@ -82,7 +96,7 @@ def test_the_methods_that_cut_a_model_smaller_have_presets_of_their_own() -> Non
 
 def test_no_two_presets_share_a_name_or_a_title() -> None:
     titles = [preset.title for preset in presets.all()]
-    assert len(presets.names()) == 4 + (11 * 2 + 2) * 2 * 3 + 150 + 166 + 21 + 6
+    assert len(presets.names()) == 4 + (11 * 2 + 2) * 2 * 3 + 150 + 166 + 3 * 21 + 6
     assert len({preset.name for preset in presets.all()}) == len(presets.names())
     assert len(set(titles)) == len(titles)
 

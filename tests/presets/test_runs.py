@@ -1,4 +1,4 @@
-"""Every preset's method, models and images go together: federations are built, and rounds run, on generated data."""
+"""Every preset's method, models and samples go together: federations are built, and rounds run, on generated data."""
 
 import math
 from collections.abc import Iterable
@@ -17,6 +17,7 @@ from simulator.config import Config
 from simulator.data import datasets, inputs
 from simulator.data.images import Images, ImageSet, joined
 from simulator.data.samples import ArraySet, Labels, SampleSet
+from simulator.data.specs import ImageSpec
 from simulator.engine.builder import build
 from tests.federations import built, run
 
@@ -30,20 +31,20 @@ def group_of(config: Config) -> Group:
     return config.federation.group
 
 
-def image_shape(config: Config) -> tuple[int, int, int]:
-    """What the models of this configuration see."""
-    channels, height, width = datasets.get(config.data.dataset).spec.shape
+def shape(config: Config) -> tuple[int, ...]:
+    """The shape of what the models of this configuration see."""
+    spec = datasets.get(config.data.dataset).spec
+    if not isinstance(spec, ImageSpec):
+        return spec.shape
     side = config.data.size
-    return 3 if config.data.rgb else channels, side or height, side or width
+    return 3 if config.data.rgb else spec.channels, side or spec.height, side or spec.width
 
 
 def firsts(keys: Iterable[str]) -> list[str]:
-    """The first preset of images with each combination of what `keys` name: the others differ in numbers alone."""
+    """The first preset with each combination of what `keys` name: the others differ in numbers alone."""
     found: dict[tuple[str, ...], str] = {}
     for preset in presets.all():
         data, method = preset.config["data"], preset.config["method"]
-        if datasets.kind_of(data["dataset"]) != "image":
-            continue
         facts = {
             "method": str({key: value for key, value in method.items() if not isinstance(value, float)}),
             "group": str(preset.config["federation"]["group"]),
@@ -71,9 +72,9 @@ def images_for(config: Config) -> ImageSet:
     """Images in the data set's stored shape, enough of them for every client, and as few as that allows."""
     channels, height, width = datasets.get(config.data.dataset).spec.shape
     per_class = math.ceil(config.federation.clients * SAMPLES / CLASSES) + 3
-    shape = (height, width, channels)
+    form = (height, width, channels)
     names = tuple(f"class {label}" for label in range(CLASSES))
-    return joined(noise(per_class * CLASSES, shape), noise(2 * CLASSES, shape), names)
+    return joined(noise(per_class * CLASSES, form), noise(2 * CLASSES, form), names)
 
 
 def noise(count: int, shape: tuple[int, ...]) -> tuple[Images, Labels]:
@@ -83,14 +84,13 @@ def noise(count: int, shape: tuple[int, ...]) -> tuple[Images, Labels]:
 
 
 @pytest.mark.parametrize("name", firsts(["group", "shape"]))
-def test_every_group_is_dealt_out_to_clients_and_fits_the_images(name: str) -> None:
+def test_every_group_is_dealt_out_to_clients_and_fits_the_samples(name: str) -> None:
     group = group_of(Config.read(presets.load(name).config))
     members = models.members(group)
     config = small(name, group, len(members))
-    parts = built(config, images_for(config))
+    parts = built(config, samples_for(config))
     assert [client.architecture for client in parts.federation.clients] == list(members)
-    spec = parts.federation.spec
-    assert spec.shape == image_shape(config)
+    assert parts.federation.spec.shape == shape(config)
 
 
 @pytest.mark.parametrize("name", list(QUICKSTARTS.values()))
@@ -100,14 +100,15 @@ def test_a_quickstart_trains_the_kind_of_samples_that_it_is_for(name: str) -> No
     assert QUICKSTARTS[dataset.spec.kind] == name
     small = {"rounds": 1, "training": {"epochs": 1, "batch_size": 4}, "data": {"min_samples": SAMPLES}}
     config = Config.read(merged(raw, small))
-    with mock.patch.object(datasets, "load", side_effect=lambda *_, **__: samples_for(dataset, config)):
+    with mock.patch.object(datasets, "load", side_effect=lambda *_, **__: samples_for(config)):
         record = run(build(config, Path()).engine, 1).record
     assert record is not None and record["diverged"] == []
     assert record["participants"] == list(range(config.federation.clients))
 
 
-def samples_for(dataset: datasets.Dataset, config: Config) -> SampleSet:
+def samples_for(config: Config) -> SampleSet:
     """Random samples of the data set's form, from one user per client."""
+    dataset = datasets.get(config.data.dataset)
     if dataset.spec.kind == "image":
         return images_for(config)
     count = 2 * SAMPLES * config.federation.clients
@@ -122,7 +123,7 @@ def samples_for(dataset: datasets.Dataset, config: Config) -> SampleSet:
 def test_a_round_of_two_clients_leaves_both_sound(name: str) -> None:
     members = models.members(group_of(Config.read(presets.load(name).config)))
     config = small(name, (members[0], members[-1]), 2)  # the smallest and the largest of most groups
-    record = run(built(config, images_for(config)).engine, 1).record
+    record = run(built(config, samples_for(config)).engine, 1).record
     assert record is not None
     assert record["participants"] == [0, 1]
     assert record["diverged"] == []
@@ -135,4 +136,4 @@ def test_a_round_of_two_clients_leaves_both_sound(name: str) -> None:
 def test_every_method_takes_the_whole_group(name: str) -> None:
     group = group_of(Config.read(presets.load(name).config))
     config = small(name, group, len(models.members(group)))
-    assert built(config, images_for(config)).method.unmet_need() is None
+    assert built(config, samples_for(config)).method.unmet_need() is None

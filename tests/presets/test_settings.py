@@ -200,9 +200,28 @@ def test_htfllibs_setup_is_spelled_out() -> None:
     }
 
 
+def test_htfllibs_setup_of_text_and_sensors_differs_in_data_clients_and_models_alone() -> None:
+    images = {
+        "data.dataset": "cifar100",
+        "data.partition": "dirichlet",
+        "data.alpha": 0.1,
+        "data.min_samples": 40,
+        "federation.clients": 20,
+        "federation.group": "htfe8",
+        "models.stem": "imagenet",
+    }
+    text = images | {"data.dataset": "ag_news", "federation.group": "htfe_txt6", "models.stem": None}
+    subjects = {"data.dataset": "uci_har", "data.partition": "natural", "federation.clients": 30}
+    sensors = dict.fromkeys(images) | subjects | {"federation.group": "htfe_sen8"}
+    for name, other in (("htfllib_text_fedmrl", text), ("htfllib_sensors_fedmrl", sensors)):
+        expected = {key: (images[key], other[key]) for key in images if images[key] != other[key]}
+        assert difference("htfllib_fedmrl", name) == expected
+
+
 @pytest.mark.parametrize("name", [name for name in presets.names() if name.startswith("htfllib")])
 def test_in_htfllibs_setting_methods_differ_in_the_method_alone(name: str) -> None:
-    changed = difference("htfllib_standalone", name)
+    begin = next(each for each in ("htfllib_text", "htfllib_sensors", "htfllib") if name.startswith(each))
+    changed = difference(f"{begin}_standalone", name)
     assert all(key.startswith("method.") for key in changed)
 
 
